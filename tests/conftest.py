@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from windlass import Windlass
 from windlass.engine import upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.settings import Settings
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock, Databases, embedded_server
@@ -60,23 +60,23 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def db(database: str, clock: Clock) -> AsyncIterator[Database]:
-    opened = await Database.open(DatabaseOptions(url=database, clock=clock.now))
+async def db(database: str, clock: Clock) -> AsyncIterator[Tenant]:
+    opened = await Tenant.open(DatabaseOptions(url=database, clock=clock.now))
     yield opened
     await opened.close()
 
 
 @pytest.fixture
-async def other_org(database: str) -> AsyncIterator[Database]:
-    opened = await Database.open(DatabaseOptions(url=database), org="acme")
+async def other_org(database: str) -> AsyncIterator[Tenant]:
+    opened = await Tenant.open(DatabaseOptions(url=database), org="acme")
     yield opened
     await opened.close()
 
 
 @pytest.fixture
-async def other_db(database: str, clock: Clock) -> AsyncIterator[Database]:
+async def other_db(database: str, clock: Clock) -> AsyncIterator[Tenant]:
     """The same database, opened by a second process."""
-    opened = await Database.open(DatabaseOptions(url=database, clock=clock.now))
+    opened = await Tenant.open(DatabaseOptions(url=database, clock=clock.now))
     yield opened
     await opened.close()
 
@@ -88,7 +88,7 @@ async def app(database: str) -> AsyncIterator[Windlass]:
 
 
 @pytest.fixture
-async def this_week(db: Database, conn: "asyncpg.Connection[Any]") -> None:
+async def this_week(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
     """Give the trail partitions from this week on: the template may have been made before Monday, 0:00."""
     for (partition,) in await conn.fetch(
         "select inhrelid::regclass::text from pg_inherits where inhparent = 'workflow.workflow_event'::regclass"

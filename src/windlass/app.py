@@ -12,13 +12,14 @@ from windlass import settings as settings_
 from windlass.core.definition.builder import Served, WorkflowBuilder
 from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import JobSpec, check_name
+from windlass.core.orgs import DEFAULT_ORG
 from windlass.core.workflows.step_payload import COMMAND_TYPE
 from windlass.effects.command.step import CommandOptions, Commands, command_handler
 from windlass.effects.handlers import Handler, Handlers
 from windlass.effects.http.step import Http, HttpOptions, http_handler
 from windlass.embedded.server import Embedded, EmbeddedOptions
 from windlass.engine import faults, workflows
-from windlass.engine.database import DEFAULT_ORG, RECORD_URL_EVERY, Database, prepare
+from windlass.engine.database import RECORD_URL_EVERY, Tenant, prepare
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import submit as job_submit
 from windlass.engine.maintenance import Place, check_commands
@@ -71,7 +72,7 @@ class Windlass(Operations):
         self._url = database_url or self.settings.database_url
         self._org = org
         self._clock = clock  # tests move time with it
-        self._db: Database | None = None
+        self._db: Tenant | None = None
         self._embedded: Embedded | None = None
         self._opening: asyncio.Lock | None = None
         self._sync = SyncBridge(self._twin)
@@ -85,7 +86,7 @@ class Windlass(Operations):
 
     # Opening and closing
 
-    async def open(self) -> Database:
+    async def open(self) -> Tenant:
         """Connect, start the embedded server if there is no other, bring the schema up to date."""
         if self._db is not None:
             return self._db
@@ -95,7 +96,7 @@ class Windlass(Operations):
                 options = self.database(await asyncio.to_thread(self.url))
                 await prepare(options)
                 public_url, tree_limit = self.settings.public_url, self.settings.tree_limit
-                self._db = await Database.open(options, org=self._org, public_url=public_url, tree_limit=tree_limit)
+                self._db = await Tenant.open(options, org=self._org, public_url=public_url, tree_limit=tree_limit)
                 self._waiters, self._live = Waiters(self._db), Live(self._db)
                 self._starter = RunStarter(self._db)
             return self._db
@@ -219,7 +220,7 @@ class Windlass(Operations):
             if self.handlers.find(COMMAND_TYPE) is None:
                 commands = Commands(CommandOptions(environment=self.settings.command_environment))
                 self.handlers.add(command_handler(commands))
-        return Worker(await self.open(), self.handlers, options)
+        return Worker((await self.open()).database, self.handlers, options)
 
     async def work(
         self,
@@ -233,7 +234,7 @@ class Windlass(Operations):
 
         await self.publish()
         worker = await self.worker(options)
-        db, stop = await self.open(), stop or asyncio.Event()
+        db, stop = (await self.open()).database, stop or asyncio.Event()
         await run_loops(db, stop, holder=worker.options.id, keep=self.settings.keep, worker=worker, at_once=at_once)
         return worker
 
@@ -243,7 +244,7 @@ class Windlass(Operations):
 
         await self.publish()
         holder = f"{socket.gethostname()}-{os.getpid()}"
-        await run_loops(await self.open(), stop, holder=holder, keep=self.settings.keep)
+        await run_loops((await self.open()).database, stop, holder=holder, keep=self.settings.keep)
 
     # Workflows and runs
 
@@ -327,7 +328,7 @@ class Windlass(Operations):
         """List runs, newest first: workflow, states, labels, before, limit."""
         return await run_search.list_(await self.open(), **filters)
 
-    def _run(self, db: Database, id_: UUID) -> Run:
+    def _run(self, db: Tenant, id_: UUID) -> Run:
         assert self._waiters is not None
         return Run(db, self._waiters, id_)
 

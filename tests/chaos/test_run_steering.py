@@ -11,7 +11,7 @@ from tests.chaos.harness import Crew, WorkerProcess, dice, eventually
 from tests.chaos.runs import AS_MADE, BROOD, GRANDPARENT, MIXED, PARENT, RUNLOAD, SORROW, Design, Runs, design, job
 from windlass import Windlass
 from windlass.engine import workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs.start import RunSpec
 from windlass.errors import Conflict, NotFound
 from windlass.settings import Settings
@@ -38,7 +38,7 @@ LIVE = "select id from windlass.run where state in ('pending', 'running') order 
 class People:
     """Each act is one that somebody could do; that it comes too late is no mistake."""
 
-    def __init__(self, app: Windlass, db: Database, runs: Runs, designs: Sequence[Design], rng: random.Random) -> None:
+    def __init__(self, app: Windlass, db: Tenant, runs: Runs, designs: Sequence[Design], rng: random.Random) -> None:
         self._app, self._db, self._runs, self._designs, self._rng = app, db, runs, designs, rng
         self._versions = 0
         self.cancelled = 0

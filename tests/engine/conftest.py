@@ -3,16 +3,16 @@ from datetime import timedelta
 import pytest
 
 from tests.engine.harness import ManualWorker
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.testing import Clock
 
 
 @pytest.fixture
-async def worker(db: Database) -> ManualWorker:
+async def worker(db: Tenant) -> ManualWorker:
     return await ManualWorker.registered(db)
 
 
 @pytest.fixture
-async def an_hour_later(db: Database, clock: Clock) -> None:
+async def an_hour_later(db: Tenant, clock: Clock) -> None:
     """Move the clock, so that the server has been up for long and leases may expire."""
     clock.move(timedelta(hours=1))

@@ -12,7 +12,7 @@ from windlass.core.jobs.job import Claimed, Failed, Outcome, Succeeded
 from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.core.json_value import encode
 from windlass.engine import hooks, workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.hooks import Received
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
@@ -23,7 +23,7 @@ RETRIED = frozenset({408, 425, 429, *range(500, 600)})
 class ServiceWorker(ManualWorker):
     """A worker that also serves the built-in step types."""
 
-    def __init__(self, db: Database, name: str = "w1") -> None:
+    def __init__(self, db: Tenant, name: str = "w1") -> None:
         super().__init__(db, name)
         self.payloads: dict[str, list[Any]] = {}  # by step, in the order of its jobs
 
@@ -58,19 +58,19 @@ def answer(
     return Failed(error, retryable=status in RETRIED, result=document)
 
 
-async def deploy(db: Database, name: str = "w", **tasks: Any) -> None:
+async def deploy(db: Tenant, name: str = "w", **tasks: Any) -> None:
     """Publish a document; steps with a hyphen are written with two underscores."""
     named = {key.replace("__", "-"): value for key, value in tasks.items()}
     await workflows.publish(db, parse({"name": name, "tasks": named}))
 
 
-async def run_of(db: Database, *, input: Any = None, headers: Mapping[str, str] | None = None, **tasks: Any) -> UUID:  # noqa: A002
+async def run_of(db: Tenant, *, input: Any = None, headers: Mapping[str, str] | None = None, **tasks: Any) -> UUID:  # noqa: A002
     """Publish these tasks and start a run of them."""
     await deploy(db, **tasks)
     return await begin(db, input=input, headers=headers)
 
 
-async def play(db: Database, **endings: Any) -> ServiceWorker:
+async def play(db: Tenant, **endings: Any) -> ServiceWorker:
     """Run all due jobs until none is left; steps with a hyphen are written with two underscores."""
     worker = await ServiceWorker.registered(db)
     assert isinstance(worker, ServiceWorker)
@@ -79,7 +79,7 @@ async def play(db: Database, **endings: Any) -> ServiceWorker:
 
 
 async def played(
-    db: Database,
+    db: Tenant,
     tasks: Mapping[str, Any],
     *,
     input: Any = None,  # noqa: A002
@@ -90,11 +90,11 @@ async def played(
     return run, await play(db, **endings)
 
 
-async def token_of(db: Database, run: UUID, step: str = "paid") -> str:
+async def token_of(db: Tenant, run: UUID, step: str = "paid") -> str:
     return (await hooks.address(db, run, step)).rpartition("/")[2]
 
 
-async def call(db: Database, run: UUID, body: bytes = b"{}", *, step: str = "paid", **headers: str) -> Received:
+async def call(db: Tenant, run: UUID, body: bytes = b"{}", *, step: str = "paid", **headers: str) -> Received:
     """Call the callback address of a step."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return await hooks.receive(db, await token_of(db, run, step), body, named)

@@ -12,7 +12,7 @@ from windlass.core.json_value import encode
 from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine import upkeep, workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import start, sweep
 from windlass.engine.runs.start import RunSpec
@@ -56,12 +56,12 @@ Ending = Any | Fails | Outcome | Callable[[Claimed], Any]
 class ManualWorker:
     """A worker that a test drives by hand. It is registered like any other."""
 
-    def __init__(self, db: Database, name: str = "w1") -> None:
+    def __init__(self, db: Tenant, name: str = "w1") -> None:
         self.db, self.name = db, name
         self.seen: list[str] = []  # names of the steps whose jobs it claimed, in that order
 
     @classmethod
-    async def registered(cls, db: Database, name: str = "w1") -> "ManualWorker":
+    async def registered(cls, db: Tenant, name: str = "w1") -> "ManualWorker":
         worker = cls(db, name)
         await worker.register()
         return worker
@@ -127,7 +127,7 @@ def _outcome(ending: Any) -> Outcome:
     return Succeeded(encode(ending, field="result"))
 
 
-async def tick(db: Database) -> int:
+async def tick(db: Tenant) -> int:
     """Run each loop once: sweep runs, start held runs, make jobs due, end sleeps, expire runs."""
     moved = await sweep.sweep_runs(db)
     moved += await sweep.PendingRuns(db).start()
@@ -136,11 +136,11 @@ async def tick(db: Database) -> int:
     return moved + await sweep.expire(db)
 
 
-async def publish(db: Database, *steps: Step, name: str = "w", **options: Any) -> None:
+async def publish(db: Tenant, *steps: Step, name: str = "w", **options: Any) -> None:
     await workflows.publish(db, Workflow(name, steps, **options))
 
 
-async def begin(db: Database, *steps: Step, name: str = "w", input: Any = None, **spec: Any) -> UUID:  # noqa: A002
+async def begin(db: Tenant, *steps: Step, name: str = "w", input: Any = None, **spec: Any) -> UUID:  # noqa: A002
     """Start a run; of these steps, if there are any."""
     if steps:
         await publish(db, *steps, name=name)
@@ -148,26 +148,26 @@ async def begin(db: Database, *steps: Step, name: str = "w", input: Any = None, 
     return (await start.start(db, name, [run_spec]))[0]
 
 
-async def state(db: Database, run: UUID) -> str:
+async def state(db: Tenant, run: UUID) -> str:
     return (await runs.get(db, run)).state.value
 
 
-async def letters(db: Database, run: UUID) -> str:
+async def letters(db: Tenant, run: UUID) -> str:
     return (await runs.get(db, run)).letters
 
 
-async def words(db: Database, run: UUID) -> dict[str, str]:
+async def words(db: Tenant, run: UUID) -> dict[str, str]:
     """Return the state of each step."""
     return (await runs.view(db, run)).states
 
 
-async def reasons(db: Database, run: UUID, step: str | None = None) -> list[str]:
+async def reasons(db: Tenant, run: UUID, step: str | None = None) -> list[str]:
     """Return the reasons in the trail of a step (or of the run), oldest first; without errors of single attempts."""
     view = await runs.view(db, run)
     number = None if step is None else view.workflow.plan.number[step]
     return [event.reason for event in view.events if event.step == number and event.reason and not event.of_job]
 
 
-async def events_of(db: Database, run: UUID) -> list[str]:
+async def events_of(db: Tenant, run: UUID) -> list[str]:
     """Return the events of the run itself, oldest first."""
     return [event.word for event in (await runs.view(db, run)).events if event.step is None]

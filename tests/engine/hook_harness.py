@@ -6,7 +6,7 @@ from uuid import UUID
 
 from tests.engine.fake_services import ServiceWorker, play, run_of
 from tests.engine.harness import letters
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.hooks import Received
 
 Connection = Any
@@ -17,7 +17,7 @@ PAID = {"needs": ["ask"], "wait_for_webhook": {"timeout": "1h"}}
 SHIP = {"needs": ["paid"], "job": "test.ship.v1", "input": {"got": "{{tasks.paid.body}}"}}
 
 
-async def waiting(db: Database, *, paid: Any = None) -> tuple[UUID, ServiceWorker]:
+async def waiting(db: Tenant, *, paid: Any = None) -> tuple[UUID, ServiceWorker]:
     """Start a run and bring it to the step that waits for its callback."""
     run = await run_of(db, ask=ASK, paid=paid or PAID, ship=SHIP)
     worker = await play(db, ask="asked")

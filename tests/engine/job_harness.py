@@ -7,7 +7,7 @@ from uuid import UUID
 
 from windlass.core.jobs.job import Claimed, JobMove, Report, Setback, Success
 from windlass.core.jobs.spec import JobSpec
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
@@ -16,17 +16,17 @@ LEASE = timedelta(seconds=30)
 SPEC = JobSpec(type="content.thumbnail.v1", payload={"content_id": "c_123"})
 
 
-async def submit(db: Database, **fields: Any) -> UUID:
+async def submit(db: Tenant, **fields: Any) -> UUID:
     return (await jobs.submit(db, [replace(SPEC, **fields)]))[0]
 
 
-async def take(db: Database, count: int = 1, *, reports: list[Report] | None = None) -> list[Claimed]:
+async def take(db: Tenant, count: int = 1, *, reports: list[Report] | None = None) -> list[Claimed]:
     lanes = [(replace(lane, seq=0), count) for lane in await turn.look(db, ["default", "sql", "other"])]
     request = Turn(worker="w1", lease=LEASE, reports=reports or [], lanes=lanes, count=count)
     return (await turn.turn(db, request))[0]
 
 
-async def finish(db: Database, id_: UUID, status: str) -> None:
+async def finish(db: Tenant, id_: UUID, status: str) -> None:
     """Claim the only due job and end it with this status."""
     if status == "cancelled":
         await jobs.cancel(db, id_)
@@ -40,5 +40,5 @@ async def finish(db: Database, id_: UUID, status: str) -> None:
     await turn.turn(db, Turn(worker="w1", lease=LEASE, reports=[ends[status]]))
 
 
-async def words(db: Database, id_: UUID) -> list[str]:
+async def words(db: Tenant, id_: UUID) -> list[str]:
     return [event.event_type for event in await jobs.events(db, id_)]

@@ -12,7 +12,7 @@ from windlass.core.definition.parser import parse
 from windlass.core.workflows.step import JobAction, Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine import workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.workflows import Published
 from windlass.store.postgres.pool import DatabaseOptions
@@ -36,7 +36,7 @@ def asked(name: str = "etl") -> Workflow:
     return Workflow(name, (Step(name="load", action=JobAction("a.b.v1", {})),))
 
 
-async def publish(db: Database, workflow: Workflow) -> Published:
+async def publish(db: Tenant, workflow: Workflow) -> Published:
     return await workflows.publish(db, workflow)
 
 
@@ -71,13 +71,13 @@ async def next_of(conn: Client, workflow: str = "etl") -> datetime | None:
     return found
 
 
-async def end(db: Database, run: UUID) -> None:
+async def end(db: Tenant, run: UUID) -> None:
     await runs.cancel(db, run)
 
 
 @asynccontextmanager
-async def another(database: str, clock: Clock, *, org: str = "default") -> AsyncIterator[Database]:
-    opened = await Database.open(DatabaseOptions(url=database, clock=clock.now, size=3), org=org)
+async def another(database: str, clock: Clock, *, org: str = "default") -> AsyncIterator[Tenant]:
+    opened = await Tenant.open(DatabaseOptions(url=database, clock=clock.now, size=3), org=org)
     try:
         yield opened
     finally:

@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.engine.harness import words
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 
 TRIGGER = {
@@ -26,7 +26,7 @@ def http(*needs: str, **more: Any) -> dict[str, Any]:
     return {"url": "https://shop.example/x", **({"needs": list(needs)} if needs else {}), **more}
 
 
-async def failed(db: Database, run: UUID, step: str) -> str:
+async def failed(db: Tenant, run: UUID, step: str) -> str:
     """Return why a step failed that never began."""
     assert (await words(db, run))[step] == "failed"
     view = await runs.view(db, run)

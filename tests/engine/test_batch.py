@@ -9,7 +9,7 @@ import pytest
 
 from windlass.core.jobs.job import Claimed, JobMove, Report, Setback, Success
 from windlass.core.jobs.spec import JobSpec
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import NewLogLine, Turn
@@ -19,7 +19,7 @@ NUL = r'"\u0000"'  # JSON that Postgres cannot hold
 AT = datetime(2030, 1, 1, tzinfo=UTC)
 
 
-async def taken(db: Database, count: int) -> list[Claimed]:
+async def taken(db: Tenant, count: int) -> list[Claimed]:
     await jobs.submit(db, [JobSpec(type="a.b.v1")] * count)
     lanes = [(replace(lane, seq=0), count) for lane in await turn.look(db, ["default"])]
     claimed, _ = await turn.turn(db, Turn(worker="w1", lease=LEASE, lanes=lanes, count=count))
@@ -27,7 +27,7 @@ async def taken(db: Database, count: int) -> list[Claimed]:
     return claimed
 
 
-async def tell(db: Database, reports: list[Report], lines: list[NewLogLine] | None = None) -> set[UUID]:
+async def tell(db: Tenant, reports: list[Report], lines: list[NewLogLine] | None = None) -> set[UUID]:
     return (await turn.turn(db, Turn(worker="w1", lease=LEASE, reports=reports, lines=lines or [])))[1]
 
 
@@ -46,7 +46,7 @@ POISONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("poison", POISONS.values(), ids=POISONS)
 @pytest.mark.parametrize("place", [0, 4, 8])
-async def test_a_poisoned_report_fails_alone(db: Database, poison: Any, place: int) -> None:
+async def test_a_poisoned_report_fails_alone(db: Tenant, poison: Any, place: int) -> None:
     claimed = await taken(db, 9)
     reports = [poison(job) if n == place else good(job) for n, job in enumerate(claimed)]
     assert await tell(db, reports) == {job.id for job in claimed}
@@ -61,14 +61,14 @@ async def test_a_poisoned_report_fails_alone(db: Database, poison: Any, place: i
         assert len(await jobs.events(db, job.id)) == 3
 
 
-async def test_a_batch_of_nothing_but_poison_ends_too(db: Database) -> None:
+async def test_a_batch_of_nothing_but_poison_ends_too(db: Tenant) -> None:
     claimed = await taken(db, 5)
     assert await tell(db, [Success(job, NUL) for job in claimed]) == {job.id for job in claimed}
     assert {(await jobs.get(db, job.id)).status for job in claimed} == {"failed"}
 
 
 @pytest.mark.parametrize(("reports", "lines"), [(1, 1), (1, 5), (5, 1), (4, 4), (0, 3)])
-async def test_a_poisoned_line_is_dropped_alone(db: Database, reports: int, lines: int) -> None:
+async def test_a_poisoned_line_is_dropped_alone(db: Tenant, reports: int, lines: int) -> None:
     claimed = await taken(db, max(reports, 1))
     told = [(claimed[0].id, 0, 1, n, AT, "INFO", f"line {n}") for n in range(lines)]
     told[0] = (claimed[0].id, 0, 1, 0, AT, "INFO", "a\x00b")
@@ -78,21 +78,21 @@ async def test_a_poisoned_line_is_dropped_alone(db: Database, reports: int, line
     assert kept == [f"line {n}" for n in range(1, lines)]
 
 
-async def test_a_zombie_in_a_batch_is_left_out_and_the_others_are_recorded(db: Database) -> None:
+async def test_a_zombie_in_a_batch_is_left_out_and_the_others_are_recorded(db: Tenant) -> None:
     claimed = await taken(db, 3)
     await jobs.cancel(db, claimed[1].id)
     assert await tell(db, [good(job) for job in claimed]) == {claimed[0].id, claimed[2].id}
     assert (await jobs.get(db, claimed[1].id)).status == "cancelled"
 
 
-async def test_a_poisoned_zombie_is_refused_and_changes_nothing(db: Database) -> None:
+async def test_a_poisoned_zombie_is_refused_and_changes_nothing(db: Tenant) -> None:
     first, second = await taken(db, 2)
     await jobs.cancel(db, first.id)
     assert await tell(db, [Success(first, NUL), good(second)]) == {second.id}
     assert (await jobs.get(db, first.id)).status == "cancelled"
 
 
-async def test_the_same_report_twice_is_recorded_once(db: Database) -> None:
+async def test_the_same_report_twice_is_recorded_once(db: Tenant) -> None:
     [job] = await taken(db, 1)
     assert await tell(db, [good(job)]) == {job.id}
     assert await tell(db, [good(job)]) == set()

@@ -11,7 +11,7 @@ from windlass import Conflict, Context, Invalid, NotFound, Windlass
 from windlass.core.jobs.retry import Backoff, Retry
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine import upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import checkpoints
 from windlass.engine.jobs import control as jobs
 from windlass.errors import LeaseLost
@@ -39,7 +39,7 @@ async def test_only_a_live_job_of_this_org_has_a_checkpoint_to_save(app: Windlas
     db = await app.open()
     job = await app.submit("a.b.v1")
     await checkpoints.save(db, job, 1)
-    for who, id_ in ((db.acting_for("other", actor="x"), job), (db, uuid4())):
+    for who, id_ in ((db.tenant("other", actor="x"), job), (db, uuid4())):
         for ask in (checkpoints.get(who, id_), checkpoints.remove(who, id_), checkpoints.save(who, id_, 1)):
             with pytest.raises(NotFound):
                 await ask
@@ -187,7 +187,7 @@ async def test_a_zombie_may_not_record_a_step(app: Windlass, conn: Any) -> None:
         await checkpoints.save_step(db, job, fence=2, name="three", result=3)
 
 
-async def test_what_was_saved_goes_with_its_job(db: Database, clock: Clock, conn: Any) -> None:
+async def test_what_was_saved_goes_with_its_job(db: Tenant, clock: Clock, conn: Any) -> None:
     [job] = await jobs.submit(db, [JobSpec(type="a.b.v1")])
     await checkpoints.save(db, job, 1)
     await jobs.cancel(db, job)

@@ -9,7 +9,7 @@ from windlass import Windlass, WorkerOptions
 from windlass.core.jobs.job import Failed, Released, Succeeded
 from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import JobSpec, Limit, OnConflict, Unique
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import dead_letters, submit
 from windlass.engine.workers import remote, turn
@@ -27,13 +27,13 @@ def a_wish(count: int = 10, worker: str = "w") -> Fetch:
 
 
 async def test_two_processes_share_the_jobs_and_none_comes_back_empty_handed_while_there_are_some(
-    db: Database, database: str
+    db: Tenant, database: str
 ) -> None:
-    other = await Database.open(DatabaseOptions(url=database))
+    other = await Tenant.open(DatabaseOptions(url=database))
     await jobs.submit(db, [SPEC] * 200)
     taken: list[UUID] = []
 
-    async def take(which: Database, worker: str) -> None:
+    async def take(which: Tenant, worker: str) -> None:
         while found := (await remote.fetch(which, [a_wish(10, worker)]))[0]:
             taken.extend(job.id for job in found)
 
@@ -42,11 +42,11 @@ async def test_two_processes_share_the_jobs_and_none_comes_back_empty_handed_whi
     await other.close()
 
 
-async def test_unique_jobs_of_two_processes_meet(db: Database, database: str) -> None:
-    other = await Database.open(DatabaseOptions(url=database))
+async def test_unique_jobs_of_two_processes_meet(db: Tenant, database: str) -> None:
+    other = await Tenant.open(DatabaseOptions(url=database))
     spec = JobSpec(type="a.b.v1", unique=Unique(key="k", on_conflict=OnConflict.REJECT))
 
-    async def push(which: Database) -> bool:
+    async def push(which: Tenant) -> bool:
         try:
             return bool(await submit.push(which, [spec]))
         except Duplicate:
@@ -57,7 +57,7 @@ async def test_unique_jobs_of_two_processes_meet(db: Database, database: str) ->
     await other.close()
 
 
-async def test_a_batch_of_reports_is_one_transaction_and_each_is_judged_for_itself(db: Database) -> None:
+async def test_a_batch_of_reports_is_one_transaction_and_each_is_judged_for_itself(db: Tenant) -> None:
     ids = await jobs.submit(db, [JobSpec(type="a.b.v1", retry=Retry(dead_letter=True), max_attempts=1)] * 5)
     await remote.fetch(db, [a_wish(5)])
     nothing = UUID(int=1)
@@ -81,7 +81,7 @@ async def test_a_batch_of_reports_is_one_transaction_and_each_is_judged_for_itse
     assert ([job.id for job in dead], total) == ([ids[1]], 1)
 
 
-async def test_a_report_that_cannot_be_stored_fails_alone(db: Database) -> None:
+async def test_a_report_that_cannot_be_stored_fails_alone(db: Tenant) -> None:
     ids = await jobs.submit(db, [SPEC] * 8)
     await remote.fetch(db, [a_wish(8)])
     told = [RemoteReport(id_, Succeeded("{" if n == 3 else "1")) for n, id_ in enumerate(ids)]
@@ -90,7 +90,7 @@ async def test_a_report_that_cannot_be_stored_fails_alone(db: Database) -> None:
     assert (await jobs.get(db, ids[3])).status == "leased"
 
 
-async def test_our_own_claims_leave_late_and_limited_jobs_alone(db: Database, clock: Clock) -> None:
+async def test_our_own_claims_leave_late_and_limited_jobs_alone(db: Tenant, clock: Clock) -> None:
     clock.move(timedelta())
     now = await db.now()
     late = JobSpec(type="a.b.v1", expires_at=now + timedelta(seconds=1))

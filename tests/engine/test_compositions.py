@@ -16,7 +16,7 @@ from windlass.engine.compositions import parent_results
 from windlass.engine.compositions import retries as composition_retries
 from windlass.engine.compositions import views as composition_views
 from windlass.engine.compositions.views import View
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import sweep
 from windlass.errors import Conflict, Duplicate, NotFound
 from windlass.testing import Clock
@@ -41,11 +41,11 @@ def batch(
     return Composition(kind=CompositionKind.BATCH, parts=parts, callbacks=callbacks, **more)
 
 
-async def look(db: Database, run: UUID) -> View:
+async def look(db: Tenant, run: UUID) -> View:
     return await composition_views.view(db, str(run))
 
 
-async def test_a_chain_enqueues_one_step_at_a_time(db: Database, worker: ManualWorker) -> None:
+async def test_a_chain_enqueues_one_step_at_a_time(db: Tenant, worker: ManualWorker) -> None:
     run = await compositions.create(db, chain(job("a.b", 1), job("a.c", 2), name="pair"))
     first = await worker.take_one("step-0")
     assert (first.payload, first.type) == ("[1]", "a.b")
@@ -58,7 +58,7 @@ async def test_a_chain_enqueues_one_step_at_a_time(db: Database, worker: ManualW
     assert (view.letters, view.counts.completed, view.counts.jobs, view.node.name) == ("ss", 2, 2, "pair")
 
 
-async def test_a_failed_step_ends_a_chain(db: Database, worker: ManualWorker) -> None:
+async def test_a_failed_step_ends_a_chain(db: Tenant, worker: ManualWorker) -> None:
     run = await compositions.create(db, chain(job("a.a"), job("a.b"), job("a.c")))
     await worker.play({"step-1": Fails(for_good=True)})
     view = await look(db, run)
@@ -78,7 +78,7 @@ async def test_a_failed_step_ends_a_chain(db: Database, worker: ManualWorker) ->
     ids=["all succeed", "one fails", "a callback fails", "both fail"],
 )
 async def test_a_batch_is_judged_by_its_callbacks(
-    db: Database, worker: ManualWorker, endings: dict[str, Any], called: set[str], ends: str
+    db: Tenant, worker: ManualWorker, endings: dict[str, Any], called: set[str], ends: str
 ) -> None:
     run = await compositions.create(db, batch(job("a.b"), job("a.b"), job("a.b")))
     await worker.play(endings)
@@ -87,7 +87,7 @@ async def test_a_batch_is_judged_by_its_callbacks(
     assert sum(name.startswith("on_") for name in worker.seen) == len(called)
 
 
-async def test_what_is_inside_begins_at_once_and_tells_what_is_around_it(db: Database, worker: ManualWorker) -> None:
+async def test_what_is_inside_begins_at_once_and_tells_what_is_around_it(db: Tenant, worker: ManualWorker) -> None:
     inner = chain(job("in.a"), job("in.b"))
     run = await compositions.create(db, chain(group(inner, job("g.b")), job("last")))
     jobs = await worker.take()  # nobody ticked
@@ -102,7 +102,7 @@ async def test_what_is_inside_begins_at_once_and_tells_what_is_around_it(db: Dat
     assert await events_of(db, run) == ["running", "started", "completed"]
 
 
-async def test_ids_of_clients_are_kept(db: Database) -> None:
+async def test_ids_of_clients_are_kept(db: Tenant) -> None:
     own = str(uuid4())
     run = await compositions.create(
         db, chain(group(job("x"), id="wf_in"), job("y", fields={"id": str(of_name("job_1"))}), id="wf_out")
@@ -123,14 +123,14 @@ async def test_ids_of_clients_are_kept(db: Database) -> None:
         await compositions.cancel(db, "wf_out")
 
 
-async def test_shapes_are_shared_and_hidden(db: Database) -> None:
+async def test_shapes_are_shared_and_hidden(db: Tenant) -> None:
     runs = [await compositions.create(db, batch(job("a.b", n), name=f"batch {n}")) for n in range(3)]
     views = [await look(db, run) for run in runs]
     assert len({view.node.version_id for view in views}) == 1
     assert not (await workflows.list_(db)).workflows
 
 
-async def test_eight_levels(db: Database, worker: ManualWorker) -> None:
+async def test_eight_levels(db: Tenant, worker: ManualWorker) -> None:
     inner = chain(job("leaf", 8))
     for _ in range(7):
         inner = chain(inner)
@@ -144,7 +144,7 @@ async def test_eight_levels(db: Database, worker: ManualWorker) -> None:
 
 
 async def test_a_composition_has_no_time_limit_but_the_one_it_was_given(
-    db: Database, worker: ManualWorker, clock: Clock
+    db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     patient = await compositions.create(db, chain(job("a.a"), group(job("a.b"), id="wf_in")))
     await worker.end(await worker.take_one("step-0"))
@@ -161,7 +161,7 @@ async def test_a_composition_has_no_time_limit_but_the_one_it_was_given(
 
 
 async def test_a_retry_of_a_composition_has_no_time_limit_either(
-    db: Database, worker: ManualWorker, clock: Clock
+    db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     await compositions.create(db, chain(job("a.a"), job("a.b"), id="wf_1"))
     await worker.end(await worker.take_one("step-0"), Fails(for_good=True))
@@ -173,7 +173,7 @@ async def test_a_retry_of_a_composition_has_no_time_limit_either(
 
 
 async def test_what_a_step_is_given_has_a_limit_and_the_last_results_go_first(
-    db: Database, worker: ManualWorker, monkeypatch: pytest.MonkeyPatch
+    db: Tenant, worker: ManualWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parent_results, "EACH", 250)
     await compositions.create(db, chain(*(job("a.b") for _ in range(6))))

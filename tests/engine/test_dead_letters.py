@@ -7,7 +7,7 @@ import pytest
 
 from tests.engine.harness import Fails, ManualWorker, begin, node, state
 from windlass.core.jobs.spec import JobSpec
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import dead_letters
 from windlass.engine.jobs.dead_letters import DeadLetterFilter
@@ -48,7 +48,7 @@ async def test_the_type_counts_if_it_is_that_of_the_error(conn: Client) -> None:
     assert await conn.fetchval("select windlass.error_kind('by plain SQL', $1)", told) == "by plain SQL"
 
 
-async def failed(db: Database, *messages: str, **fields: Any) -> list[Any]:
+async def failed(db: Tenant, *messages: str, **fields: Any) -> list[Any]:
     """Jobs that failed for these reasons, in this order."""
     worker = await ManualWorker.registered(db)
     ids = []
@@ -59,7 +59,7 @@ async def failed(db: Database, *messages: str, **fields: Any) -> list[Any]:
     return ids
 
 
-async def test_groups_have_a_count_an_example_and_both_ends(db: Database) -> None:
+async def test_groups_have_a_count_an_example_and_both_ends(db: Tenant) -> None:
     a = await failed(db, "no order 1", "no order 2")
     b = await failed(db, "no order 3", type="a.c.v1")
     c = await failed(db, "timed out", "no order 4")
@@ -83,7 +83,7 @@ async def test_groups_have_a_count_an_example_and_both_ends(db: Database) -> Non
     assert (await dead_letters.groups(db, DeadLetterFilter(queue="sql"))).groups == []
 
 
-async def test_a_group_is_retried_a_batch_at_a_time_and_leaves_the_dead_letters(db: Database) -> None:
+async def test_a_group_is_retried_a_batch_at_a_time_and_leaves_the_dead_letters(db: Tenant) -> None:
     ids = await failed(db, *(f"no order {n}" for n in range(5)), "other")
     wanted = DeadLetterFilter(type="a.b.v1", queue="default", error="ValueError: no order <n>")
     assert await dead_letters.matching(db, wanted) == 5
@@ -96,7 +96,7 @@ async def test_a_group_is_retried_a_batch_at_a_time_and_leaves_the_dead_letters(
     assert await dead_letters.retry(db, wanted) == dead_letters.BatchResult([], [], 0, None)
 
 
-async def test_dropped_ones_are_gone_and_what_plain_sql_failed_is_among_them(db: Database, conn: Client) -> None:
+async def test_dropped_ones_are_gone_and_what_plain_sql_failed_is_among_them(db: Tenant, conn: Client) -> None:
     await failed(db, "no order 1")
     await conn.execute("""insert into workflow.workflow_run (type, payload, status, last_error)
       values ('a.b.v1', '{}', 'failed', 'no order 2')""")
@@ -106,7 +106,7 @@ async def test_dropped_ones_are_gone_and_what_plain_sql_failed_is_among_them(db:
     assert (await dead_letters.groups(db)).groups == []
 
 
-async def test_steps_are_retried_by_their_runs_and_are_not_dropped(db: Database) -> None:
+async def test_steps_are_retried_by_their_runs_and_are_not_dropped(db: Tenant) -> None:
     run = await begin(db, node("a", max_attempts=1))
     worker = await ManualWorker.registered(db)
     await worker.play({"a": Fails("no order 1", for_good=True)})

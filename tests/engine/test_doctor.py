@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from windlass.core.jobs.spec import JobSpec
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.doctor import Level, examine, judge_lines, judge_schema, judge_server
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import queues
@@ -67,7 +67,7 @@ def test_a_schema_that_is_behind_names_what_is_missing() -> None:
 
 
 async def test_a_session_that_keeps_an_old_snapshot_is_found(
-    db: Database, clock: Clock, conn: "asyncpg.Connection[Any]"
+    db: Tenant, clock: Clock, conn: "asyncpg.Connection[Any]"
 ) -> None:
     async with conn.transaction(isolation="repeatable_read"):
         await conn.fetchval("select count(*) from workflow.workflow_run")
@@ -80,7 +80,7 @@ async def test_a_session_that_keeps_an_old_snapshot_is_found(
     assert "has kept a snapshot for 5m" in after[0].message or "has kept a snapshot for 4m" in after[0].message
 
 
-async def test_a_paused_queue_explains_why_its_jobs_wait(db: Database, clock: Clock) -> None:
+async def test_a_paused_queue_explains_why_its_jobs_wait(db: Tenant, clock: Clock) -> None:
     await jobs.submit(db, [JobSpec(type="a.b.v1")])
     await queues.pause(db, "default")
     clock.move(timedelta(minutes=5))
@@ -89,7 +89,7 @@ async def test_a_paused_queue_explains_why_its_jobs_wait(db: Database, clock: Cl
 
 
 async def test_a_database_without_a_schema_is_a_problem_and_not_an_error(
-    db: Database, conn: "asyncpg.Connection[Any]"
+    db: Tenant, conn: "asyncpg.Connection[Any]"
 ) -> None:
     await conn.execute("drop schema windlass cascade")
     findings = {finding.check: finding.level for finding in await examine(db)}

@@ -13,7 +13,7 @@ import pytest
 
 from tests.engine.harness import letters
 from windlass.engine import workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import start, sweep
 from windlass.engine.runs.start import RunSpec
 
@@ -57,7 +57,7 @@ async def watched() -> AsyncIterator[Lag]:
         task.cancel()
 
 
-async def discovered(db: Database, conn: Connection, count: int) -> UUID:
+async def discovered(db: Tenant, conn: Connection, count: int) -> UUID:
     """A run whose first step found so many items, by plain SQL."""
     await workflows.publish_many(db, [{"name": "fan", "tasks": TASKS}])
     [run] = await start.start(db, "fan", [RunSpec()])
@@ -69,7 +69,7 @@ async def discovered(db: Database, conn: Connection, count: int) -> UUID:
     return run
 
 
-async def expand(db: Database, conn: Connection, count: int) -> Lag:
+async def expand(db: Tenant, conn: Connection, count: int) -> Lag:
     run = await discovered(db, conn, count)
     async with watched() as lag:
         assert await sweep.sweep_runs(db) == 1
@@ -83,17 +83,17 @@ async def expand(db: Database, conn: Connection, count: int) -> Lag:
 
 
 @pytest.mark.exclusive
-async def test_a_fan_out_with_templates_does_not_block_the_loop(db: Database, conn: Connection) -> None:
+async def test_a_fan_out_with_templates_does_not_block_the_loop(db: Tenant, conn: Connection) -> None:
     assert (await expand(db, conn, 30_000)).longest < LONGEST
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
-async def test_a_million_items_with_a_template_work(db: Database, conn: Connection) -> None:
+async def test_a_million_items_with_a_template_work(db: Tenant, conn: Connection) -> None:
     assert (await expand(db, conn, 1_000_000)).longest < LONGEST
 
 
-async def test_instances_whose_templates_have_no_value_are_counted_together(db: Database, conn: Connection) -> None:
+async def test_instances_whose_templates_have_no_value_are_counted_together(db: Tenant, conn: Connection) -> None:
     tasks = {**TASKS, "process": {**TASKS["process"], "input": {"x": "{{item.missing}}"}}}
     await workflows.publish_many(db, [{"name": "fan", "tasks": tasks}])
     [run] = await start.start(db, "fan", [RunSpec()])

@@ -11,7 +11,7 @@ from tests.engine.harness import Fails, begin, letters, reasons, state, tick
 from tests.engine.hook_harness import AGAIN, ASK, HOUR, NEW, PAID, SHIP, Connection, timers, waiting
 from windlass.core.definition.parser import parse
 from windlass.engine import workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import sweep
 from windlass.errors import Gone
@@ -20,7 +20,7 @@ from windlass.testing import Clock
 # Timeouts
 
 
-async def test_the_time_is_over_exactly_when_it_is_over(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_the_time_is_over_exactly_when_it_is_over(db: Tenant, clock: Clock, conn: Connection) -> None:
     clock.set(datetime(2031, 5, 5, 12, tzinfo=UTC))
     run, _ = await waiting(db)
     assert await conn.fetchval("select due_at from windlass.timer") == datetime(2031, 5, 5, 13, tzinfo=UTC)
@@ -34,7 +34,7 @@ async def test_the_time_is_over_exactly_when_it_is_over(db: Database, clock: Clo
     assert (await state(db, run), await timers(conn)) == ("failed", 0)
 
 
-async def test_the_time_counts_from_the_wait_and_not_from_the_start(db: Database, clock: Clock) -> None:
+async def test_the_time_counts_from_the_wait_and_not_from_the_start(db: Tenant, clock: Clock) -> None:
     clock.set(datetime(2031, 5, 5, tzinfo=UTC))
     run = await run_of(db, ask=ASK, paid=PAID, ship=SHIP)
     clock.move(timedelta(days=3))
@@ -45,7 +45,7 @@ async def test_the_time_counts_from_the_wait_and_not_from_the_start(db: Database
     assert await letters(db, run) == "stk"
 
 
-async def test_a_timeout_can_be_branched_on_and_is_then_handled(db: Database, clock: Clock) -> None:
+async def test_a_timeout_can_be_branched_on_and_is_then_handled(db: Tenant, clock: Clock) -> None:
     late = {"needs": ["paid"], "if": "tasks.paid.status == 'timeout'", "job": "test.late.v1"}
     run = await run_of(db, ask=ASK, paid=PAID, late=late)
     worker = await play(db)
@@ -55,7 +55,7 @@ async def test_a_timeout_can_be_branched_on_and_is_then_handled(db: Database, cl
     assert worker.seen == ["ask", "late"]
 
 
-async def test_a_wait_without_a_timeout_waits_until_the_run_ends(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_a_wait_without_a_timeout_waits_until_the_run_ends(db: Tenant, clock: Clock, conn: Connection) -> None:
     run, _ = await waiting(db, paid=PAID | {"wait_for_webhook": True})
     assert await timers(conn) == 0
     clock.move(timedelta(days=29))
@@ -64,9 +64,7 @@ async def test_a_wait_without_a_timeout_waits_until_the_run_ends(db: Database, c
 
 
 @pytest.mark.parametrize("how", ["cancel", "expire", "callback"])
-async def test_a_wait_that_ends_otherwise_leaves_no_timer(
-    db: Database, clock: Clock, conn: Connection, how: str
-) -> None:
+async def test_a_wait_that_ends_otherwise_leaves_no_timer(db: Tenant, clock: Clock, conn: Connection, how: str) -> None:
     run, _ = await waiting(db)
     assert await timers(conn) == 1
     if how == "cancel":
@@ -87,7 +85,7 @@ async def test_a_wait_that_ends_otherwise_leaves_no_timer(
 
 @pytest.mark.parametrize("rival", ["cancel", "timeout", "both"])
 async def test_callback_timeout_and_cancel_at_once_have_one_winner(
-    db: Database, other_db: Database, clock: Clock, conn: Connection, rival: str
+    db: Tenant, other_db: Tenant, clock: Clock, conn: Connection, rival: str
 ) -> None:
     await deploy(db, paid={"wait_for_webhook": {"timeout": "1h"}}, ship=SHIP)
     ids = [await begin(db) for _ in range(30)]
@@ -120,7 +118,7 @@ async def test_callback_timeout_and_cancel_at_once_have_one_winner(
 
 
 async def test_who_holds_the_run_first_wins_and_the_others_hear_it(
-    db: Database, other_db: Database, clock: Clock, conn: Connection
+    db: Tenant, other_db: Tenant, clock: Clock, conn: Connection
 ) -> None:
     """The callback waits for the run's lock; meanwhile the run is cancelled."""
     run, _ = await waiting(db)
@@ -139,7 +137,7 @@ async def test_who_holds_the_run_first_wins_and_the_others_hear_it(
 
 
 async def test_a_callback_that_was_first_is_heard_though_the_time_is_over(
-    db: Database, other_db: Database, clock: Clock, conn: Connection
+    db: Tenant, other_db: Tenant, clock: Clock, conn: Connection
 ) -> None:
     run, _ = await waiting(db)
     clock.move(HOUR)
@@ -166,7 +164,7 @@ async def queued(conn: Connection, count: int) -> None:
 # Retries and reruns
 
 
-async def test_a_retry_after_the_timeout_waits_again_and_can_be_called(db: Database, clock: Clock) -> None:
+async def test_a_retry_after_the_timeout_waits_again_and_can_be_called(db: Tenant, clock: Clock) -> None:
     run, worker = await waiting(db)
     token = await token_of(db, run)
     clock.move(HOUR)
@@ -179,7 +177,7 @@ async def test_a_retry_after_the_timeout_waits_again_and_can_be_called(db: Datab
     assert (await state(db, run), worker.payloads["ship"]) == ("completed", [{"got": "late"}])
 
 
-async def test_a_retry_has_the_whole_time_again(db: Database, clock: Clock) -> None:
+async def test_a_retry_has_the_whole_time_again(db: Tenant, clock: Clock) -> None:
     run, worker = await waiting(db)
     clock.move(HOUR)
     await worker.play()
@@ -192,7 +190,7 @@ async def test_a_retry_has_the_whole_time_again(db: Database, clock: Clock) -> N
     assert await letters(db, run) == "stk"
 
 
-async def test_a_retry_of_what_comes_after_keeps_the_callback(db: Database) -> None:
+async def test_a_retry_of_what_comes_after_keeps_the_callback(db: Tenant) -> None:
     run, worker = await waiting(db)
     await call(db, run, b'"kept"')
     await worker.play({"ship": Fails(for_good=True)})
@@ -203,7 +201,7 @@ async def test_a_retry_of_what_comes_after_keeps_the_callback(db: Database) -> N
     assert await call(db, run) == AGAIN
 
 
-async def test_a_rerun_of_the_wait_forgets_the_callback_and_takes_another(db: Database, conn: Connection) -> None:
+async def test_a_rerun_of_the_wait_forgets_the_callback_and_takes_another(db: Tenant, conn: Connection) -> None:
     run, worker = await waiting(db)
     await call(db, run, b'"old"', x_n="1")
     await worker.play()
@@ -216,7 +214,7 @@ async def test_a_rerun_of_the_wait_forgets_the_callback_and_takes_another(db: Da
     assert worker.payloads["ship"] == [{"got": "old"}, {"got": "new"}]
 
 
-async def test_a_rerun_from_further_up_forgets_it_too_and_keeps_the_next_early_one(db: Database) -> None:
+async def test_a_rerun_from_further_up_forgets_it_too_and_keeps_the_next_early_one(db: Tenant) -> None:
     run, worker = await waiting(db)
     await call(db, run, b'"old"')
     await worker.play()
@@ -228,7 +226,7 @@ async def test_a_rerun_from_further_up_forgets_it_too_and_keeps_the_next_early_o
     assert worker.payloads["ship"] == [{"got": "old"}, {"got": "new"}]
 
 
-async def test_an_early_callback_of_a_failed_round_is_kept_for_the_retry(db: Database) -> None:
+async def test_an_early_callback_of_a_failed_round_is_kept_for_the_retry(db: Tenant) -> None:
     """The step never waited and never heard it: the sender will not send again."""
     run = await run_of(db, ask=ASK, paid=PAID, ship=SHIP)
     await call(db, run, b'"early"')
@@ -240,7 +238,7 @@ async def test_an_early_callback_of_a_failed_round_is_kept_for_the_retry(db: Dat
 
 
 async def test_a_run_whose_time_was_over_before_it_began_has_its_address_after_a_retry(
-    db: Database, clock: Clock
+    db: Tenant, clock: Clock
 ) -> None:
     document = {"name": "w", "concurrency": 1, "tasks": {"ask": ASK, "paid": PAID}}
     await workflows.publish(db, parse(document))

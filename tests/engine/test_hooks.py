@@ -12,7 +12,7 @@ from tests.engine.hook_harness import AGAIN, ASK, HOUR, NEW, PAID, SHIP, Connect
 from windlass.core.definition.parser import parse
 from windlass.core.events.webhook import token_digest
 from windlass.engine import hooks, workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import start, sweep
 from windlass.engine.runs.start import RunSpec
@@ -29,7 +29,7 @@ async def rows(conn: Connection) -> int:
 # Addresses
 
 
-async def test_the_address_is_the_same_in_every_process_and_in_every_template(db: Database, other_db: Database) -> None:
+async def test_the_address_is_the_same_in_every_process_and_in_every_template(db: Tenant, other_db: Tenant) -> None:
     run = await run_of(db, ask=ASK, paid=PAID, ship=SHIP)
     worker = await play(db, ask="asked")
     [payload] = worker.payloads["ask"]
@@ -37,14 +37,14 @@ async def test_the_address_is_the_same_in_every_process_and_in_every_template(db
     assert await token_of(db, run) == await token_of(other_db, run)
 
 
-async def test_the_address_begins_with_the_public_url(db: Database) -> None:
+async def test_the_address_begins_with_the_public_url(db: Tenant) -> None:
     db.public_url.configured = "https://windlass.example/flows"
     run = await run_of(db, ask=ASK, paid=PAID)
     [payload] = (await play(db)).payloads["ask"]
     assert payload["url"] == f"https://windlass.example/flows/wh/{await token_of(db, run)}"
 
 
-async def test_every_run_and_step_has_a_token_of_its_own(db: Database) -> None:
+async def test_every_run_and_step_has_a_token_of_its_own(db: Tenant) -> None:
     await deploy(db, paid=PAID | {"needs": []}, sent=PAID | {"needs": []})
     ids = [await begin(db) for _ in range(20)]
     tokens = {await token_of(db, run, step) for run in ids for step in ("paid", "sent")}
@@ -52,7 +52,7 @@ async def test_every_run_and_step_has_a_token_of_its_own(db: Database) -> None:
     assert {len(token) for token in tokens} == {43}  # 256 bits
 
 
-async def test_the_database_keeps_the_hash_of_a_token_and_no_token(db: Database, conn: Connection) -> None:
+async def test_the_database_keeps_the_hash_of_a_token_and_no_token(db: Tenant, conn: Connection) -> None:
     run, _ = await waiting(db)
     token = await token_of(db, run)
     assert await conn.fetchval("select token_hash from windlass.hook") == token_digest(token)
@@ -61,12 +61,12 @@ async def test_the_database_keeps_the_hash_of_a_token_and_no_token(db: Database,
     assert token.encode().hex() not in kept
 
 
-async def test_it_is_made_when_the_run_begins_though_the_step_waits_much_later(db: Database, conn: Connection) -> None:
+async def test_it_is_made_when_the_run_begins_though_the_step_waits_much_later(db: Tenant, conn: Connection) -> None:
     run = await run_of(db, ask=ASK, paid=PAID)
     assert (await letters(db, run), await rows(conn), await timers(conn)) == ("a.", 1, 0)
 
 
-async def test_a_run_that_waits_for_a_place_gets_it_when_it_begins(db: Database, conn: Connection) -> None:
+async def test_a_run_that_waits_for_a_place_gets_it_when_it_begins(db: Tenant, conn: Connection) -> None:
     document = {"name": "w", "concurrency": 1, "tasks": {"ask": ASK, "paid": PAID}}
     await workflows.publish(db, parse(document))
     first, second = await begin(db), await begin(db)
@@ -79,7 +79,7 @@ async def test_a_run_that_waits_for_a_place_gets_it_when_it_begins(db: Database,
     assert await call(db, second) == NEW
 
 
-async def test_a_run_below_a_step_has_addresses_of_its_own(db: Database, conn: Connection) -> None:
+async def test_a_run_below_a_step_has_addresses_of_its_own(db: Tenant, conn: Connection) -> None:
     await deploy(db, "below", ask=ASK, paid=PAID)
     run = await run_of(db, sub={"workflow": "below"})
     await tick(db)
@@ -91,14 +91,14 @@ async def test_a_run_below_a_step_has_addresses_of_its_own(db: Database, conn: C
     assert await runs.output(db, run) == {"n": 1}
 
 
-async def test_a_wait_without_anything_before_it_waits_at_once(db: Database, conn: Connection) -> None:
+async def test_a_wait_without_anything_before_it_waits_at_once(db: Tenant, conn: Connection) -> None:
     run = await run_of(db, paid={"wait_for_webhook": True})
     assert (await letters(db, run), await timers(conn)) == ("a", 0)
     assert await call(db, run) == NEW
     assert await state(db, run) == "completed"
 
 
-async def test_a_thousand_starts_in_one_call_have_a_thousand_addresses(db: Database, conn: Connection) -> None:
+async def test_a_thousand_starts_in_one_call_have_a_thousand_addresses(db: Tenant, conn: Connection) -> None:
     await deploy(db, ask=ASK, paid=PAID)
     await start.start(db, "w", [RunSpec()] * 1000)
     assert await conn.fetchval("select count(distinct token_hash) from windlass.hook") == 1000
@@ -107,7 +107,7 @@ async def test_a_thousand_starts_in_one_call_have_a_thousand_addresses(db: Datab
 # Callbacks
 
 
-async def test_a_callback_ends_the_wait_and_its_body_is_the_output(db: Database, conn: Connection) -> None:
+async def test_a_callback_ends_the_wait_and_its_body_is_the_output(db: Tenant, conn: Connection) -> None:
     run, worker = await waiting(db)
     assert await call(db, run, b'{"status": "paid", "n": 1.5}') == NEW
     assert (await letters(db, run), await timers(conn)) == ("ssa", 0)
@@ -116,7 +116,7 @@ async def test_a_callback_ends_the_wait_and_its_body_is_the_output(db: Database,
     assert await state(db, run) == "completed"
 
 
-async def test_an_early_callback_is_kept_and_heard_when_the_step_is_reached(db: Database, conn: Connection) -> None:
+async def test_an_early_callback_is_kept_and_heard_when_the_step_is_reached(db: Tenant, conn: Connection) -> None:
     run = await run_of(db, ask=ASK, paid=PAID, ship=SHIP)
     assert await call(db, run, b'"early"') == NEW
     assert await letters(db, run) == "a.."
@@ -126,18 +126,18 @@ async def test_an_early_callback_is_kept_and_heard_when_the_step_is_reached(db: 
 
 
 async def test_an_early_callback_survives_the_end_of_the_process(database: str) -> None:
-    first = await Database.open(DatabaseOptions(url=database))
+    first = await Tenant.open(DatabaseOptions(url=database))
     run = await run_of(first, ask=ASK, paid=PAID, ship=SHIP)
     await call(first, run, b"[1, 2]", x_from="bank")
     await first.close()
-    second = await Database.open(DatabaseOptions(url=database))
+    second = await Tenant.open(DatabaseOptions(url=database))
     worker = await play(second)
     assert worker.payloads["ship"] == [{"got": [1, 2]}]
     assert await call(second, run, b"[3]") == AGAIN
     await second.close()
 
 
-async def test_an_early_callback_of_a_skipped_step_changes_nothing(db: Database) -> None:
+async def test_an_early_callback_of_a_skipped_step_changes_nothing(db: Tenant) -> None:
     paid = PAID | {"if": "tasks.ask.status == 'failed'"}
     run = await run_of(db, ask=ASK, paid=paid, ship=SHIP)
     await call(db, run)
@@ -145,7 +145,7 @@ async def test_an_early_callback_of_a_skipped_step_changes_nothing(db: Database)
     assert (await letters(db, run), await state(db, run)) == ("skk", "completed")
 
 
-async def test_a_second_callback_is_welcome_and_changes_nothing(db: Database, conn: Connection) -> None:
+async def test_a_second_callback_is_welcome_and_changes_nothing(db: Tenant, conn: Connection) -> None:
     run, worker = await waiting(db)
     await call(db, run, b'"first"')
     kept = await conn.fetchrow("select * from windlass.hook")
@@ -156,7 +156,7 @@ async def test_a_second_callback_is_welcome_and_changes_nothing(db: Database, co
     assert await conn.fetchrow("select * from windlass.hook") == kept
 
 
-async def test_ten_callbacks_at_once_count_as_one(db: Database, other_db: Database, conn: Connection) -> None:
+async def test_ten_callbacks_at_once_count_as_one(db: Tenant, other_db: Tenant, conn: Connection) -> None:
     run, _ = await waiting(db)
     each = [call(process, run, json.dumps(n).encode()) for n, process in enumerate([db, other_db] * 5)]
     answers = await asyncio.gather(*each)
@@ -166,13 +166,13 @@ async def test_ten_callbacks_at_once_count_as_one(db: Database, other_db: Databa
 
 
 @pytest.mark.parametrize("token", ["", "x", "A" * 43, "é", "\x00", "\ud800", "A" * 100_000])
-async def test_an_unknown_token_is_not_found_whatever_it_is(db: Database, token: str) -> None:
+async def test_an_unknown_token_is_not_found_whatever_it_is(db: Tenant, token: str) -> None:
     await waiting(db)
     with pytest.raises(NotFound, match="no callback address of this token"):
         await hooks.receive(db, token, b"{}", {})
 
 
-async def test_replaying_everything_changes_nothing(db: Database, conn: Connection) -> None:
+async def test_replaying_everything_changes_nothing(db: Tenant, conn: Connection) -> None:
     run, worker = await waiting(db)
     await call(db, run, b"1")
     await worker.play()
@@ -188,7 +188,7 @@ async def test_replaying_everything_changes_nothing(db: Database, conn: Connecti
 # Callbacks of steps that no longer wait
 
 
-async def test_a_callback_after_the_time_is_gone(db: Database, clock: Clock) -> None:
+async def test_a_callback_after_the_time_is_gone(db: Tenant, clock: Clock) -> None:
     run, worker = await waiting(db)
     clock.move(HOUR)
     await worker.play()
@@ -197,14 +197,14 @@ async def test_a_callback_after_the_time_is_gone(db: Database, clock: Clock) -> 
     assert await letters(db, run) == "stk"
 
 
-async def test_a_callback_of_a_cancelled_run_is_gone(db: Database) -> None:
+async def test_a_callback_of_a_cancelled_run_is_gone(db: Tenant) -> None:
     run, _ = await waiting(db)
     await runs.cancel(db, run)
     with pytest.raises(Gone):
         await call(db, run)
 
 
-async def test_a_callback_of_a_skipped_step_is_gone_though_its_run_goes_on(db: Database) -> None:
+async def test_a_callback_of_a_skipped_step_is_gone_though_its_run_goes_on(db: Tenant) -> None:
     run = await run_of(db, ask=ASK, paid=PAID | {"if": "false"}, long={"job": "test.long.v1"})
     worker = await ServiceWorker.registered(db)
     for job in await worker.take():
@@ -215,7 +215,7 @@ async def test_a_callback_of_a_skipped_step_is_gone_though_its_run_goes_on(db: D
         await call(db, run)
 
 
-async def test_a_callback_of_a_run_that_ended_without_it_is_gone(db: Database, clock: Clock) -> None:
+async def test_a_callback_of_a_run_that_ended_without_it_is_gone(db: Tenant, clock: Clock) -> None:
     await deploy(db, ask=ASK, paid=PAID)
     run = await begin(db, max_duration=timedelta(minutes=1))
     clock.move(timedelta(minutes=2))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.engine.job_harness import LEASE, SPEC, finish, submit, take, words
 from windlass.core.jobs.job import JobMove, JobState, Setback, Success
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
@@ -19,7 +19,7 @@ from windlass.errors import Conflict, Invalid, NotFound, WindlassError
 # Listing
 
 
-async def test_an_unknown_job_is_not_found_whatever_is_asked(db: Database, other_org: Database) -> None:
+async def test_an_unknown_job_is_not_found_whatever_is_asked(db: Tenant, other_org: Tenant) -> None:
     theirs = await submit(other_org)
     for id_ in (uuid4(), theirs):
         for ask in (jobs.get, jobs.cancel, jobs.reopen, jobs.delete, jobs.events, jobs.logs):
@@ -29,7 +29,7 @@ async def test_an_unknown_job_is_not_found_whatever_is_asked(db: Database, other
     assert (await jobs.get(other_org, theirs)).status == "pending"
 
 
-async def test_pages_show_each_job_once_newest_first(db: Database) -> None:
+async def test_pages_show_each_job_once_newest_first(db: Tenant) -> None:
     ids = await jobs.submit(db, [replace(SPEC, type=f"t{n % 3}.x.v1", priority=n % 2) for n in range(25)])
     for _ in range(5):
         [job] = await take(db)
@@ -49,18 +49,18 @@ async def test_pages_show_each_job_once_newest_first(db: Database) -> None:
     assert {job.status for job in seen} == {"pending", "leased", "succeeded", "cancelled"}
 
 
-async def test_a_page_that_ends_with_the_last_job_is_followed_by_an_empty_one(db: Database) -> None:
+async def test_a_page_that_ends_with_the_last_job_is_followed_by_an_empty_one(db: Tenant) -> None:
     await jobs.submit(db, [SPEC] * 4)
     first = await jobs.list_(db, limit=4)
     assert len(first.jobs) == 4
     assert (await jobs.list_(db, limit=4, before=first.next or 0)).jobs == []
 
 
-async def listed(db: Database, **filters: Any) -> set[UUID]:
+async def listed(db: Tenant, **filters: Any) -> set[UUID]:
     return {job.id for job in (await jobs.list_(db, **filters)).jobs}
 
 
-async def test_every_filter_narrows_and_they_combine(db: Database) -> None:
+async def test_every_filter_narrows_and_they_combine(db: Tenant) -> None:
     done = await submit(db, tags=["red"])
     await finish(db, done, "succeeded")
     broken = await submit(db, type="billing.invoice.v1", tags=["red", "blue"])
@@ -87,7 +87,7 @@ async def test_every_filter_narrows_and_they_combine(db: Database) -> None:
     assert await listed(db, tag="blue", statuses=["cancelled"]) == set()
 
 
-async def test_a_filter_that_makes_no_sense_is_refused_by_name(db: Database) -> None:
+async def test_a_filter_that_makes_no_sense_is_refused_by_name(db: Tenant) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"limit": 0}, "limit"),
         ({"limit": 1001}, "limit"),
@@ -105,7 +105,7 @@ async def test_a_filter_that_makes_no_sense_is_refused_by_name(db: Database) -> 
 LIVE_OR_NOT = ["pending", "leased", "succeeded", "failed", "cancelled"]
 
 
-async def in_state(db: Database, status: str) -> UUID:
+async def in_state(db: Tenant, status: str) -> UUID:
     id_ = await submit(db)
     if status == "leased":
         await take(db)
@@ -119,7 +119,7 @@ async def in_state(db: Database, status: str) -> UUID:
 
 
 @pytest.mark.parametrize("status", LIVE_OR_NOT)
-async def test_only_live_jobs_can_be_cancelled(db: Database, status: str) -> None:
+async def test_only_live_jobs_can_be_cancelled(db: Tenant, status: str) -> None:
     id_ = await in_state(db, status)
     before = await jobs.get(db, id_)
     if status in ("pending", "leased"):
@@ -135,7 +135,7 @@ async def test_only_live_jobs_can_be_cancelled(db: Database, status: str) -> Non
 
 
 @pytest.mark.parametrize("status", LIVE_OR_NOT)
-async def test_only_failed_and_cancelled_jobs_can_be_reopened(db: Database, status: str) -> None:
+async def test_only_failed_and_cancelled_jobs_can_be_reopened(db: Tenant, status: str) -> None:
     id_ = await in_state(db, status)
     before = await jobs.get(db, id_)
     if status in ("failed", "cancelled"):
@@ -154,7 +154,7 @@ async def test_only_failed_and_cancelled_jobs_can_be_reopened(db: Database, stat
 
 
 @pytest.mark.parametrize("status", LIVE_OR_NOT)
-async def test_any_job_can_be_hidden_once(db: Database, status: str) -> None:
+async def test_any_job_can_be_hidden_once(db: Tenant, status: str) -> None:
     id_ = await in_state(db, status)
     await jobs.delete(db, id_)
     for ask in (jobs.get, jobs.cancel, jobs.reopen, jobs.delete, jobs.events):
@@ -164,7 +164,7 @@ async def test_any_job_can_be_hidden_once(db: Database, status: str) -> None:
     assert await take(db) == []
 
 
-async def test_a_reason_that_cannot_be_stored_is_refused_and_cancels_nothing(db: Database) -> None:
+async def test_a_reason_that_cannot_be_stored_is_refused_and_cancels_nothing(db: Tenant) -> None:
     id_ = await submit(db)
     for reason in ("a\x00b", "\ud800"):
         with pytest.raises(WindlassError, match="reason"):
@@ -172,7 +172,7 @@ async def test_a_reason_that_cannot_be_stored_is_refused_and_cancels_nothing(db:
     assert (await jobs.get(db, id_)).status == "pending"
 
 
-async def test_two_who_cancel_at_once_do_not_both_succeed(db: Database) -> None:
+async def test_two_who_cancel_at_once_do_not_both_succeed(db: Tenant) -> None:
     id_ = await submit(db)
     told = await asyncio.gather(*(jobs.cancel(db, id_) for _ in range(6)), return_exceptions=True)
     assert sum(answer is None for answer in told) == 1
@@ -183,7 +183,7 @@ async def test_two_who_cancel_at_once_do_not_both_succeed(db: Database) -> None:
 # Event trail and errors
 
 
-async def test_the_trail_tells_the_whole_story_in_order(db: Database) -> None:
+async def test_the_trail_tells_the_whole_story_in_order(db: Tenant) -> None:
     id_ = await submit(db, max_attempts=2)
     for move in (JobMove.RETRY, JobMove.FAIL):
         [job] = await take(db)
@@ -209,7 +209,7 @@ async def test_the_trail_tells_the_whole_story_in_order(db: Database) -> None:
     assert {event.created_at.tzinfo for event in trail} == {UTC}
 
 
-async def test_lines_are_kept_by_attempt_and_a_line_sent_twice_is_kept_once(db: Database) -> None:
+async def test_lines_are_kept_by_attempt_and_a_line_sent_twice_is_kept_once(db: Tenant) -> None:
     id_ = await submit(db)
     at = datetime(2030, 1, 1, tzinfo=UTC)
     lines = [(id_, 0, attempt, n, at, "INFO", f"{attempt}.{n}") for attempt in (1, 2) for n in (1, 2)]

@@ -11,7 +11,7 @@ from tests.engine.job_harness import LEASE, SPEC, submit, take
 from tests.engine.upkeep_harness import TERM, Connection, by_sql, hold, record
 from windlass.core.jobs.job import Continuity, JobMove, Setback
 from windlass.engine import upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.upkeep import UpkeepResult
 from windlass.engine.workers import turn
@@ -24,9 +24,7 @@ pytestmark = pytest.mark.usefixtures("an_hour_later")
 # Expired leases
 
 
-async def test_an_expired_lease_returns_to_pending_whoever_held_it(
-    db: Database, clock: Clock, conn: Connection
-) -> None:
+async def test_an_expired_lease_returns_to_pending_whoever_held_it(db: Tenant, clock: Clock, conn: Connection) -> None:
     ours = await submit(db)
     await take(db)
     now = clock.now() or datetime.now(UTC)
@@ -45,7 +43,7 @@ async def test_an_expired_lease_returns_to_pending_whoever_held_it(
     assert await upkeep.release_expired(db) == UpkeepResult()
 
 
-async def test_a_heartbeat_keeps_a_lease(db: Database, clock: Clock) -> None:
+async def test_a_heartbeat_keeps_a_lease(db: Tenant, clock: Clock) -> None:
     await submit(db)
     [job] = await take(db)
     for _ in range(5):
@@ -54,7 +52,7 @@ async def test_a_heartbeat_keeps_a_lease(db: Database, clock: Clock) -> None:
         assert await upkeep.release_expired(db) == UpkeepResult()
 
 
-async def rounds(db: Database, clock: Clock, continuity: Continuity, *waits: float) -> list[int]:
+async def rounds(db: Tenant, clock: Clock, continuity: Continuity, *waits: float) -> list[int]:
     """Rounds of recovery, so many seconds apart: how many jobs each released."""
     released = []
     for wait in waits:
@@ -68,7 +66,7 @@ async def rounds(db: Database, clock: Clock, continuity: Continuity, *waits: flo
 # Gaps between heartbeats
 
 
-async def test_after_a_gap_every_holder_has_the_time_of_one_lease_to_be_heard(db: Database, clock: Clock) -> None:
+async def test_after_a_gap_every_holder_has_the_time_of_one_lease_to_be_heard(db: Tenant, clock: Clock) -> None:
     await submit(db)
     [job] = await take(db)
     continuity = Continuity()
@@ -78,19 +76,19 @@ async def test_after_a_gap_every_holder_has_the_time_of_one_lease_to_be_heard(db
     assert await rounds(db, clock, continuity, 1) == [1]
 
 
-async def test_a_holder_that_is_not_heard_after_a_gap_either_loses_its_lease(db: Database, clock: Clock) -> None:
+async def test_a_holder_that_is_not_heard_after_a_gap_either_loses_its_lease(db: Tenant, clock: Clock) -> None:
     await submit(db)
     await take(db)
     assert await rounds(db, clock, Continuity(), 0, 60, *[1] * 29, 0.9, 0.2) == [0] * 32 + [1]
 
 
-async def test_a_gap_that_left_time_for_a_heartbeat_delays_nothing(db: Database, clock: Clock) -> None:
+async def test_a_gap_that_left_time_for_a_heartbeat_delays_nothing(db: Tenant, clock: Clock) -> None:
     await submit(db)
     await take(db)
     assert await rounds(db, clock, Continuity(), 0, 9, *[1] * 21, 0.5) == [0] * 23 + [1]
 
 
-async def test_a_gap_that_ends_with_the_release_itself_counts_too(db: Database, clock: Clock) -> None:
+async def test_a_gap_that_ends_with_the_release_itself_counts_too(db: Tenant, clock: Clock) -> None:
     """The answer that shows the gap is that of the statement that would release."""
     await submit(db)
     await take(db)
@@ -100,7 +98,7 @@ async def test_a_gap_that_ends_with_the_release_itself_counts_too(db: Database, 
     assert await upkeep.release_expired(db, continuity=continuity) == UpkeepResult()
 
 
-async def test_a_process_that_takes_over_from_a_dead_one_sees_no_gap(db: Database, clock: Clock) -> None:
+async def test_a_process_that_takes_over_from_a_dead_one_sees_no_gap(db: Tenant, clock: Clock) -> None:
     await submit(db)
     await take(db)
     waiting = Continuity()
@@ -108,7 +106,7 @@ async def test_a_process_that_takes_over_from_a_dead_one_sees_no_gap(db: Databas
     assert await rounds(db, clock, waiting, *[0.5] * 60, 0.5) == [0] * 60 + [1]
 
 
-async def test_a_process_that_starts_after_an_outage_gives_everybody_a_lease(db: Database, clock: Clock) -> None:
+async def test_a_process_that_starts_after_an_outage_gives_everybody_a_lease(db: Tenant, clock: Clock) -> None:
     await submit(db)
     await take(db)
     assert await hold(db, "former")
@@ -116,7 +114,7 @@ async def test_a_process_that_starts_after_an_outage_gives_everybody_a_lease(db:
     assert await rounds(db, clock, Continuity(), 0, *[1] * 29, 1) == [0] * 30 + [1]
 
 
-async def test_a_process_that_starts_after_an_orderly_end_does_not_wait(db: Database, clock: Clock) -> None:
+async def test_a_process_that_starts_after_an_orderly_end_does_not_wait(db: Tenant, clock: Clock) -> None:
     await submit(db)
     await take(db)
     assert await hold(db, "former")
@@ -126,7 +124,7 @@ async def test_a_process_that_starts_after_an_orderly_end_does_not_wait(db: Data
     assert await rounds(db, clock, Continuity(), 0) == [1]
 
 
-async def suspects(db: Database, clock: Clock, conn: Connection, count: int) -> list[UUID]:
+async def suspects(db: Tenant, clock: Clock, conn: Connection, count: int) -> list[UUID]:
     """Jobs that one more loss would end, all in the hands of one worker of ours."""
     ids = await jobs.submit(db, [replace(SPEC, max_attempts=2)] * count)
     await turn.register(db, id_="w1", host="h", pid=1, queues=["default"], types=["a"], concurrency=9)
@@ -142,7 +140,7 @@ async def suspects(db: Database, clock: Clock, conn: Connection, count: int) -> 
 
 
 async def test_suspects_that_are_lost_together_are_not_charged_for_it(
-    db: Database, clock: Clock, conn: Connection
+    db: Tenant, clock: Clock, conn: Connection
 ) -> None:
     ids = await suspects(db, clock, conn, 3)
     clock.move(LEASE * 2)
@@ -153,7 +151,7 @@ async def test_suspects_that_are_lost_together_are_not_charged_for_it(
 
 
 async def test_suspects_of_a_dead_worker_are_judged_together_though_they_expire_one_by_one(
-    db: Database, clock: Clock, conn: Connection
+    db: Tenant, clock: Clock, conn: Connection
 ) -> None:
     ids = await suspects(db, clock, conn, 2)
     later = "update workflow.workflow_run set lease_until = lease_until + interval '5 seconds' where id = $1"
@@ -164,13 +162,13 @@ async def test_suspects_of_a_dead_worker_are_judged_together_though_they_expire_
     assert await upkeep.release_expired(db) == UpkeepResult(released=2)
 
 
-async def test_a_suspect_that_is_lost_by_itself_ends(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_a_suspect_that_is_lost_by_itself_ends(db: Tenant, clock: Clock, conn: Connection) -> None:
     await suspects(db, clock, conn, 1)
     clock.move(LEASE * 2)
     assert await upkeep.release_expired(db) == UpkeepResult(failed=1)
 
 
-async def test_suspects_of_a_worker_that_is_not_ours_are_charged(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_suspects_of_a_worker_that_is_not_ours_are_charged(db: Tenant, clock: Clock, conn: Connection) -> None:
     """It does not begin with one at a time, so nothing would ever end them."""
     await suspects(db, clock, conn, 2)
     await conn.execute("update windlass.worker set pid = 0")
@@ -178,7 +176,7 @@ async def test_suspects_of_a_worker_that_is_not_ours_are_charged(db: Database, c
     assert await upkeep.release_expired(db) == UpkeepResult(failed=2)
 
 
-async def losses_until_the_end(db: Database, clock: Clock, id_: UUID) -> int:
+async def losses_until_the_end(db: Tenant, clock: Clock, id_: UUID) -> int:
     for losses in range(1, 50):
         assert [job.id for job in await take(db)] == [id_]
         clock.move(LEASE * 2)
@@ -189,7 +187,7 @@ async def losses_until_the_end(db: Database, clock: Clock, id_: UUID) -> int:
     raise AssertionError("it never ends")
 
 
-async def test_a_poison_job_ends_as_failed(db: Database, clock: Clock) -> None:
+async def test_a_poison_job_ends_as_failed(db: Tenant, clock: Clock) -> None:
     id_ = await submit(db, max_attempts=3)
     assert await losses_until_the_end(db, clock, id_) == 3
     job = await jobs.get(db, id_)
@@ -199,19 +197,19 @@ async def test_a_poison_job_ends_as_failed(db: Database, clock: Clock) -> None:
     assert await take(db) == []
 
 
-async def test_a_bare_sql_row_gets_five_more_losses(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_a_bare_sql_row_gets_five_more_losses(db: Tenant, clock: Clock, conn: Connection) -> None:
     id_ = await by_sql(conn, max_attempts=2)
     assert await losses_until_the_end(db, clock, id_) == 7
 
 
-async def test_losses_and_failures_use_up_the_same_attempts(db: Database, clock: Clock) -> None:
+async def test_losses_and_failures_use_up_the_same_attempts(db: Tenant, clock: Clock) -> None:
     id_ = await submit(db, max_attempts=3)
     [job] = await take(db)
     await record(db, Setback(job, JobMove.RETRY, {"message": "boom"}, timedelta()))
     assert await losses_until_the_end(db, clock, id_) == 2
 
 
-async def test_a_reopened_poison_job_has_its_attempts_again(db: Database, clock: Clock) -> None:
+async def test_a_reopened_poison_job_has_its_attempts_again(db: Tenant, clock: Clock) -> None:
     id_ = await submit(db, max_attempts=2)
     await losses_until_the_end(db, clock, id_)
     await jobs.reopen(db, id_)
@@ -221,7 +219,7 @@ async def test_a_reopened_poison_job_has_its_attempts_again(db: Database, clock:
 # Leader terms
 
 
-async def test_a_lease_without_an_end_is_given_one(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_a_lease_without_an_end_is_given_one(db: Tenant, clock: Clock, conn: Connection) -> None:
     silent = await by_sql(conn, status="leased", leased_by="me", updated_at=datetime.now(UTC) - timedelta(days=9))
     fresh = await by_sql(conn, status="leased", leased_by="me", updated_at=clock.now())
     await upkeep.date_open_leases(db)
@@ -232,7 +230,7 @@ async def test_a_lease_without_an_end_is_given_one(db: Database, clock: Clock, c
     assert (await upkeep.release_expired(db)).released == 1
 
 
-async def test_a_long_look_for_lost_leases_is_followed_by_a_rest(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_a_long_look_for_lost_leases_is_followed_by_a_rest(db: Tenant, clock: Clock, conn: Connection) -> None:
     loop = LeaseRecovery(db, "one")
     await loop.tick()
     loop._release_at = time.monotonic() + 60  # as after a look of six seconds

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from windlass.engine import upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.runtime.loops.upkeep import LeaseRecovery, Upkeep
 
 pytestmark = pytest.mark.usefixtures("this_week")
@@ -52,7 +52,7 @@ async def writing(conn: Connection) -> AsyncIterator[None]:
 
 
 async def test_writers_do_not_wait_for_a_week_that_cannot_be_dropped_because_it_is_read(
-    db: Database, conn: Connection, other: Connection
+    db: Tenant, conn: Connection, other: Connection
 ) -> None:
     old = await conn.fetchval("select windlass.make_event_partition(windlass.now() - interval '100 days')")
     reading = conn.transaction(isolation="repeatable_read")
@@ -72,7 +72,7 @@ async def test_writers_do_not_wait_for_a_week_that_cannot_be_dropped_because_it_
 
 
 async def test_a_week_is_made_beside_a_transaction_that_wrote_to_the_trail(
-    db: Database, conn: Connection, other: Connection
+    db: Tenant, conn: Connection, other: Connection
 ) -> None:
     before = await weeks(conn)
     await conn.execute(f"drop table workflow.{before[-1]}")
@@ -85,7 +85,7 @@ async def test_a_week_is_made_beside_a_transaction_that_wrote_to_the_trail(
     assert len(counts) == 1  # the constraint that made the attachment quick does not stay
 
 
-async def test_lines_of_a_week_that_nobody_made_in_time_move_into_it(db: Database, conn: Connection) -> None:
+async def test_lines_of_a_week_that_nobody_made_in_time_move_into_it(db: Tenant, conn: Connection) -> None:
     week = (await weeks(conn))[0]
     await conn.execute(f"drop table workflow.{week}")
     await conn.execute(WRITE)

@@ -37,7 +37,7 @@ async def test_what_a_worker_says_last_counts_and_stays(app: Windlass) -> None:
     with pytest.raises(NotFound):
         await checkpoints.record_progress(db, uuid4(), 1.0)
     with pytest.raises(NotFound):
-        await checkpoints.progress(db.acting_for("other", actor="x"), job)
+        await checkpoints.progress(db.tenant("other", actor="x"), job)
     found = await checkpoints.progress(db, job)
     assert found is not None
     assert (found.fraction, found.message, found.data) == (0.4, "under way", {"rows": 4})

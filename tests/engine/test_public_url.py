@@ -8,7 +8,7 @@ from tests.engine.fake_services import deploy, run_of
 from tests.engine.schedule_harness import another
 from windlass import Windlass
 from windlass.engine import hooks
-from windlass.engine.database import URL_LIVE_WITHIN, Database
+from windlass.engine.database import URL_LIVE_WITHIN, Tenant
 from windlass.engine.doctor import Level, examine, judge_public_url
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.settings import Settings
@@ -19,20 +19,18 @@ WAIT = {"wait_for_webhook": {"timeout": "1h"}}
 SHOP, OTHER, BOUND = "https://flows.shop.example", "https://other.example", "http://127.0.0.1:18931"
 
 
-async def url_of(db: Database) -> str:
+async def url_of(db: Tenant) -> str:
     async with db.once() as conn:
         return await db.public_url.get(conn)
 
 
-async def record(db: Database, url: str, *, configured: bool) -> None:
+async def record(db: Tenant, url: str, *, configured: bool) -> None:
     db.public_url.configured, db.public_url.listening = (url, None) if configured else (None, url)
     async with db.once() as conn:
         await db.public_url.record(conn)
 
 
-async def test_a_process_without_a_setting_uses_what_a_server_recorded(
-    database: str, clock: Clock, db: Database
-) -> None:
+async def test_a_process_without_a_setting_uses_what_a_server_recorded(database: str, clock: Clock, db: Tenant) -> None:
     await record(db, BOUND, configured=False)
     run = await run_of(db, paid=WAIT)
     async with another(database, clock) as worker:
@@ -42,7 +40,7 @@ async def test_a_process_without_a_setting_uses_what_a_server_recorded(
 
 
 async def test_a_configured_url_wins_over_an_address_that_a_server_listens_at(
-    database: str, clock: Clock, db: Database
+    database: str, clock: Clock, db: Tenant
 ) -> None:
     clock.set(datetime(2031, 5, 5, tzinfo=UTC))
     await record(db, SHOP, configured=True)
@@ -53,7 +51,7 @@ async def test_a_configured_url_wins_over_an_address_that_a_server_listens_at(
 
 
 async def test_a_url_that_no_server_repeats_gives_way_to_one_that_is_alive(
-    database: str, clock: Clock, db: Database
+    database: str, clock: Clock, db: Tenant
 ) -> None:
     clock.set(datetime(2031, 5, 5, tzinfo=UTC))
     await record(db, SHOP, configured=True)
@@ -65,17 +63,17 @@ async def test_a_url_that_no_server_repeats_gives_way_to_one_that_is_alive(
         assert await url_of(worker) == BOUND
 
 
-async def test_a_process_with_a_setting_of_its_own_uses_that(database: str, db: Database) -> None:
+async def test_a_process_with_a_setting_of_its_own_uses_that(database: str, db: Tenant) -> None:
     await record(db, SHOP, configured=True)
     async with Windlass(database, settings=Settings(public_url=OTHER)) as app:
         assert await url_of(await app.open()) == OTHER
 
 
-async def test_without_any_server_the_usual_address_is_used(db: Database) -> None:
+async def test_without_any_server_the_usual_address_is_used(db: Tenant) -> None:
     assert await url_of(db) == "http://127.0.0.1:8080"
 
 
-async def test_a_server_records_where_it_listens(database: str, db: Database) -> None:
+async def test_a_server_records_where_it_listens(database: str, db: Tenant) -> None:
     async with Windlass(database, settings=Settings()) as app:
         assert await app.listen_at(BOUND) == BOUND
     assert await url_of(db) == BOUND
@@ -102,7 +100,7 @@ def test_the_doctor_tells_an_address_that_senders_cannot_reach(
     assert (finding.fix is None) == (level is Level.OK)
 
 
-async def test_the_doctor_looks_at_it_when_a_step_waits_for_a_callback(db: Database) -> None:
+async def test_the_doctor_looks_at_it_when_a_step_waits_for_a_callback(db: Tenant) -> None:
     await deploy(db, paid=WAIT)
     await run_of(db, paid=WAIT)
     [finding] = [one for one in await examine(db) if one.check == "public URL"]

@@ -12,7 +12,7 @@ from tests.engine.quarantine_harness import NOON, Client, aside, deploy, start
 from windlass.core.jobs.job import Success
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine import hooks, quarantine
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.doctor import Level, judge_quarantine
 from windlass.engine.jobs import control as jobs
 from windlass.engine.quarantine import Kind
@@ -30,7 +30,7 @@ HALF = r'{"status": "ok", "note": "half an emoji: \ud83d, and a NUL: \u0000"}'
 # Text that Postgres cannot store
 
 
-async def test_an_if_over_an_answer_with_half_a_surrogate_pair_is_judged_and_the_answer_kept(db: Database) -> None:
+async def test_an_if_over_an_answer_with_half_a_surrogate_pair_is_judged_and_the_answer_kept(db: Tenant) -> None:
     await deploy(
         db,
         "shop",
@@ -48,7 +48,7 @@ async def test_an_if_over_an_answer_with_half_a_surrogate_pair_is_judged_and_the
     assert "half an emoji: ?" in reason
 
 
-async def test_a_callback_with_text_that_postgres_cannot_hold_is_taken_and_passed_on(db: Database) -> None:
+async def test_a_callback_with_text_that_postgres_cannot_hold_is_taken_and_passed_on(db: Tenant) -> None:
     await deploy(
         db,
         "shop",
@@ -68,9 +68,7 @@ async def test_a_callback_with_text_that_postgres_cannot_hold_is_taken_and_passe
 # A run that cannot be advanced
 
 
-async def test_a_worker_is_not_blamed_for_a_run_that_cannot_be_advanced(
-    db: Database, conn: Client, clock: Clock
-) -> None:
+async def test_a_worker_is_not_blamed_for_a_run_that_cannot_be_advanced(db: Tenant, conn: Client, clock: Clock) -> None:
     """The outcome is recorded, the innocent ones in the same turn too, and the run goes on when it is repaired."""
     clock.set(NOON)
     broken = await begin(db, node("a"), node("b", "a"))
@@ -92,7 +90,7 @@ async def test_a_worker_is_not_blamed_for_a_run_that_cannot_be_advanced(
     assert await aside(db) == []
 
 
-async def test_pauses_between_tries_grow_and_the_count_is_kept(db: Database, conn: Client, clock: Clock) -> None:
+async def test_pauses_between_tries_grow_and_the_count_is_kept(db: Tenant, conn: Client, clock: Clock) -> None:
     clock.set(NOON)
     run = await begin(db, node("a"), node("b", "a"))
     await conn.execute("update windlass.run set steps = 'a'; update workflow.workflow_run set status = 'succeeded'")
@@ -110,7 +108,7 @@ async def test_pauses_between_tries_grow_and_the_count_is_kept(db: Database, con
     assert entry.key == str(run)
 
 
-async def test_a_run_that_was_set_aside_still_expires(db: Database, conn: Client, clock: Clock) -> None:
+async def test_a_run_that_was_set_aside_still_expires(db: Tenant, conn: Client, clock: Clock) -> None:
     """Its other events cannot be applied; its end can."""
     clock.set(NOON)
     await deploy(db, "short", {"a": {"job": "a.v1"}, "b": {"needs": ["a"], "job": "b.v1"}}, max_duration="1m")
@@ -121,7 +119,7 @@ async def test_a_run_that_was_set_aside_still_expires(db: Database, conn: Client
     assert (await runs.view(db, run)).row.state == "timeout"
 
 
-async def test_five_hundred_ends_of_one_broken_run_do_not_hide_those_of_another(db: Database, conn: Client) -> None:
+async def test_five_hundred_ends_of_one_broken_run_do_not_hide_those_of_another(db: Tenant, conn: Client) -> None:
     await deploy(db, "wide", {"a": {"job": "a.v1", "parallel": 600}})
     broken, good = await start(db, "wide"), await begin(db, node("a"), node("b", "a"))
     await conn.execute("update windlass.run set fans = '[]' where id = $1", broken)
@@ -133,8 +131,8 @@ async def test_five_hundred_ends_of_one_broken_run_do_not_hide_those_of_another(
     assert await aside(db) == [("run", str(broken))]
 
 
-async def other_process(database: str, clock: Clock) -> Database:
-    return await Database.open(DatabaseOptions(url=database, clock=clock.now))
+async def other_process(database: str, clock: Clock) -> Tenant:
+    return await Tenant.open(DatabaseOptions(url=database, clock=clock.now))
 
 
 async def unreadable(conn: Client, change: str) -> None:
@@ -146,7 +144,7 @@ async def unreadable(conn: Client, change: str) -> None:
 
 
 async def test_a_key_that_a_newer_release_wrote_is_ignored(
-    db: Database, conn: Client, database: str, clock: Clock
+    db: Tenant, conn: Client, database: str, clock: Clock
 ) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     await unreadable(conn, """jsonb_set(document, '{colour}', '"blue"')""")
@@ -158,7 +156,7 @@ async def test_a_key_that_a_newer_release_wrote_is_ignored(
 
 
 async def test_jobs_of_a_version_that_cannot_be_read_are_executed_and_innocent_ones_too(
-    db: Database, conn: Client, database: str, clock: Clock
+    db: Tenant, conn: Client, database: str, clock: Clock
 ) -> None:
     """A step of a kind that only a newer release knows: this process leaves the run to one that can read it."""
     clock.set(NOON)
@@ -184,7 +182,7 @@ async def test_jobs_of_a_version_that_cannot_be_read_are_executed_and_innocent_o
 
 
 async def test_a_held_run_that_cannot_begin_keeps_no_other_run_from_anything(
-    db: Database, conn: Client, database: str, clock: Clock
+    db: Tenant, conn: Client, database: str, clock: Clock
 ) -> None:
     await deploy(db, "narrow", {"a": {"job": "a.v1"}}, concurrency=1)
     held = [await start(db, "narrow") for _ in range(3)]
@@ -203,7 +201,7 @@ async def test_a_held_run_that_cannot_begin_keeps_no_other_run_from_anything(
 # Operators
 
 
-async def test_the_doctor_names_what_is_set_aside_and_how_to_try_it_again(db: Database) -> None:
+async def test_the_doctor_names_what_is_set_aside_and_how_to_try_it_again(db: Tenant) -> None:
     assert [found.level for found in judge_quarantine([])] == [Level.OK]
     await quarantine.set_aside(db, Kind.RUN, "a b", ValueError("strange"))
     await quarantine.set_aside(db, Kind.DUTY, "timers.due", ValueError("odd"), retry=False)
@@ -215,7 +213,7 @@ async def test_the_doctor_names_what_is_set_aside_and_how_to_try_it_again(db: Da
     assert "retry" not in duty.fix
 
 
-async def test_a_person_can_have_something_tried_again_at_once(db: Database, conn: Client, clock: Clock) -> None:
+async def test_a_person_can_have_something_tried_again_at_once(db: Tenant, conn: Client, clock: Clock) -> None:
     clock.set(NOON)
     run = await begin(db, node("a"), node("b", "a"))
     await conn.execute("update workflow.workflow_run set status = 'succeeded'")
@@ -233,7 +231,7 @@ async def test_a_person_can_have_something_tried_again_at_once(db: Database, con
         await quarantine.retry_now(db, Kind.DUTY, "timers.due")
 
 
-async def test_entries_of_jobs_go_when_the_jobs_have_ended(db: Database, conn: Client, clock: Clock) -> None:
+async def test_entries_of_jobs_go_when_the_jobs_have_ended(db: Tenant, conn: Client, clock: Clock) -> None:
     clock.set(NOON)
     [ended], [live] = [await jobs.submit(db, [JobSpec(type="a.v1")]) for _ in range(2)]
     for id_ in (ended, live):

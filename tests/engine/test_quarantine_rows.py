@@ -9,7 +9,7 @@ from tests.engine.quarantine_harness import NOON, Client, aside, deploy, start
 from windlass.core.jobs.spec import JobSpec
 from windlass.core.json_value import decode
 from windlass.engine import quarantine, upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import sweep
 from windlass.engine.schedules import sql as sql_schedules
@@ -21,9 +21,7 @@ from windlass.testing import Clock
 
 
 @pytest.mark.parametrize("when", ["infinity", "-infinity"])
-async def test_a_schedule_at_the_end_of_time_stops_no_other(
-    db: Database, conn: Client, clock: Clock, when: str
-) -> None:
+async def test_a_schedule_at_the_end_of_time_stops_no_other(db: Tenant, conn: Client, clock: Clock, when: str) -> None:
     clock.set(NOON)
     insert = """insert into workflow.workflow_schedule (type, schedule, next_run_at)
                 values ($1, '* * * * *', $2::text::timestamptz)"""
@@ -34,9 +32,7 @@ async def test_a_schedule_at_the_end_of_time_stops_no_other(
     assert "good.v1" in types
 
 
-async def test_a_schedule_that_raises_is_set_aside_and_the_others_fire(
-    db: Database, conn: Client, clock: Clock
-) -> None:
+async def test_a_schedule_that_raises_is_set_aside_and_the_others_fire(db: Tenant, conn: Client, clock: Clock) -> None:
     clock.set(NOON)
     insert = (
         "insert into workflow.workflow_schedule (type, schedule, next_run_at) values ($1, '* * * * *', $2) returning id"
@@ -56,7 +52,7 @@ async def test_a_schedule_that_raises_is_set_aside_and_the_others_fire(
 
 
 async def test_a_row_that_cannot_be_claimed_goes_out_of_line_and_those_behind_it_are_claimed(
-    db: Database, conn: Client, clock: Clock
+    db: Tenant, conn: Client, clock: Clock
 ) -> None:
     clock.set(NOON)
     ids = [await jobs.submit(db, [JobSpec(type="a.v1")]) for _ in range(9)]
@@ -79,7 +75,7 @@ async def test_a_row_that_cannot_be_claimed_goes_out_of_line_and_those_behind_it
 # Loops
 
 
-async def test_a_duty_that_fails_does_not_keep_the_next_one_from_its_turn(db: Database) -> None:
+async def test_a_duty_that_fails_does_not_keep_the_next_one_from_its_turn(db: Tenant) -> None:
     duties = Duties(db, "test")
 
     async def bad() -> int:
@@ -98,7 +94,7 @@ async def test_a_duty_that_fails_does_not_keep_the_next_one_from_its_turn(db: Da
 
 
 async def test_the_timer_loop_waits_a_moment_when_another_session_holds_what_is_due(
-    db: Database, conn: Client, clock: Clock
+    db: Tenant, conn: Client, clock: Clock
 ) -> None:
     clock.set(NOON)
     await deploy(db, "nap", {"a": {"sleep": "1s"}})
@@ -112,7 +108,7 @@ async def test_the_timer_loop_waits_a_moment_when_another_session_holds_what_is_
     assert await letters(db, run) == "s"
 
 
-async def test_a_locked_workflow_row_does_not_stop_the_settler(db: Database, conn: Client) -> None:
+async def test_a_locked_workflow_row_does_not_stop_the_settler(db: Tenant, conn: Client) -> None:
     await deploy(db, "narrow", {"a": {"job": "a.v1"}}, concurrency=1)
     await start(db, "narrow")
     await start(db, "narrow")
@@ -127,7 +123,7 @@ async def test_a_locked_workflow_row_does_not_stop_the_settler(db: Database, con
 # Rows of plain SQL
 
 
-async def test_a_huge_number_in_a_row_is_read_as_text(db: Database, conn: Client) -> None:
+async def test_a_huge_number_in_a_row_is_read_as_text(db: Tenant, conn: Client) -> None:
     await conn.execute(
         """insert into workflow.workflow_run (type, payload, result, status)
            values ('odd.v1', '{"n": 1}', ('[1e5000]')::jsonb, 'succeeded'), ('good.v1', '{}', '1', 'succeeded')"""
@@ -137,7 +133,7 @@ async def test_a_huge_number_in_a_row_is_read_as_text(db: Database, conn: Client
     assert results["odd.v1"] == ["1" + "0" * 5000]
 
 
-async def test_a_fan_out_over_a_huge_number_does_not_stop_innocent_jobs(db: Database, conn: Client) -> None:
+async def test_a_fan_out_over_a_huge_number_does_not_stop_innocent_jobs(db: Tenant, conn: Client) -> None:
     await deploy(
         db,
         "wide",
@@ -157,7 +153,7 @@ async def test_a_fan_out_over_a_huge_number_does_not_stop_innocent_jobs(db: Data
 # Leases, expiry and due times
 
 
-async def test_a_row_whose_lease_cannot_be_released_stops_no_other(db: Database, conn: Client, clock: Clock) -> None:
+async def test_a_row_whose_lease_cannot_be_released_stops_no_other(db: Tenant, conn: Client, clock: Clock) -> None:
     ids = [(await jobs.submit(db, [JobSpec(type="a.v1", max_attempts=9)]))[0] for _ in range(6)]
     await conn.execute(
         """update workflow.workflow_run set status = 'leased', leased_by = 'gone', claim_no = 1,

@@ -12,7 +12,7 @@ from windlass import Windlass
 from windlass.core.jobs.job import Success
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine import upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import queues
 from windlass.engine.workers import turn
@@ -26,7 +26,7 @@ SPEC = JobSpec(type="a.b.v1")
 HOUR = timedelta(hours=1)
 
 
-async def test_a_pause_binds_the_next_claim_even_from_a_lane_that_was_known(db: Database) -> None:
+async def test_a_pause_binds_the_next_claim_even_from_a_lane_that_was_known(db: Tenant) -> None:
     await jobs.submit(db, [SPEC, replace(SPEC, queue="sql")])
     lanes = [(replace(lane, seq=0), 9) for lane in await turn.look(db, ["default", "sql"])]
     await queues.pause(db, "default")
@@ -38,7 +38,7 @@ async def test_a_pause_binds_the_next_claim_even_from_a_lane_that_was_known(db: 
     assert [job.queue for job in taken] == ["default"]
 
 
-async def test_what_is_held_when_a_queue_is_paused_is_finished(db: Database) -> None:
+async def test_what_is_held_when_a_queue_is_paused_is_finished(db: Tenant) -> None:
     [id_] = await jobs.submit(db, [SPEC])
     worker = await ManualWorker.registered(db)
     [job] = await worker.take()
@@ -47,7 +47,7 @@ async def test_what_is_held_when_a_queue_is_paused_is_finished(db: Database) -> 
     assert (await jobs.get(db, id_)).status == "succeeded"
 
 
-async def test_a_foreign_poller_does_not_see_the_pause(db: Database, conn: Client) -> None:
+async def test_a_foreign_poller_does_not_see_the_pause(db: Tenant, conn: Client) -> None:
     await jobs.submit(db, [SPEC])
     await queues.pause(db, "default")
     claimed = await conn.fetchval("""update workflow.workflow_run set status = 'leased', leased_by = 'go-1',
@@ -75,7 +75,7 @@ async def test_a_worker_leaves_a_paused_queue_alone_and_a_resume_wakes_it(app: W
     await working
 
 
-async def test_depth_age_and_rate(db: Database, clock: Clock) -> None:
+async def test_depth_age_and_rate(db: Tenant, clock: Clock) -> None:
     clock.move(HOUR)
     await jobs.submit(db, [SPEC] * 3 + [replace(SPEC, type="a.c.v1", priority=5), replace(SPEC, delay=HOUR)])
     await jobs.submit(db, [replace(SPEC, queue="later", delay=2 * HOUR)] * 2)
@@ -98,7 +98,7 @@ async def test_depth_age_and_rate(db: Database, clock: Clock) -> None:
     assert (await queues.get(db, "later")).row.due == 2
 
 
-async def test_the_rate_of_a_busy_minute_is_that_of_its_latest_lines(db: Database, clock: Clock, conn: Client) -> None:
+async def test_the_rate_of_a_busy_minute_is_that_of_its_latest_lines(db: Tenant, clock: Clock, conn: Client) -> None:
     clock.move(HOUR)
     [id_] = await jobs.submit(db, [SPEC])
     now = clock.now()
@@ -112,7 +112,7 @@ async def test_the_rate_of_a_busy_minute_is_that_of_its_latest_lines(db: Databas
     assert (await queues.get(db, "default")).rate == pytest.approx(1000, rel=0.01)
 
 
-async def test_queues_are_listed_by_name_in_pages(db: Database) -> None:
+async def test_queues_are_listed_by_name_in_pages(db: Tenant) -> None:
     for name in ("b", "a", "c"):
         await queues.pause(db, name)
     await queues.pause(db, "a")
@@ -133,7 +133,7 @@ async def test_queues_are_listed_by_name_in_pages(db: Database) -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\x00b", "x" * 256, "\ud800"], ids=ascii)
-async def test_a_name_that_is_none_is_refused(db: Database, name: str) -> None:
+async def test_a_name_that_is_none_is_refused(db: Tenant, name: str) -> None:
     for act in (queues.get, queues.pause, queues.resume):
         with pytest.raises(Invalid, match="queue"):
             await act(db, name)

@@ -11,7 +11,7 @@ import pytest
 from windlass.core.jobs.job import Claimed, Succeeded, Success
 from windlass.core.jobs.spec import JobSpec, Limit
 from windlass.engine import upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import queues as job_queues
 from windlass.engine.jobs import submit
@@ -29,22 +29,22 @@ HOURLY = Limit(key="tenant-a", rate=1.0, period=timedelta(hours=1))
 ALONE = Limit(key="tenant-a", concurrency=1)
 
 
-async def push(db: Database, limit: Limit, count: int, **fields: Any) -> list[UUID]:
+async def push(db: Tenant, limit: Limit, count: int, **fields: Any) -> list[UUID]:
     spec = JobSpec(type="mail.send.v1", limit=limit, **fields)
     return [pushed.job.id for pushed in await submit.push(db, [spec] * count)]
 
 
-async def fetch(db: Database, count: int = 1, *queues: str) -> list[UUID]:
+async def fetch(db: Tenant, count: int = 1, *queues: str) -> list[UUID]:
     [found] = await remote.fetch(db, [Fetch(queues=queues or ["default"], count=count, worker="w")])
     return [job.id for job in found]
 
 
-async def claim(db: Database, count: int = 10) -> list[Claimed]:
+async def claim(db: Tenant, count: int = 10) -> list[Claimed]:
     lanes = [(replace(lane, seq=0), count) for lane in await turn.look(db, ["default"])]
     return (await turn.turn(db, turn.Turn(worker="w", lease=LEASE, lanes=lanes, count=count)))[0]
 
 
-async def end(db: Database, id_: UUID) -> None:
+async def end(db: Tenant, id_: UUID) -> None:
     await remote.record(db, [RemoteReport(id_, Succeeded("1"))])
 
 
@@ -53,7 +53,7 @@ async def in_line(conn: Connection) -> int:
     return count
 
 
-async def test_a_dozen_jobs_of_a_blocked_key_hide_nobody_from_a_fetch_of_one(db: Database, conn: Connection) -> None:
+async def test_a_dozen_jobs_of_a_blocked_key_hide_nobody_from_a_fetch_of_one(db: Tenant, conn: Connection) -> None:
     first, *blocked = await push(db, HOURLY, 13)
     free = await jobs.submit(db, [FREE] * 3)
     assert [await fetch(db) for _ in range(5)] == [[first], [free[0]], [free[1]], [free[2]], []]
@@ -61,7 +61,7 @@ async def test_a_dozen_jobs_of_a_blocked_key_hide_nobody_from_a_fetch_of_one(db:
     assert len(blocked) == await conn.fetchval("select count(*) from windlass.rate_line")
 
 
-async def test_a_dozen_jobs_of_a_blocked_key_hide_nobody_from_our_own_worker(db: Database, conn: Connection) -> None:
+async def test_a_dozen_jobs_of_a_blocked_key_hide_nobody_from_our_own_worker(db: Tenant, conn: Connection) -> None:
     first, *_ = await push(db, HOURLY, 13)
     free = await jobs.submit(db, [FREE] * 3)
     assert [job.id for job in await claim(db)] == [first, *free]
@@ -69,7 +69,7 @@ async def test_a_dozen_jobs_of_a_blocked_key_hide_nobody_from_our_own_worker(db:
     assert await claim(db) == []
 
 
-async def test_a_claim_reads_nothing_of_a_blocked_key_once_it_left_the_line(db: Database, conn: Connection) -> None:
+async def test_a_claim_reads_nothing_of_a_blocked_key_once_it_left_the_line(db: Tenant, conn: Connection) -> None:
     await push(db, HOURLY, 1)
     await claim(db)
     await push(db, HOURLY, 500)
@@ -78,7 +78,7 @@ async def test_a_claim_reads_nothing_of_a_blocked_key_once_it_left_the_line(db: 
     assert await turn.look(db, ["default"]) == []
 
 
-async def test_jobs_of_a_key_are_handed_out_in_their_order_and_at_their_rate(db: Database, clock: Clock) -> None:
+async def test_jobs_of_a_key_are_handed_out_in_their_order_and_at_their_rate(db: Tenant, clock: Clock) -> None:
     ids = await push(db, Limit(key="k", rate=1.0, period=timedelta(minutes=1)), 5)
     taken = await fetch(db, 10)
     for _ in range(4):
@@ -89,7 +89,7 @@ async def test_jobs_of_a_key_are_handed_out_in_their_order_and_at_their_rate(db:
     assert taken == ids
 
 
-async def test_a_new_job_does_not_overtake_those_that_wait(db: Database, clock: Clock) -> None:
+async def test_a_new_job_does_not_overtake_those_that_wait(db: Tenant, clock: Clock) -> None:
     ids = await push(db, HOURLY, 3)
     assert await fetch(db, 10) == ids[:1]
     ids += await push(db, HOURLY, 1)
@@ -100,7 +100,7 @@ async def test_a_new_job_does_not_overtake_those_that_wait(db: Database, clock: 
     assert taken == ids[1:]
 
 
-async def test_the_end_of_a_job_lets_the_next_one_of_its_key_in_at_once(db: Database) -> None:
+async def test_the_end_of_a_job_lets_the_next_one_of_its_key_in_at_once(db: Tenant) -> None:
     ids = await push(db, ALONE, 4)
     taken = await fetch(db, 10)
     for _ in range(3):
@@ -110,7 +110,7 @@ async def test_the_end_of_a_job_lets_the_next_one_of_its_key_in_at_once(db: Data
     assert taken == ids
 
 
-async def test_an_end_that_plain_sql_records_lets_the_next_one_in(db: Database, conn: Connection) -> None:
+async def test_an_end_that_plain_sql_records_lets_the_next_one_in(db: Tenant, conn: Connection) -> None:
     first, second = await push(db, ALONE, 2)
     assert await fetch(db, 10) == [first]
     assert await fetch(db, 10) == []
@@ -118,7 +118,7 @@ async def test_an_end_that_plain_sql_records_lets_the_next_one_in(db: Database, 
     assert await fetch(db, 10) == [second]
 
 
-async def test_ends_in_one_statement_let_as_many_jobs_of_each_key_in(db: Database, conn: Connection) -> None:
+async def test_ends_in_one_statement_let_as_many_jobs_of_each_key_in(db: Tenant, conn: Connection) -> None:
     key = 'a "quoted", key'
     pair = await push(db, Limit(key="pair", concurrency=2), 5)
     alone = await push(db, Limit(key=key, concurrency=1), 3)
@@ -130,7 +130,7 @@ async def test_ends_in_one_statement_let_as_many_jobs_of_each_key_in(db: Databas
     assert await fetch(db, 10) == []
 
 
-async def test_jobs_that_are_cancelled_together_may_be_running_and_waiting(db: Database) -> None:
+async def test_jobs_that_are_cancelled_together_may_be_running_and_waiting(db: Tenant) -> None:
     ids = await push(db, ALONE, 3)
     assert await fetch(db, 10) == ids[:1]
     assert await jobs.cancel_many(db, ids[:2]) == set(ids[:2])
@@ -138,7 +138,7 @@ async def test_jobs_that_are_cancelled_together_may_be_running_and_waiting(db: D
     assert await fetch(db, 10) == ids[2:]
 
 
-async def test_a_limit_that_is_raised_lets_waiting_jobs_in(db: Database) -> None:
+async def test_a_limit_that_is_raised_lets_waiting_jobs_in(db: Tenant) -> None:
     ids = await push(db, ALONE, 3)
     assert await fetch(db, 10) == ids[:1]
     ids += await push(db, replace(ALONE, concurrency=3), 1)
@@ -146,7 +146,7 @@ async def test_a_limit_that_is_raised_lets_waiting_jobs_in(db: Database) -> None
     assert await fetch(db, 10) == ids[1:3]
 
 
-async def test_a_waiting_job_in_a_queue_that_nobody_serves_does_not_block_its_key(db: Database, clock: Clock) -> None:
+async def test_a_waiting_job_in_a_queue_that_nobody_serves_does_not_block_its_key(db: Tenant, clock: Clock) -> None:
     [first] = await push(db, HOURLY, 1)
     await push(db, HOURLY, 2, queue="nobody")
     [mine] = await push(db, HOURLY, 1)
@@ -157,14 +157,14 @@ async def test_a_waiting_job_in_a_queue_that_nobody_serves_does_not_block_its_ke
     assert await fetch(db, 10) == [mine]
 
 
-async def test_a_fetch_for_several_workers_counts_each_job_once(db: Database) -> None:
+async def test_a_fetch_for_several_workers_counts_each_job_once(db: Tenant) -> None:
     ids = await push(db, Limit(key="k", concurrency=2), 3)
     wishes = [Fetch(queues=["default"], count=1, worker=f"w{n}") for n in range(3)]
     found = await remote.fetch(db, wishes)
     assert [[job.id for job in each] for each in found] == [[ids[0]], [ids[1]], []]
 
 
-async def test_claims_at_the_same_moment_keep_to_the_limit(db: Database, database: str) -> None:
+async def test_claims_at_the_same_moment_keep_to_the_limit(db: Tenant, database: str) -> None:
     limit = Limit(key="k", concurrency=3)
     await push(db, limit, 40)
     done = most = 0
@@ -178,7 +178,7 @@ async def test_claims_at_the_same_moment_keep_to_the_limit(db: Database, databas
     assert most == 3
 
 
-async def test_reports_of_our_own_worker_let_the_next_one_in(db: Database) -> None:
+async def test_reports_of_our_own_worker_let_the_next_one_in(db: Tenant) -> None:
     await push(db, ALONE, 2)
     [first] = await claim(db)
     assert await claim(db) == []
@@ -186,7 +186,7 @@ async def test_reports_of_our_own_worker_let_the_next_one_in(db: Database) -> No
     assert len(await claim(db)) == 1
 
 
-async def test_jobs_that_are_gone_are_forgotten(db: Database, conn: Connection) -> None:
+async def test_jobs_that_are_gone_are_forgotten(db: Tenant, conn: Connection) -> None:
     ids = await push(db, HOURLY, 4)
     await fetch(db, 10)
     await jobs.cancel_many(db, ids)
@@ -194,7 +194,7 @@ async def test_jobs_that_are_gone_are_forgotten(db: Database, conn: Connection) 
     assert await conn.fetchval("select count(*) from windlass.rate_line") == 0
 
 
-async def test_limits_that_nobody_uses_are_forgotten(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_limits_that_nobody_uses_are_forgotten(db: Tenant, clock: Clock, conn: Connection) -> None:
     [done] = await push(db, replace(HOURLY, key="old"), 1)
     assert await fetch(db) == [done]
     await end(db, done)

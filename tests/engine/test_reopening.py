@@ -9,7 +9,7 @@ import pytest
 
 from windlass.core.jobs.job import Failed, Succeeded
 from windlass.engine.compositions import control as compositions
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import dead_letters, submit
 from windlass.engine.jobs.dead_letters import DeadLetterFilter
@@ -24,28 +24,28 @@ UNIQUE = {"type": "mail.send", "args": [1], "options": {"unique": {"keys": ["typ
 BOOM = Failed({"type": "x", "message": "boom"}, retryable=False)
 
 
-async def fetch(db: Database, count: int = 1) -> list[Job]:
+async def fetch(db: Tenant, count: int = 1) -> list[Job]:
     return (await remote.fetch(db, [Fetch(queues=["default"], count=count, worker="w")]))[0]
 
 
-async def tell(db: Database, job: UUID, outcome: Any) -> None:
+async def tell(db: Tenant, job: UUID, outcome: Any) -> None:
     [answer] = await remote.record(db, [RemoteReport(job, outcome)])
     assert isinstance(answer, Job)
 
 
-async def push(db: Database) -> UUID:
+async def push(db: Tenant) -> UUID:
     [pushed] = await submit.push(db, [parse_job.read_job(UNIQUE, datetime.now(UTC))])
     return pushed.job.id
 
 
-async def dead(db: Database) -> UUID:
+async def dead(db: Tenant) -> UUID:
     id_ = await push(db)
     await fetch(db)
     await tell(db, id_, BOOM)
     return id_
 
 
-async def test_a_unique_job_is_not_started_over_beside_its_successor(db: Database) -> None:
+async def test_a_unique_job_is_not_started_over_beside_its_successor(db: Tenant) -> None:
     one = await dead(db)
     two = await push(db)
     with pytest.raises(Duplicate, match=f"job {two} is live and has the same unique key") as refused:
@@ -55,7 +55,7 @@ async def test_a_unique_job_is_not_started_over_beside_its_successor(db: Databas
     assert [job.id for job in await fetch(db, 5)] == [two]
 
 
-async def test_a_unique_job_is_started_over_once_its_successor_has_ended(db: Database) -> None:
+async def test_a_unique_job_is_started_over_once_its_successor_has_ended(db: Tenant) -> None:
     one = await dead(db)
     two = await push(db)
     await fetch(db)
@@ -64,14 +64,14 @@ async def test_a_unique_job_is_started_over_once_its_successor_has_ended(db: Dat
     assert [job.id for job in await fetch(db, 5)] == [one]
 
 
-async def test_of_several_dead_jobs_of_a_unique_key_one_is_started_over(db: Database) -> None:
+async def test_of_several_dead_jobs_of_a_unique_key_one_is_started_over(db: Tenant) -> None:
     ids = [await dead(db) for _ in range(3)]
     assert await jobs.reopen_many(db, ids) == {ids[-1]}
     assert (await dead_letters.retry(db, DeadLetterFilter())).jobs == []
     assert [job.id for job in await fetch(db, 5)] == ids[-1:]
 
 
-async def test_an_instance_of_a_live_composition_is_not_started_over(db: Database) -> None:
+async def test_an_instance_of_a_live_composition_is_not_started_over(db: Tenant) -> None:
     steps = [
         {"type": "make.list", "args": []},
         {"type": "do.item", "args": [], "map": True},

@@ -12,7 +12,7 @@ import pytest
 
 from tests.runtime.conftest import eventually
 from windlass import Windlass
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.events import subscriptions
 from windlass.engine.runs import start
 from windlass.engine.runs.start import RunSpec
@@ -52,7 +52,7 @@ async def test_a_handler_for_every_type_is_not_given_the_engines_own_jobs(app: W
     assert app.handlers.find("windlass.command.v1") is None
 
 
-async def test_a_client_cannot_take_the_key_of_a_tick(db: Database) -> None:
+async def test_a_client_cannot_take_the_key_of_a_tick(db: Tenant) -> None:
     with pytest.raises(Invalid, match="schedule/ is reserved for schedules") as refused:
         await start.start(db, "w", [RunSpec(idempotency_key="schedule/1/2030-01-01T00:00:00Z")])
     assert refused.value.field == "idempotency_key"

@@ -15,7 +15,7 @@ from windlass.core.definition.parser import parse
 from windlass.core.jobs.job import Failed, after
 from windlass.core.workflows.step import Parallel
 from windlass.engine import upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import control as runs
 from windlass.engine.workers import turn
@@ -29,7 +29,7 @@ Connection = Any
 
 
 async def test_c2_1_pick_up_is_one_move_that_sets_the_start_once(
-    db: Database, worker: ManualWorker, clock: Clock
+    db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     await publish(db, node("a"), concurrency=1)
     first, second = await begin(db), await begin(db)
@@ -44,7 +44,7 @@ async def test_c2_1_pick_up_is_one_move_that_sets_the_start_once(
     assert (await runs.get(db, second)).started_at == started
 
 
-async def test_c2_3_a_step_that_is_not_ready_has_no_job_to_take(db: Database, conn: Connection) -> None:
+async def test_c2_3_a_step_that_is_not_ready_has_no_job_to_take(db: Tenant, conn: Connection) -> None:
     await begin(db, node("a"), node("b", "a"), node("c", "b"))
     rows = await conn.fetch("select step from workflow.workflow_run")
     assert [row["step"] for row in rows] == [0]
@@ -62,7 +62,7 @@ async def test_c2_3_a_step_that_is_not_ready_has_no_job_to_take(db: Database, co
     ],
 )
 async def test_c2_5_how_often_an_always_failing_step_runs(
-    db: Database, worker: ManualWorker, words: dict[str, int], executions: int
+    db: Tenant, worker: ManualWorker, words: dict[str, int], executions: int
 ) -> None:
     await deploy(db, a={"job": "test.a.v1", **words})
     run = await begin(db)
@@ -71,7 +71,7 @@ async def test_c2_5_how_often_an_always_failing_step_runs(
 
 
 async def test_c2_6_failures_time_outs_and_silence_use_up_the_same_attempts(
-    db: Database, worker: ManualWorker, clock: Clock
+    db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     run = await begin(db, node("a", max_attempts=4))
     await worker.end(await worker.take_one("a"), Fails())
@@ -87,7 +87,7 @@ async def test_c2_6_failures_time_outs_and_silence_use_up_the_same_attempts(
     assert (await letters(db, run), await state(db, run)) == ("f", "failed")
 
 
-async def test_c2_11_only_a_waiting_step_can_be_skipped(db: Database, worker: ManualWorker) -> None:
+async def test_c2_11_only_a_waiting_step_can_be_skipped(db: Tenant, worker: ManualWorker) -> None:
     """b began because of a; that c fails later does not skip it."""
     run = await begin(db, node("a"), node("c"), node("b", "a"), node("d", "b", "c"))
     by_step = {worker.step(job): job for job in await worker.take()}
@@ -98,14 +98,14 @@ async def test_c2_11_only_a_waiting_step_can_be_skipped(db: Database, worker: Ma
     assert await letters(db, run) == "sfsk"
 
 
-async def test_c2_13_independent_branches_go_on_after_a_failure(db: Database, worker: ManualWorker) -> None:
+async def test_c2_13_independent_branches_go_on_after_a_failure(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("x"), node("y", "x"), node("z", "y"))
     await worker.play({"a": Fails()})
     assert (await letters(db, run), await state(db, run)) == ("fsss", "failed")
 
 
 async def test_c2_18_without_a_policy_a_step_waits_seconds_and_with_one_what_it_says(
-    db: Database, worker: ManualWorker, clock: Clock
+    db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     await deploy(
         db,
@@ -142,7 +142,7 @@ def test_c2_23_29_and_34_what_makes_no_sense_is_refused_as_a_definition(tasks: A
     assert path in [where for where, _ in refusal.value.errors]
 
 
-async def test_c2_26_the_window_is_of_a_step_in_a_run(db: Database, worker: ManualWorker) -> None:
+async def test_c2_26_the_window_is_of_a_step_in_a_run(db: Tenant, worker: ManualWorker) -> None:
     fans = node("a", fan_out=Parallel(5), concurrency=2), node("b", fan_out=Parallel(5), concurrency=1)
     await begin(db, *fans)
     await begin(db)
@@ -151,7 +151,7 @@ async def test_c2_26_the_window_is_of_a_step_in_a_run(db: Database, worker: Manu
 
 
 async def test_c2_30_lines_are_kept_for_each_instance_and_attempt(
-    db: Database, worker: ManualWorker, clock: Clock
+    db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     run = await begin(db, node("a", fan_out=Parallel(2), max_attempts=2))
     moment = clock.now()
@@ -167,7 +167,7 @@ async def test_c2_30_lines_are_kept_for_each_instance_and_attempt(
     assert kept == [["0/1", "0/2"], ["1/1", "1/2"]]
 
 
-async def test_c2_33_the_limit_of_time_is_that_of_an_attempt(db: Database, worker: ManualWorker) -> None:
+async def test_c2_33_the_limit_of_time_is_that_of_an_attempt(db: Tenant, worker: ManualWorker) -> None:
     await begin(db, node("a", timeout=timedelta(seconds=7), max_attempts=2))
     job = await worker.take_one("a")
     assert job.timeout == timedelta(seconds=7)
@@ -175,7 +175,7 @@ async def test_c2_33_the_limit_of_time_is_that_of_an_attempt(db: Database, worke
     assert (await worker.take_one("a")).timeout == timedelta(seconds=7)
 
 
-async def test_d2_1_a_handled_failure_completes_and_an_unhandled_one_fails(db: Database, worker: ManualWorker) -> None:
+async def test_d2_1_a_handled_failure_completes_and_an_unhandled_one_fails(db: Tenant, worker: ManualWorker) -> None:
     """DESIGN 5 over C2 12: a handler on a `failure` edge handles it, a finalizer does not."""
     handled = await begin(db, node("a"), node("b", "a"), node("c", "a:failure"))
     await worker.play({"a": Fails()})

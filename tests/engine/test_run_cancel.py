@@ -10,7 +10,7 @@ from tests.engine.harness import LEASE, Fails, ManualWorker, begin, events_of, l
 from windlass.core.jobs.job import Cancelled
 from windlass.core.workflows.step import Parallel, SleepAction
 from windlass.engine import upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import sweep
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("an_hour_later")
 Connection = Any
 
 
-async def test_what_nobody_holds_ends_at_once(db: Database, worker: ManualWorker, conn: Connection) -> None:
+async def test_what_nobody_holds_ends_at_once(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("s", action=SleepAction(timedelta(hours=1))))
     await runs.cancel(db, run, reason="enough")
     row = await runs.get(db, run)
@@ -39,7 +39,7 @@ async def test_what_nobody_holds_ends_at_once(db: Database, worker: ManualWorker
     assert (last.event_type, last.data) == ("cancelled", {"reason": "enough"})
 
 
-async def test_a_holder_of_ours_is_asked_to_stop_and_keeps_its_row(db: Database, worker: ManualWorker) -> None:
+async def test_a_holder_of_ours_is_asked_to_stop_and_keeps_its_row(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     job = await worker.take_one("a")
     await runs.cancel(db, run)
@@ -59,7 +59,7 @@ async def test_a_holder_of_ours_is_asked_to_stop_and_keeps_its_row(db: Database,
     ],
 )
 async def test_the_real_outcome_is_recorded_and_advances_nothing(
-    db: Database, worker: ManualWorker, ending: Any, letter: str, status: str
+    db: Tenant, worker: ManualWorker, ending: Any, letter: str, status: str
 ) -> None:
     run = await begin(db, node("a", max_attempts=5), node("b", "a:complete"))
     job = await worker.take_one("a")
@@ -70,7 +70,7 @@ async def test_the_real_outcome_is_recorded_and_advances_nothing(
     assert await worker.take() == []
 
 
-async def test_a_holder_that_falls_silent_is_not_replaced(db: Database, worker: ManualWorker, clock: Clock) -> None:
+async def test_a_holder_that_falls_silent_is_not_replaced(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
     run = await begin(db, node("a", max_attempts=5))
     job = await worker.take_one("a")
     await runs.cancel(db, run)
@@ -82,7 +82,7 @@ async def test_a_holder_that_falls_silent_is_not_replaced(db: Database, worker: 
 
 
 async def test_a_foreign_holder_reads_cancelled_and_its_late_word_changes_nothing(
-    db: Database, worker: ManualWorker, conn: Connection
+    db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     run = await begin(db, node("a"))
     await conn.execute(
@@ -98,7 +98,7 @@ async def test_a_foreign_holder_reads_cancelled_and_its_late_word_changes_nothin
     assert await conn.fetchval("select status from workflow.workflow_run") == "cancelled"
 
 
-async def test_a_second_cancel_is_a_conflict(db: Database, worker: ManualWorker) -> None:
+async def test_a_second_cancel_is_a_conflict(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"))
     await worker.take()
     await runs.cancel(db, run)
@@ -108,7 +108,7 @@ async def test_a_second_cancel_is_a_conflict(db: Database, worker: ManualWorker)
     assert await runs.get(db, run) == before
 
 
-async def test_a_cancelled_run_never_revives(db: Database, worker: ManualWorker) -> None:
+async def test_a_cancelled_run_never_revives(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"))
     await runs.cancel(db, run)
     with pytest.raises(Conflict, match="cannot be retried: only failed and timeout runs can be"):
@@ -117,7 +117,7 @@ async def test_a_cancelled_run_never_revives(db: Database, worker: ManualWorker)
         await runs.rerun(db, run, "a")
 
 
-async def test_instances_of_a_fan_out_end_each_in_its_way(db: Database, worker: ManualWorker) -> None:
+async def test_instances_of_a_fan_out_end_each_in_its_way(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a", fan_out=Parallel(10), concurrency=4), node("b", "a"))
     first, second = await worker.take(2)
     await runs.cancel(db, run)
@@ -129,13 +129,13 @@ async def test_instances_of_a_fan_out_end_each_in_its_way(db: Database, worker: 
     assert len(await runs.instances(db, run, "a")) == 4  # no slot was filled again
 
 
-async def test_a_fan_out_nobody_holds_is_cancelled_in_numbers(db: Database) -> None:
+async def test_a_fan_out_nobody_holds_is_cancelled_in_numbers(db: Tenant) -> None:
     run = await begin(db, node("a", fan_out=Parallel(3)))
     await runs.cancel(db, run)
     assert (await letters(db, run), await reasons(db, run, "a")) == ("c", ["3 of 3 instances were cancelled"])
 
 
-async def test_a_late_end_does_not_touch_the_time_of_the_end(db: Database, worker: ManualWorker, clock: Clock) -> None:
+async def test_a_late_end_does_not_touch_the_time_of_the_end(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
     run = await begin(db, node("a"))
     job = await worker.take_one("a")
     await runs.cancel(db, run)
@@ -146,14 +146,14 @@ async def test_a_late_end_does_not_touch_the_time_of_the_end(db: Database, worke
     assert await events_of(db, run) == ["running", "cancelled"]
 
 
-async def test_a_reason_that_cannot_be_kept_is_refused(db: Database) -> None:
+async def test_a_reason_that_cannot_be_kept_is_refused(db: Tenant) -> None:
     run = await begin(db, node("a"))
     with pytest.raises(Invalid, match="reason"):
         await runs.cancel(db, run, reason="x" * 10_000)
     assert await state(db, run) == "running"
 
 
-async def test_an_unknown_run_is_not_found(db: Database) -> None:
+async def test_an_unknown_run_is_not_found(db: Tenant) -> None:
     for steer in (runs.cancel, runs.retry):
         with pytest.raises(NotFound, match="no run"):
             await steer(db, uuid4())
@@ -162,7 +162,7 @@ async def test_an_unknown_run_is_not_found(db: Database) -> None:
 # Expiry takes the same path
 
 
-async def test_a_run_whose_time_is_over_ends_as_timeout(db: Database, worker: ManualWorker, clock: Clock) -> None:
+async def test_a_run_whose_time_is_over_ends_as_timeout(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
     steps = node("a"), node("h"), node("b", "a"), node("s", action=SleepAction(timedelta(days=1)))
     run = await begin(db, *steps, max_duration=timedelta(hours=1))
     held = next(job for job in await worker.take(2) if worker.step(job) == "h")
@@ -179,7 +179,7 @@ async def test_a_run_whose_time_is_over_ends_as_timeout(db: Database, worker: Ma
     assert await sweep.expire(db) == 0
 
 
-async def test_what_waited_when_the_time_was_over_says_so(db: Database, clock: Clock) -> None:
+async def test_what_waited_when_the_time_was_over_says_so(db: Tenant, clock: Clock) -> None:
     run = await begin(db, node("a"), max_duration=timedelta(hours=1))
     clock.move(timedelta(hours=2))
     await sweep.expire(db)

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.harness import Fails, ManualWorker, begin, letters, node, publish, reasons, state, tick
 from windlass.core.workflows.step import ChildAction, Foreach, Parallel, SleepAction, Step
 from windlass.engine import workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import sweep
 from windlass.testing import Clock
@@ -28,7 +28,7 @@ async def below(conn: Connection, run: UUID) -> list[UUID]:
 
 
 async def test_a_parent_waits_for_its_child_and_gives_its_output(
-    db: Database, worker: ManualWorker, conn: Connection
+    db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     await publish(db, node("x"), node("y", "x"), name="kid", labels={"tier": "1"})
     run = await begin(db, child(input={"n": 1}), node("b", "sub"))
@@ -44,7 +44,7 @@ async def test_a_parent_waits_for_its_child_and_gives_its_output(
     assert await runs.output(db, kid) == {"out": 1}
 
 
-async def test_the_output_of_the_last_step_is_that_of_its_child(db: Database, worker: ManualWorker) -> None:
+async def test_the_output_of_the_last_step_is_that_of_its_child(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child())
     await worker.play({"x": {"out": 1}})
@@ -56,7 +56,7 @@ async def test_the_output_of_the_last_step_is_that_of_its_child(db: Database, wo
     [("failed", "f", "failed"), ("cancelled", "c", "was cancelled"), ("timeout", "t", "timed out")],
 )
 async def test_a_bad_end_travels_up_with_its_reason(
-    db: Database, worker: ManualWorker, conn: Connection, clock: Clock, how: str, letter: str, why: str
+    db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock, how: str, letter: str, why: str
 ) -> None:
     await publish(db, node("x"), name="kid", max_duration=timedelta(minutes=1))
     run = await begin(db, child(), node("b", "sub"))
@@ -73,14 +73,14 @@ async def test_a_bad_end_travels_up_with_its_reason(
     assert await reasons(db, run, "sub") == [f"run {kid} {why}"]
 
 
-async def test_a_missing_child_workflow_fails_the_step_with_its_name(db: Database) -> None:
+async def test_a_missing_child_workflow_fails_the_step_with_its_name(db: Tenant) -> None:
     run = await begin(db, child(), node("b", "sub:failure"))
     assert await letters(db, run) == "fa"
     assert await reasons(db, run, "sub") == ["there is no workflow 'kid'"]
 
 
 async def test_a_disabled_child_workflow_fails_the_step_and_a_retry_finds_it_enabled(
-    db: Database, worker: ManualWorker
+    db: Tenant, worker: ManualWorker
 ) -> None:
     await publish(db, node("x"), name="kid")
     await workflows.enable(db, "kid", False)
@@ -92,7 +92,7 @@ async def test_a_disabled_child_workflow_fails_the_step_and_a_retry_finds_it_ena
     assert await state(db, run) == "completed"
 
 
-async def test_runs_below_runs_go_ten_deep(db: Database, conn: Connection) -> None:
+async def test_runs_below_runs_go_ten_deep(db: Tenant, conn: Connection) -> None:
     run = await begin(db, child(workflow="w"))
     while await tick(db):
         pass
@@ -103,7 +103,7 @@ async def test_runs_below_runs_go_ten_deep(db: Database, conn: Connection) -> No
     assert await state(db, run) == "failed"
 
 
-async def test_grandchildren_report_to_their_parents_in_turn(db: Database, worker: ManualWorker) -> None:
+async def test_grandchildren_report_to_their_parents_in_turn(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, node("x"), name="grandkid")
     await publish(db, child(workflow="grandkid"), name="kid")
     run = await begin(db, child())
@@ -112,7 +112,7 @@ async def test_grandchildren_report_to_their_parents_in_turn(db: Database, worke
 
 
 async def test_an_ended_parent_is_told_nothing_it_would_act_on(
-    db: Database, worker: ManualWorker, conn: Connection
+    db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(), node("b", "sub"))
@@ -128,7 +128,7 @@ async def test_an_ended_parent_is_told_nothing_it_would_act_on(
 # Many
 
 
-async def test_a_child_for_each_item_has_it_in_its_input(db: Database, worker: ManualWorker, conn: Connection) -> None:
+async def test_a_child_for_each_item_has_it_in_its_input(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Foreach("input"), input={"k": 1}), node("b", "sub"), input=["p", "q", "r"])
     given = [(await runs.get(db, kid)).input for kid in await below(conn, run)]
@@ -137,7 +137,7 @@ async def test_a_child_for_each_item_has_it_in_its_input(db: Database, worker: M
     assert (await state(db, run), await letters(db, run)) == ("completed", "ss")
 
 
-async def test_the_output_is_the_list_of_the_childrens_outputs(db: Database, worker: ManualWorker) -> None:
+async def test_the_output_is_the_list_of_the_childrens_outputs(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(3)))
     count = iter(range(10))
@@ -146,13 +146,13 @@ async def test_the_output_is_the_list_of_the_childrens_outputs(db: Database, wor
     assert sorted(output) == [0, 1, 2]
 
 
-async def test_no_children_are_an_empty_list(db: Database) -> None:
+async def test_no_children_are_an_empty_list(db: Tenant) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(0)))
     assert (await state(db, run), await runs.output(db, run)) == ("completed", [])
 
 
-async def test_a_window_holds_for_children_too(db: Database, worker: ManualWorker, conn: Connection) -> None:
+async def test_a_window_holds_for_children_too(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(5), concurrency=2))
     for made in (2, 4, 5):
@@ -164,7 +164,7 @@ async def test_a_window_holds_for_children_too(db: Database, worker: ManualWorke
     assert await state(db, run) == "completed"
 
 
-async def test_the_outputs_of_a_child_and_of_children_can_be_gone_over(db: Database, worker: ManualWorker) -> None:
+async def test_the_outputs_of_a_child_and_of_children_can_be_gone_over(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, node("x"), name="kid")
     steps = child(), node("b", "sub", fan_out=Foreach("sub.files"))
     more = child("subs", fan_out=Parallel(2)), node("c", "subs", fan_out=Foreach("subs"))
@@ -173,7 +173,7 @@ async def test_the_outputs_of_a_child_and_of_children_can_be_gone_over(db: Datab
     assert (await state(db, run), worker.seen.count("b"), worker.seen.count("c")) == ("completed", 3, 2)
 
 
-async def test_failures_of_some_children_are_counted(db: Database, worker: ManualWorker) -> None:
+async def test_failures_of_some_children_are_counted(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(3)))
     count = iter(range(10))
@@ -181,7 +181,7 @@ async def test_failures_of_some_children_are_counted(db: Database, worker: Manua
     assert (await letters(db, run), await reasons(db, run, "sub")) == ("f", ["1 of 3 instances failed"])
 
 
-async def test_a_missing_workflow_for_many_children_is_told_once(db: Database) -> None:
+async def test_a_missing_workflow_for_many_children_is_told_once(db: Tenant) -> None:
     run = await begin(db, child(fan_out=Parallel(50), concurrency=4))
     assert (await state(db, run), await reasons(db, run, "sub")) == ("failed", ["50 of 50 instances failed"])
 
@@ -189,7 +189,7 @@ async def test_a_missing_workflow_for_many_children_is_told_once(db: Database) -
 # A limited child workflow
 
 
-async def test_children_wait_for_a_place_like_anybody(db: Database, worker: ManualWorker, conn: Connection) -> None:
+async def test_children_wait_for_a_place_like_anybody(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid", concurrency=1)
     run = await begin(db, child(fan_out=Parallel(3)))
     running = "select count(*) from windlass.run where state = 'running' and parent_id is not null"
@@ -202,7 +202,7 @@ async def test_children_wait_for_a_place_like_anybody(db: Database, worker: Manu
 
 
 async def test_the_timeout_of_a_step_limits_the_run_below_it(
-    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
+    db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     await publish(db, node("nap", action=SleepAction(timedelta(hours=5))), name="kid")
     run = await begin(db, child(timeout=timedelta(hours=1)), node("late", "sub:failure"))
@@ -214,7 +214,7 @@ async def test_the_timeout_of_a_step_limits_the_run_below_it(
     assert (await state(db, run), await letters(db, run)) == ("completed", "ts")
 
 
-async def test_a_run_below_a_step_with_a_long_timeout_keeps_its_own_limit(db: Database, conn: Connection) -> None:
+async def test_a_run_below_a_step_with_a_long_timeout_keeps_its_own_limit(db: Tenant, conn: Connection) -> None:
     await publish(db, node("x"), name="kid", max_duration=timedelta(hours=1))
     run = await begin(db, child(timeout=timedelta(hours=5)))
     [kid] = [await runs.get(db, id_) for id_ in await below(conn, run)]

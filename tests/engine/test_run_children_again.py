@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.harness import Fails, ManualWorker, begin, letters, node, publish, reasons, state, tick
 from windlass.core.workflows.step import ChildAction, Parallel, Step
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import sweep
 from windlass.testing import Clock
@@ -29,7 +29,7 @@ async def below(conn: Connection, run: UUID) -> list[UUID]:
 # Cancel
 
 
-async def test_cancel_travels_down_to_the_grandchildren(db: Database, worker: ManualWorker, conn: Connection) -> None:
+async def test_cancel_travels_down_to_the_grandchildren(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), node("y", "x"), name="grandkid")
     await publish(db, child(workflow="grandkid"), name="kid")
     run = await begin(db, child(), node("b", "sub"))
@@ -47,7 +47,7 @@ async def test_cancel_travels_down_to_the_grandchildren(db: Database, worker: Ma
     assert await worker.take() == []
 
 
-async def test_jobs_below_a_cancelled_run_have_its_reason(db: Database, conn: Connection) -> None:
+async def test_jobs_below_a_cancelled_run_have_its_reason(db: Tenant, conn: Connection) -> None:
     await publish(db, node("deep"), name="grandkid")
     await publish(db, child(workflow="grandkid"), node("x"), name="kid")
     run, other = await begin(db, child()), await begin(db, child(), name="other")
@@ -70,7 +70,7 @@ async def test_jobs_below_a_cancelled_run_have_its_reason(db: Database, conn: Co
         assert [row["reason"] for row in rows] == [reason, reason]
 
 
-async def test_a_child_that_has_not_begun_is_cancelled_too(db: Database, conn: Connection) -> None:
+async def test_a_child_that_has_not_begun_is_cancelled_too(db: Tenant, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child())
     await runs.cancel(db, run)
@@ -82,7 +82,7 @@ async def test_a_child_that_has_not_begun_is_cancelled_too(db: Database, conn: C
     assert await letters(db, run) == "c"
 
 
-async def test_expiry_travels_down_too(db: Database, conn: Connection, clock: Clock) -> None:
+async def test_expiry_travels_down_too(db: Tenant, conn: Connection, clock: Clock) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(), max_duration=timedelta(minutes=1))
     await tick(db)
@@ -96,7 +96,7 @@ async def test_expiry_travels_down_too(db: Database, conn: Connection, clock: Cl
 
 @pytest.mark.parametrize("cancel_first", [True, False])
 async def test_a_child_begun_in_the_moment_of_the_cancel_is_cancelled_with_the_rest(
-    db: Database, worker: ManualWorker, conn: Connection, cancel_first: bool
+    db: Tenant, worker: ManualWorker, conn: Connection, cancel_first: bool
 ) -> None:
     """One child's end frees a slot, and the word to stop comes in the same moment."""
     await publish(db, node("x"), name="kid")
@@ -122,7 +122,7 @@ async def test_a_child_begun_in_the_moment_of_the_cancel_is_cancelled_with_the_r
 # Again
 
 
-async def test_a_retry_of_the_parent_starts_a_new_child(db: Database, worker: ManualWorker, conn: Connection) -> None:
+async def test_a_retry_of_the_parent_starts_a_new_child(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(), node("b", "sub"))
     await worker.play({"x": Fails()})
@@ -136,7 +136,7 @@ async def test_a_retry_of_the_parent_starts_a_new_child(db: Database, worker: Ma
 
 @pytest.mark.parametrize("window", [None, 1])
 async def test_a_retry_starts_new_children_only_for_the_bad_ones(
-    db: Database, worker: ManualWorker, conn: Connection, window: int | None
+    db: Tenant, worker: ManualWorker, conn: Connection, window: int | None
 ) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(4), concurrency=window))
@@ -151,7 +151,7 @@ async def test_a_retry_starts_new_children_only_for_the_bad_ones(
     assert sorted(await runs.output(db, run)) == ["new", "new", "old", "old"]
 
 
-async def test_a_rerun_starts_all_children_anew(db: Database, worker: ManualWorker, conn: Connection) -> None:
+async def test_a_rerun_starts_all_children_anew(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, node("a"), child("sub", "a", fan_out=Parallel("a")))
     await worker.play({"a": 3, "x": "old"})
@@ -164,7 +164,7 @@ async def test_a_rerun_starts_all_children_anew(db: Database, worker: ManualWork
 
 
 async def test_a_retried_child_does_not_confuse_its_failed_parent(
-    db: Database, worker: ManualWorker, conn: Connection
+    db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(), node("b", "sub"))
@@ -177,7 +177,7 @@ async def test_a_retried_child_does_not_confuse_its_failed_parent(
     assert await runs.get(db, run) == before
 
 
-async def test_a_retried_child_is_not_counted_twice(db: Database, worker: ManualWorker, conn: Connection) -> None:
+async def test_a_retried_child_is_not_counted_twice(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(2)))
     await tick(db)
@@ -195,7 +195,7 @@ async def test_a_retried_child_is_not_counted_twice(db: Database, worker: Manual
 
 
 async def test_a_retry_while_the_child_is_told_to_stop_starts_it_anew(
-    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
+    db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     """The parent's time was over, its child was asked to stop, and the parent was retried before the child ended."""
     await publish(db, node("x"), name="kid")
@@ -212,7 +212,7 @@ async def test_a_retry_while_the_child_is_told_to_stop_starts_it_anew(
 
 
 async def test_a_retry_while_some_children_are_told_to_stop_starts_those_anew(
-    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
+    db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(3)), max_duration=timedelta(minutes=1))
@@ -230,7 +230,7 @@ async def test_a_retry_while_some_children_are_told_to_stop_starts_those_anew(
 
 
 async def test_a_child_told_to_stop_is_not_started_anew_for_a_run_that_was_cancelled_meanwhile(
-    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
+    db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(), max_duration=timedelta(minutes=1))
@@ -245,9 +245,7 @@ async def test_a_child_told_to_stop_is_not_started_anew_for_a_run_that_was_cance
     assert len(await below(conn, run)) == 1
 
 
-async def test_an_old_childs_end_does_not_end_the_new_child(
-    db: Database, worker: ManualWorker, conn: Connection
-) -> None:
+async def test_an_old_childs_end_does_not_end_the_new_child(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child())
     await worker.play({"x": Fails()})

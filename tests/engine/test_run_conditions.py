@@ -7,7 +7,7 @@ import pytest
 
 from tests.engine.fake_services import ServiceWorker, answer, call, deploy, play, played, run_of
 from tests.engine.harness import Fails, begin, letters, reasons, state, tick
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import start
 from windlass.engine.runs.start import RunSpec
@@ -62,14 +62,14 @@ def http(*needs: str, **more: Any) -> dict[str, Any]:
     ],
 )
 async def test_an_if_sees_the_status_the_code_the_body_and_the_headers(
-    db: Database, condition: str, status: int, holds: bool
+    db: Tenant, condition: str, status: int, holds: bool
 ) -> None:
     given = answer(status, {"approved": True, "amount": 12}, headers={"x-kind": "test"})
     run, _ = await played(db, {"a": http(), "b": job("a", when=condition)}, input={"vip": True}, a=given)
     assert (await letters(db, run))[1] == ("s" if holds else "k")
 
 
-async def test_the_result_of_a_job_and_the_error_of_a_failed_one(db: Database) -> None:
+async def test_the_result_of_a_job_and_the_error_of_a_failed_one(db: Tenant) -> None:
     tasks = {
         "a": job(),
         "b": job(),
@@ -80,13 +80,13 @@ async def test_the_result_of_a_job_and_the_error_of_a_failed_one(db: Database) -
     assert await letters(db, run) == "sfss"
 
 
-async def test_a_timed_out_step_has_the_status_timeout(db: Database) -> None:
+async def test_a_timed_out_step_has_the_status_timeout(db: Tenant) -> None:
     late = Fails("timed out after 1 s", type="Timeout", for_good=True)
     run, _ = await played(db, {"a": job(), "b": job("a", when="tasks.a.status == 'timeout'")}, a=late)
     assert (await letters(db, run), await state(db, run)) == ("ts", "completed")
 
 
-async def test_a_wait_is_received_or_timed_out(db: Database, clock: Clock) -> None:
+async def test_a_wait_is_received_or_timed_out(db: Tenant, clock: Clock) -> None:
     wait = {"wait_for_webhook": {"timeout": "1h"}}
     tasks = {
         "paid": wait,
@@ -101,7 +101,7 @@ async def test_a_wait_is_received_or_timed_out(db: Database, clock: Clock) -> No
     assert (await letters(db, forgotten), await state(db, forgotten)) == ("tks", "completed")
 
 
-async def test_a_skipped_step_shows_its_status_and_null_for_everything_else(db: Database) -> None:
+async def test_a_skipped_step_shows_its_status_and_null_for_everything_else(db: Tenant) -> None:
     """The cascade rule of the seed, word for word."""
     tasks = {
         "charge": http(**{"if": "false"}),
@@ -120,7 +120,7 @@ async def test_a_skipped_step_shows_its_status_and_null_for_everything_else(db: 
     assert await reasons(db, run, "further") == ["needs plain to succeed, but it was skipped"]
 
 
-async def test_a_run_below_a_step_and_a_sleep_can_be_asked(db: Database, clock: Clock) -> None:
+async def test_a_run_below_a_step_and_a_sleep_can_be_asked(db: Tenant, clock: Clock) -> None:
     await deploy(db, "below", z=job())
     tasks = {
         "sub": {"workflow": "below"},
@@ -133,7 +133,7 @@ async def test_a_run_below_a_step_and_a_sleep_can_be_asked(db: Database, clock: 
     assert await letters(db, run) == "sss"
 
 
-async def test_a_truncated_body_is_null_and_the_reason_says_so(db: Database) -> None:
+async def test_a_truncated_body_is_null_and_the_reason_says_so(db: Tenant) -> None:
     tasks = {"a": http(), "b": job("a", when="tasks.a.body.n == 1")}
     run, _ = await played(db, tasks, a=answer(200, '{"n": 1, ', truncated=True))
     assert await letters(db, run) == "sk"
@@ -143,7 +143,7 @@ async def test_a_truncated_body_is_null_and_the_reason_says_so(db: Database) -> 
 # When they are asked
 
 
-async def test_an_if_is_asked_when_all_needs_have_ended_and_not_before(db: Database, conn: Connection) -> None:
+async def test_an_if_is_asked_when_all_needs_have_ended_and_not_before(db: Tenant, conn: Connection) -> None:
     tasks = {"a": job(), "b": job(), "c": job("a", "b", when="tasks.a.status == 'failed'")}
     run = await run_of(db, **tasks)
     worker = await play_some(db, "a")
@@ -153,7 +153,7 @@ async def test_an_if_is_asked_when_all_needs_have_ended_and_not_before(db: Datab
     assert await letters(db, run) == "fsa"
 
 
-async def play_some(db: Database, broken: str) -> Any:
+async def play_some(db: Tenant, broken: str) -> Any:
     """Break one of two jobs and keep the other."""
     worker: Any = await ServiceWorker.registered(db)
     for claimed in await worker.take():
@@ -164,13 +164,13 @@ async def play_some(db: Database, broken: str) -> Any:
     return worker
 
 
-async def test_an_if_of_a_step_without_needs_is_asked_at_the_start(db: Database) -> None:
+async def test_an_if_of_a_step_without_needs_is_asked_at_the_start(db: Tenant) -> None:
     tasks = {"a": job(when="trigger.body.go"), "b": job(when="!trigger.body.go")}
     run = await run_of(db, input={"go": True}, **tasks)
     assert await letters(db, run) == "ak"
 
 
-async def test_needs_with_conditions_and_an_if_must_both_hold(db: Database) -> None:
+async def test_needs_with_conditions_and_an_if_must_both_hold(db: Tenant) -> None:
     tasks = {
         "a": job(),
         "both": job(when="true") | {"needs": {"a": "failure"}},
@@ -181,7 +181,7 @@ async def test_needs_with_conditions_and_an_if_must_both_hold(db: Database) -> N
     assert await letters(db, run) == "fskk"
 
 
-async def test_all_ifs_false_completes_with_everything_skipped(db: Database) -> None:
+async def test_all_ifs_false_completes_with_everything_skipped(db: Tenant) -> None:
     run = await run_of(db, a=job(when="false"), b=job("a"))
     assert (await letters(db, run), await state(db, run)) == ("kk", "completed")
 
@@ -197,7 +197,7 @@ async def test_all_ifs_false_completes_with_everything_skipped(db: Database) -> 
     ],
     ids=["well", "badly"],
 )
-async def test_success_failure_and_always_look_all_the_way_up(db: Database, end: Any, expected: dict[str, str]) -> None:
+async def test_success_failure_and_always_look_all_the_way_up(db: Tenant, end: Any, expected: dict[str, str]) -> None:
     """Two hops below: between them a step that is skipped if the first fails."""
     tasks = {"a": job(), "b": job("a")} | {name: job("b", when=f"{name}()") for name in expected}
     run, _ = await played(db, tasks, a=end)
@@ -205,19 +205,19 @@ async def test_success_failure_and_always_look_all_the_way_up(db: Database, end:
     assert await state(db, run) == "completed"
 
 
-async def test_failure_does_not_see_what_does_not_come_before_it(db: Database) -> None:
+async def test_failure_does_not_see_what_does_not_come_before_it(db: Tenant) -> None:
     tasks = {"a": job(), "x": job(), "b": job("a", when="failure()")}
     run, _ = await played(db, tasks, x=BROKEN)
     assert (await letters(db, run), await state(db, run)) == ("sfk", "failed")
 
 
-async def test_a_skipped_step_is_no_success_and_no_failure(db: Database) -> None:
+async def test_a_skipped_step_is_no_success_and_no_failure(db: Tenant) -> None:
     tasks = {"a": job(when="false"), "s": job("a", when="success()"), "f": job("a", when="failure()")}
     run, _ = await played(db, tasks)
     assert await letters(db, run) == "kkk"
 
 
-async def test_a_timeout_and_a_template_error_are_failures(db: Database, clock: Clock) -> None:
+async def test_a_timeout_and_a_template_error_are_failures(db: Tenant, clock: Clock) -> None:
     tasks = {
         "paid": {"wait_for_webhook": {"timeout": "1h"}},
         "fill": job(input="{{input.no}}"),
@@ -233,7 +233,7 @@ async def test_a_timeout_and_a_template_error_are_failures(db: Database, clock: 
 # Why
 
 
-async def test_why_a_step_was_skipped_is_kept_with_the_values_it_saw(db: Database, conn: Connection) -> None:
+async def test_why_a_step_was_skipped_is_kept_with_the_values_it_saw(db: Tenant, conn: Connection) -> None:
     tasks = {"a": http(), "b": job("a", when="tasks.a.status_code == 200 && tasks.a.body.ok")}
     run, _ = await played(db, tasks, a=answer(402, {"ok": False}))
     told = "tasks.a.status_code == 200 && tasks.a.body.ok is false: tasks.a.status_code is 402"
@@ -242,12 +242,12 @@ async def test_why_a_step_was_skipped_is_kept_with_the_values_it_saw(db: Databas
     assert tuple(row) == ("skipped", "if")
 
 
-async def test_why_a_step_ran_is_kept_too(db: Database) -> None:
+async def test_why_a_step_ran_is_kept_too(db: Tenant) -> None:
     run, _ = await played(db, {"a": http(), "b": job("a", when="tasks.a.body.n > 1")}, a=answer(200, {"n": 2}))
     assert await reasons(db, run, "b") == ["tasks.a.body.n > 1 is true: tasks.a.body.n is 2"]
 
 
-async def test_a_reason_shows_little_of_a_large_value_and_nothing_of_secret_headers(db: Database) -> None:
+async def test_a_reason_shows_little_of_a_large_value_and_nothing_of_secret_headers(db: Tenant) -> None:
     tasks = {
         "a": http(),
         "b": job("a", when="tasks.a.body.t == 'x'"),
@@ -260,7 +260,7 @@ async def test_a_reason_shows_little_of_a_large_value_and_nothing_of_secret_head
     assert "is not shown" in hidden
 
 
-async def test_what_failure_saw_is_told_in_words(db: Database) -> None:
+async def test_what_failure_saw_is_told_in_words(db: Tenant) -> None:
     run, _ = await played(db, {"a": job(), "b": job("a", when="failure()")})
     assert await reasons(db, run, "b") == ["failure() is false: no step before it failed"]
 
@@ -268,7 +268,7 @@ async def test_what_failure_saw_is_told_in_words(db: Database) -> None:
 # With copies, and at the end
 
 
-async def test_an_if_on_a_fan_out_is_asked_once_for_all_copies(db: Database) -> None:
+async def test_an_if_on_a_fan_out_is_asked_once_for_all_copies(db: Tenant) -> None:
     tasks = {
         "a": job(),
         "yes": job("a", foreach="a.list", when="len(tasks.a.body.list) == 2"),
@@ -281,7 +281,7 @@ async def test_an_if_on_a_fan_out_is_asked_once_for_all_copies(db: Database) -> 
     assert len(await reasons(db, run, "yes")) == 1
 
 
-async def test_an_if_can_ask_the_copies_of_the_step_before(db: Database) -> None:
+async def test_an_if_can_ask_the_copies_of_the_step_before(db: Tenant) -> None:
     tasks = {
         "a": http(parallel=3),
         "b": job("a", when="len(tasks.a.body) == 3 && tasks.a.body[1].n == 1 && tasks.a.status == 'success'"),
@@ -292,7 +292,7 @@ async def test_an_if_can_ask_the_copies_of_the_step_before(db: Database) -> None
     assert await letters(db, run) == "ssss"
 
 
-async def test_a_failed_copy_fails_the_step_and_an_if_may_handle_it(db: Database) -> None:
+async def test_a_failed_copy_fails_the_step_and_an_if_may_handle_it(db: Tenant) -> None:
     def end(claimed: Any) -> Any:
         return BROKEN if claimed.item == 1 else {"n": claimed.item}
 
@@ -312,7 +312,7 @@ async def test_a_failed_copy_fails_the_step_and_an_if_may_handle_it(db: Database
     ],
 )
 async def test_an_if_on_the_final_step_sees_everybody_and_hides_nothing(
-    db: Database, when: str, end: Any, letter: str, verdict: str
+    db: Tenant, when: str, end: Any, letter: str, verdict: str
 ) -> None:
     tasks = {"a": job(), "b": job(), "clean": {"job": "test.clean.v1", "final": True, "if": when}}
     run, _ = await played(db, tasks, a=end)
@@ -339,24 +339,24 @@ async def test_an_if_on_the_final_step_sees_everybody_and_hides_nothing(
     ],
 )
 async def test_a_failure_that_somebody_was_meant_to_see_is_handled(
-    db: Database, tasks: dict[str, Any], found: str, verdict: str
+    db: Tenant, tasks: dict[str, Any], found: str, verdict: str
 ) -> None:
     run, _ = await played(db, tasks, a=BROKEN)
     assert (await letters(db, run), await state(db, run)) == (found, verdict)
 
 
-async def test_a_handler_that_fails_itself_is_not_handled(db: Database) -> None:
+async def test_a_handler_that_fails_itself_is_not_handled(db: Tenant) -> None:
     run, _ = await played(db, {"a": job(), "b": job("a", when="failure()")}, a=BROKEN, b=BROKEN)
     assert (await letters(db, run), await state(db, run)) == ("ff", "failed")
 
 
-async def test_every_failure_must_be_handled(db: Database) -> None:
+async def test_every_failure_must_be_handled(db: Tenant) -> None:
     tasks = {"a": job(), "b": job(), "c": job("a", when="tasks.a.status == 'failed'")}
     run, _ = await played(db, tasks, a=BROKEN, b=BROKEN)
     assert await state(db, run) == "failed"
 
 
-async def test_only_the_last_attempt_is_an_end(db: Database) -> None:
+async def test_only_the_last_attempt_is_an_end(db: Tenant) -> None:
     """Retries go on beneath: the `if` is not asked in between."""
     tasks = {"a": http(retries=2), "b": job("a", when="tasks.a.status_code == 200 && tasks.a.attempt == 3")}
     run = await run_of(db, **tasks)
@@ -373,7 +373,7 @@ async def test_only_the_last_attempt_is_an_end(db: Database) -> None:
 # Once more
 
 
-async def test_a_rerun_asks_again_with_what_is_there_now(db: Database) -> None:
+async def test_a_rerun_asks_again_with_what_is_there_now(db: Tenant) -> None:
     tasks = {"a": http(), "b": job("a", when="tasks.a.status_code == 200"), "c": job("a", when="failure()")}
     run, worker = await played(db, tasks, a=answer(402))
     assert await letters(db, run) == "fks"
@@ -382,7 +382,7 @@ async def test_a_rerun_asks_again_with_what_is_there_now(db: Database) -> None:
     assert (await letters(db, run), await state(db, run)) == ("ssk", "completed")
 
 
-async def test_many_runs_are_judged_in_one_settlement(db: Database) -> None:
+async def test_many_runs_are_judged_in_one_settlement(db: Tenant) -> None:
     await deploy(db, a=job(), b=job("a", when="tasks.a.body.n == trigger.body.n"), c=job("a", when="input.n > 99"))
     ids = await start.start(db, "w", [RunSpec(input={"n": n}) for n in range(200)])
     await play(db, a=lambda claimed: {"n": ids.index(claimed.run_id)})

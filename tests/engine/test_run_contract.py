@@ -24,7 +24,7 @@ from tests.engine.harness import (
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.step import Foreach, Parallel
 from windlass.engine import upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import control as runs
 from windlass.errors import Conflict
@@ -39,7 +39,7 @@ Connection = Any
 # Runs
 
 
-async def test_t1_a_held_run_is_pending_until_it_is_picked_up(db: Database, worker: ManualWorker) -> None:
+async def test_t1_a_held_run_is_pending_until_it_is_picked_up(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, node("a"), concurrency=1)
     _, run = await begin(db), await begin(db)
     assert await state(db, run) == "pending"
@@ -47,7 +47,7 @@ async def test_t1_a_held_run_is_pending_until_it_is_picked_up(db: Database, work
     assert await events_of(db, run) == ["pending", "running", "completed"]
 
 
-async def test_t2_all_steps_succeeded_completes_the_run(db: Database, worker: ManualWorker) -> None:
+async def test_t2_all_steps_succeeded_completes_the_run(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("c", "a"))
     await worker.play()
     row = await runs.get(db, run)
@@ -55,7 +55,7 @@ async def test_t2_all_steps_succeeded_completes_the_run(db: Database, worker: Ma
     assert row.finished_at is not None
 
 
-async def test_t3_a_step_failed_for_good_fails_the_run(db: Database, worker: ManualWorker) -> None:
+async def test_t3_a_step_failed_for_good_fails_the_run(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"))
     await worker.play({"a": Fails()})
     row = await runs.get(db, run)
@@ -64,7 +64,7 @@ async def test_t3_a_step_failed_for_good_fails_the_run(db: Database, worker: Man
     assert await reasons(db, run, "a") == ["boom"]
 
 
-async def test_t4_a_run_goes_on_while_any_step_is_under_way(db: Database, worker: ManualWorker) -> None:
+async def test_t4_a_run_goes_on_while_any_step_is_under_way(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"))
     by_step = {worker.step(job): job for job in await worker.take()}
     await worker.end(by_step["a"], Fails())
@@ -74,14 +74,14 @@ async def test_t4_a_run_goes_on_while_any_step_is_under_way(db: Database, worker
     assert await state(db, run) == "failed"
 
 
-async def test_t5_a_running_run_can_be_cancelled(db: Database) -> None:
+async def test_t5_a_running_run_can_be_cancelled(db: Tenant) -> None:
     run = await begin(db, node("a"))
     await runs.cancel(db, run)
     assert await state(db, run) == "cancelled"
 
 
 @pytest.mark.parametrize("end", ["completed", "failed", "cancelled"])
-async def test_t6_an_ended_run_stays_ended(db: Database, worker: ManualWorker, end: str) -> None:
+async def test_t6_an_ended_run_stays_ended(db: Tenant, worker: ManualWorker, end: str) -> None:
     run = await begin(db, node("a"))
     if end == "cancelled":
         await runs.cancel(db, run)
@@ -99,9 +99,7 @@ async def test_t6_an_ended_run_stays_ended(db: Database, worker: ManualWorker, e
 # Steps
 
 
-async def test_t7_every_step_waits_at_first_and_t8_only_roots_are_dispatched(
-    db: Database, worker: ManualWorker
-) -> None:
+async def test_t7_every_step_waits_at_first_and_t8_only_roots_are_dispatched(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("c", "a", "b"))
     assert await letters(db, run) == "a.."
     await worker.end(await worker.take_one("a"))
@@ -110,7 +108,7 @@ async def test_t7_every_step_waits_at_first_and_t8_only_roots_are_dispatched(
     assert await letters(db, run) == "ssa"
 
 
-async def test_t8_a_step_waits_for_every_upstream(db: Database, worker: ManualWorker) -> None:
+async def test_t8_a_step_waits_for_every_upstream(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"), node("c", "a", "b"))
     first, second = await worker.take()
     await worker.end(first)
@@ -120,14 +118,14 @@ async def test_t8_a_step_waits_for_every_upstream(db: Database, worker: ManualWo
     await worker.take_one("c")
 
 
-async def test_t11_success_keeps_the_output(db: Database, worker: ManualWorker) -> None:
+async def test_t11_success_keeps_the_output(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"))
     await worker.play({"a": {"n": 1}})
     assert await runs.output(db, run) == {"n": 1}
 
 
 async def test_t12_and_t13_a_failed_attempt_is_tried_again_with_a_number_that_grows(
-    db: Database, worker: ManualWorker
+    db: Tenant, worker: ManualWorker
 ) -> None:
     run = await begin(db, node("a", max_attempts=3))
     for number in (1, 2):
@@ -141,7 +139,7 @@ async def test_t12_and_t13_a_failed_attempt_is_tried_again_with_a_number_that_gr
     assert await state(db, run) == "completed"
 
 
-async def test_t14_the_last_attempt_fails_the_step_and_keeps_its_error(db: Database, worker: ManualWorker) -> None:
+async def test_t14_the_last_attempt_fails_the_step_and_keeps_its_error(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a", max_attempts=3))
     await worker.play({"a": lambda job: Fails(f"boom {job.number}")})
     assert worker.seen == ["a"] * 3
@@ -150,9 +148,7 @@ async def test_t14_the_last_attempt_fails_the_step_and_keeps_its_error(db: Datab
     assert (job.attempts, job.last_error) == (3, "boom 3")
 
 
-async def test_t15_a_failure_skips_what_hangs_on_it_unless_on_failure_is_run(
-    db: Database, worker: ManualWorker
-) -> None:
+async def test_t15_a_failure_skips_what_hangs_on_it_unless_on_failure_is_run(db: Tenant, worker: ManualWorker) -> None:
     await deploy(
         db,
         a={"job": "test.a.v1", "max_retries": 1},
@@ -167,7 +163,7 @@ async def test_t15_a_failure_skips_what_hangs_on_it_unless_on_failure_is_run(
 
 
 async def test_t17_a_silent_holder_loses_its_attempt_and_the_step_fails_when_none_is_left(
-    db: Database, worker: ManualWorker, clock: Clock
+    db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     run = await begin(db, node("a", max_attempts=2), node("b", "a"))
     for _ in range(2):
@@ -179,16 +175,16 @@ async def test_t17_a_silent_holder_loses_its_attempt_and_the_step_fails_when_non
     assert await reasons(db, run, "a") == ["lease lost: w1 fell silent"]
 
 
-async def test_t18_a_step_that_took_too_long_is_timed_out(db: Database, worker: ManualWorker) -> None:
+async def test_t18_a_step_that_took_too_long_is_timed_out(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("c", "a:failure"))
     await worker.play({"a": Fails("timed out after 1 s", type="Timeout")})
     assert await letters(db, run) == "tks"
 
 
-async def test_t23_two_processes_never_dispatch_a_step_twice(db: Database, database: str, conn: Connection) -> None:
+async def test_t23_two_processes_never_dispatch_a_step_twice(db: Tenant, database: str, conn: Connection) -> None:
     await publish(db, node("a"), node("b", "a"), node("c", "a"), node("d", "b", "c"))
     ids = [await begin(db) for _ in range(20)]
-    others = [await Database.open(DatabaseOptions(url=database, notify=False)) for _ in range(2)]
+    others = [await Tenant.open(DatabaseOptions(url=database, notify=False)) for _ in range(2)]
     players = [await ManualWorker.registered(each, f"w{n}") for n, each in enumerate([db, *others])]
     await asyncio.gather(*(worker.play() for worker in players))
     await players[0].play()
@@ -203,20 +199,20 @@ async def test_t23_two_processes_never_dispatch_a_step_twice(db: Database, datab
 # Parallel
 
 
-async def test_t29_parallel_four_makes_four_instances(db: Database, worker: ManualWorker) -> None:
+async def test_t29_parallel_four_makes_four_instances(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a", fan_out=Parallel(4)))
     assert [(job.item, job.items) for job in await worker.take()] == [(0, 4), (1, 4), (2, 4), (3, 4)]
     assert await letters(db, run) == "a"
 
 
-async def test_t30_parallel_by_a_path_makes_as_many_as_it_says(db: Database, worker: ManualWorker) -> None:
+async def test_t30_parallel_by_a_path_makes_as_many_as_it_says(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("discover"), node("process", "discover", fan_out=Parallel("discover.count")))
     assert await letters(db, run) == "a."
     await worker.end(await worker.take_one("discover"), {"count": 10})
     assert sorted((job.item, job.items) for job in await worker.take()) == [(n, 10) for n in range(10)]
 
 
-async def test_t31_foreach_makes_one_for_each_item(db: Database, worker: ManualWorker) -> None:
+async def test_t31_foreach_makes_one_for_each_item(db: Tenant, worker: ManualWorker) -> None:
     files = ["a.csv", "b.csv", "c.csv"]
     await begin(db, node("discover"), node("process", "discover", fan_out=Foreach("discover.files")))
     await worker.end(await worker.take_one("discover"), {"files": files})
@@ -227,7 +223,7 @@ async def test_t31_foreach_makes_one_for_each_item(db: Database, worker: ManualW
 
 
 async def test_t32_concurrency_four_never_has_more_than_four_under_way(
-    db: Database, worker: ManualWorker, conn: Connection
+    db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     live = "select count(*) from workflow.workflow_run where status in ('pending', 'leased')"
     run = await begin(db, node("a", fan_out=Parallel(11), concurrency=4))

@@ -8,7 +8,7 @@ import pytest
 from tests.engine.harness import Fails, ManualWorker, begin, letters, node, publish, state, tick
 from windlass.core.workflows.step import ChildAction, Foreach, HookAction, Parallel, SleepAction
 from windlass.engine import upkeep, workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import outputs, start
 from windlass.engine.runs.start import RunSpec
@@ -24,7 +24,7 @@ TABLES = [
 
 
 @pytest.mark.parametrize("how", ["edit", "disable", "delete", "replace"])
-async def test_c2_28_a_hundred_live_runs_finish_on_their_version(db: Database, worker: ManualWorker, how: str) -> None:
+async def test_c2_28_a_hundred_live_runs_finish_on_their_version(db: Tenant, worker: ManualWorker, how: str) -> None:
     await publish(db, node("a"), node("b", "a"), node("c", "b"))
     ids = await start.start(db, "w", [RunSpec()] * 100)
     for job in (await worker.take())[:50]:
@@ -44,7 +44,7 @@ async def test_c2_28_a_hundred_live_runs_finish_on_their_version(db: Database, w
     assert {(await runs.get(db, id_)).version for id_ in ids} == {1}
 
 
-async def test_a_retry_of_an_old_run_uses_its_own_version(db: Database, worker: ManualWorker) -> None:
+async def test_a_retry_of_an_old_run_uses_its_own_version(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     await worker.play({"a": Fails()})
     await publish(db, node("z"))
@@ -54,7 +54,7 @@ async def test_a_retry_of_an_old_run_uses_its_own_version(db: Database, worker: 
     assert (await state(db, run), await letters(db, run)) == ("completed", "ss")
 
 
-async def test_a_child_starts_on_what_is_live_when_it_starts(db: Database, worker: ManualWorker) -> None:
+async def test_a_child_starts_on_what_is_live_when_it_starts(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, node("old"), name="kid")
     run = await begin(db, node("a"), node("sub", "a", action=ChildAction("kid")))
     await publish(db, node("new"), name="kid")
@@ -70,7 +70,7 @@ async def counts(conn: Connection) -> dict[str, int]:
 
 
 async def test_an_old_finished_run_goes_with_all_that_hangs_on_it(
-    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
+    db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     run = await begin(db, node("a"), node("b", "a", fan_out=Foreach("a")), node("h", "a", action=HookAction()))
     await worker.play({"a": [1, 2, 3]})
@@ -84,7 +84,7 @@ async def test_an_old_finished_run_goes_with_all_that_hangs_on_it(
 
 
 async def test_a_live_run_keeps_its_jobs_however_old(
-    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
+    db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     run = await begin(
         db,
@@ -105,7 +105,7 @@ async def test_a_live_run_keeps_its_jobs_however_old(
     assert await state(db, run) == "completed"
 
 
-async def test_a_run_that_ended_lately_keeps_its_old_jobs(db: Database, worker: ManualWorker, clock: Clock) -> None:
+async def test_a_run_that_ended_lately_keeps_its_old_jobs(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
     """It may be retried, and what succeeded long ago is needed then."""
     run = await begin(
         db,
@@ -125,7 +125,7 @@ async def test_a_run_that_ended_lately_keeps_its_old_jobs(db: Database, worker: 
 
 
 async def test_a_live_run_keeps_the_runs_below_it(
-    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
+    db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     """Their outputs are its own."""
     await publish(db, node("x"), name="grandkid")
@@ -144,7 +144,7 @@ async def test_a_live_run_keeps_the_runs_below_it(
     assert await state(db, run) == "completed"
 
 
-async def test_a_pruned_run_is_unknown_and_its_key_is_free(db: Database, worker: ManualWorker, clock: Clock) -> None:
+async def test_a_pruned_run_is_unknown_and_its_key_is_free(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
     run = await begin(db, node("a", fan_out=Parallel(0)), idempotency_key="k")
     clock.move(MONTH * 2)
     await upkeep.prune(db, age=MONTH)
@@ -154,7 +154,7 @@ async def test_a_pruned_run_is_unknown_and_its_key_is_free(db: Database, worker:
 
 
 async def test_a_child_that_outlives_its_pruned_parent_disturbs_nobody(
-    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
+    db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     await publish(db, node("x"), name="kid")
     await begin(db, node("sub", action=ChildAction("kid")), name="w")
@@ -171,7 +171,7 @@ async def test_a_child_that_outlives_its_pruned_parent_disturbs_nobody(
 
 
 async def test_the_trail_of_a_live_run_is_kept_however_old(
-    db: Database, worker: ManualWorker, conn: Connection, clock: Clock
+    db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     week = "select count(*) from pg_inherits where inhparent = 'workflow.workflow_event'::regclass"
     run = await begin(db, node("a"), node("s", "a", action=SleepAction(timedelta(days=80))), max_duration=MONTH * 30)

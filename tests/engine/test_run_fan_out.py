@@ -8,7 +8,7 @@ from tests.engine.harness import Fails, ManualWorker, begin, letters, node, reas
 from windlass.core.jobs.job import Claimed
 from windlass.core.json_value import decode
 from windlass.core.workflows.step import Foreach, JobAction, Parallel, Step
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 
 Connection = Any
@@ -27,7 +27,7 @@ def fan(source: str = "a.files", *needs: str, **more: Any) -> Step:
     return node("b", *(needs or ("a",)), fan_out=Foreach(source), **more)
 
 
-async def test_instances_know_their_index_their_count_and_their_item(db: Database, worker: ManualWorker) -> None:
+async def test_instances_know_their_index_their_count_and_their_item(db: Tenant, worker: ManualWorker) -> None:
     action = JobAction("test.b.v1", {"bucket": "landing"})
     await begin(db, node("a"), fan(action=action))
     await worker.end(await worker.take_one("a"), {"files": ["x", {"y": 1}, None]})
@@ -41,39 +41,39 @@ async def test_instances_know_their_index_their_count_and_their_item(db: Databas
 
 
 @pytest.mark.parametrize("source", ["input.files", "trigger.body.files"])
-async def test_a_list_in_the_input_can_be_gone_over(db: Database, worker: ManualWorker, source: str) -> None:
+async def test_a_list_in_the_input_can_be_gone_over(db: Tenant, worker: ManualWorker, source: str) -> None:
     run = await begin(db, node("b", fan_out=Foreach(source)), input={"files": [1, 2, 3]})
     await worker.play({"b": squared})
     assert await runs.output(db, run) == [1, 4, 9]
 
 
-async def test_the_whole_input_can_be_gone_over(db: Database, worker: ManualWorker) -> None:
+async def test_the_whole_input_can_be_gone_over(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Foreach("input")), input=[3, 4])
     await worker.play({"b": squared})
     assert await runs.output(db, run) == [9, 16]
 
 
-async def test_a_whole_result_and_a_deep_path_can_be_gone_over(db: Database, worker: ManualWorker) -> None:
+async def test_a_whole_result_and_a_deep_path_can_be_gone_over(db: Tenant, worker: ManualWorker) -> None:
     deep = node("c", "a", fan_out=Foreach("a.0.deep.list"))
     run = await begin(db, node("a"), fan("a"), deep)
     await worker.play({"a": [{"deep": {"list": [5]}}, 2], "b": 1, "c": squared})
     assert await runs.output(db, run) == {"b": [1, 1], "c": [25]}
 
 
-async def test_a_fan_out_can_go_over_the_output_of_another(db: Database, worker: ManualWorker) -> None:
+async def test_a_fan_out_can_go_over_the_output_of_another(db: Tenant, worker: ManualWorker) -> None:
     second = node("c", "b", fan_out=Foreach("b"))
     run = await begin(db, node("a"), fan(), second)
     await worker.play({"a": {"files": [1, 2, 3]}, "b": squared, "c": squared})
     assert await runs.output(db, run) == [1, 16, 81]
 
 
-async def test_a_grandparent_can_be_gone_over(db: Database, worker: ManualWorker) -> None:
+async def test_a_grandparent_can_be_gone_over(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("m", "a"), fan("a.files", "m"))
     await worker.play({"a": {"files": [2]}, "b": squared})
     assert await runs.output(db, run) == [4]
 
 
-async def test_the_next_step_begins_when_all_instances_succeeded(db: Database, worker: ManualWorker) -> None:
+async def test_the_next_step_begins_when_all_instances_succeeded(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), fan(), node("c", "b"))
     await worker.end(await worker.take_one("a"), {"files": [1, 2, 3]})
     claimed = await worker.take()
@@ -84,7 +84,7 @@ async def test_the_next_step_begins_when_all_instances_succeeded(db: Database, w
     await worker.take_one("c")
 
 
-async def test_outputs_are_in_the_order_of_items_whoever_ended_first(db: Database, worker: ManualWorker) -> None:
+async def test_outputs_are_in_the_order_of_items_whoever_ended_first(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Foreach("input")), input=list("xyz"))
     for job in sorted(await worker.take(), key=lambda job: -(job.item or 0)):
         await worker.end(job, item_of(job))
@@ -96,7 +96,7 @@ async def test_outputs_are_in_the_order_of_items_whoever_ended_first(db: Databas
 
 @pytest.mark.parametrize("source", [Foreach("input"), Parallel(17)])
 async def test_no_more_than_the_window_is_ever_under_way(
-    db: Database, worker: ManualWorker, conn: Connection, source: Any
+    db: Tenant, worker: ManualWorker, conn: Connection, source: Any
 ) -> None:
     run = await begin(db, node("b", fan_out=source, concurrency=4), input=list(range(17)))
     seen: list[int] = []
@@ -111,14 +111,14 @@ async def test_no_more_than_the_window_is_ever_under_way(
     assert await state(db, run) == "completed"
 
 
-async def test_a_window_wider_than_the_list_does_no_harm(db: Database, worker: ManualWorker) -> None:
+async def test_a_window_wider_than_the_list_does_no_harm(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Foreach("input"), concurrency=1000), input=[1, 2])
     await worker.play()
     assert await runs.output(db, run) == ["b", "b"]
 
 
 async def test_a_retried_instance_keeps_its_place_in_the_window(
-    db: Database, worker: ManualWorker, conn: Connection
+    db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     await begin(db, node("b", fan_out=Parallel(5), concurrency=2, max_attempts=3))
     for _ in range(2):
@@ -128,7 +128,7 @@ async def test_a_retried_instance_keeps_its_place_in_the_window(
         assert await conn.fetchval("select max(item) from workflow.workflow_run") == 1
 
 
-async def test_windows_of_two_runs_are_apart(db: Database, worker: ManualWorker, conn: Connection) -> None:
+async def test_windows_of_two_runs_are_apart(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     await begin(db, node("b", fan_out=Parallel(5), concurrency=2))
     await begin(db)
     assert await conn.fetchval(LIVE, 0) == 4
@@ -156,7 +156,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("source", "result", "sentence"), WRONG, ids=lambda value: str(value)[:40])
 async def test_c2_22_a_wrong_type_fails_the_step_with_a_plain_sentence_and_no_retry(
-    db: Database, worker: ManualWorker, source: Any, result: Any, sentence: str
+    db: Tenant, worker: ManualWorker, source: Any, result: Any, sentence: str
 ) -> None:
     run = await begin(db, node("a"), node("b", "a", fan_out=source, max_attempts=5), node("c", "b"))
     await worker.play({"a": result})
@@ -165,7 +165,7 @@ async def test_c2_22_a_wrong_type_fails_the_step_with_a_plain_sentence_and_no_re
     assert worker.seen == ["a"]
 
 
-async def test_an_input_of_the_wrong_type_fails_the_run_as_it_starts(db: Database) -> None:
+async def test_an_input_of_the_wrong_type_fails_the_run_as_it_starts(db: Tenant) -> None:
     run = await begin(db, node("b", fan_out=Foreach("input.files")), input={"files": "x"})
     row = await runs.get(db, run)
     assert (row.state, row.letters) == ("failed", "f")
@@ -173,7 +173,7 @@ async def test_an_input_of_the_wrong_type_fails_the_run_as_it_starts(db: Databas
     assert await reasons(db, run, "b") == ["cannot expand: input.files is a text, not a list"]
 
 
-async def test_a_path_into_a_fanned_out_step_is_not_the_first_instances(db: Database, worker: ManualWorker) -> None:
+async def test_a_path_into_a_fanned_out_step_is_not_the_first_instances(db: Tenant, worker: ManualWorker) -> None:
     """Its output is a list: a field of it is missing, a count of it is no number."""
     run = await begin(
         db,
@@ -189,7 +189,7 @@ async def test_a_path_into_a_fanned_out_step_is_not_the_first_instances(db: Data
 
 
 async def test_ten_thousand_items_without_a_window_are_made_in_one_go(
-    db: Database, worker: ManualWorker, conn: Connection
+    db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     run = await begin(db, node("a"), fan("a"), node("c", "b"))
     await worker.end(await worker.take_one("a"), list(range(10_000)))

@@ -9,7 +9,7 @@ from tests.engine.harness import Fails, ManualWorker, begin, letters, node, reas
 from windlass.core.jobs.job import Claimed, Failed
 from windlass.core.json_value import decode
 from windlass.core.workflows.step import Foreach, Parallel
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 
 Connection = Any
@@ -33,7 +33,7 @@ class Diary:
 
 
 async def test_c2_24_one_failure_lets_the_siblings_go_on_and_skips_what_follows(
-    db: Database, worker: ManualWorker
+    db: Tenant, worker: ManualWorker
 ) -> None:
     run = await begin(db, node("b", fan_out=Parallel(5)), node("c", "b"))
     diary = Diary(1, 3)
@@ -44,7 +44,7 @@ async def test_c2_24_one_failure_lets_the_siblings_go_on_and_skips_what_follows(
     assert await reasons(db, run, "c") == ["needs b to succeed, but it failed"]
 
 
-async def test_a_failure_in_a_window_gives_its_place_to_the_next(db: Database, worker: ManualWorker) -> None:
+async def test_a_failure_in_a_window_gives_its_place_to_the_next(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Parallel(7), concurrency=2))
     diary = Diary(0, 1, 6)
     await worker.play({"b": diary})
@@ -52,7 +52,7 @@ async def test_a_failure_in_a_window_gives_its_place_to_the_next(db: Database, w
     assert await reasons(db, run, "b") == ["3 of 7 instances failed"]
 
 
-async def test_attempts_are_counted_for_each_instance(db: Database, worker: ManualWorker) -> None:
+async def test_attempts_are_counted_for_each_instance(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Parallel(3), max_attempts=2))
     diary = Diary(1)
     await worker.play({"b": diary})
@@ -60,13 +60,13 @@ async def test_attempts_are_counted_for_each_instance(db: Database, worker: Manu
     assert await state(db, run) == "failed"
 
 
-async def test_a_timed_out_instance_counts_as_a_failed_one(db: Database, worker: ManualWorker) -> None:
+async def test_a_timed_out_instance_counts_as_a_failed_one(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Parallel(2)))
     await worker.play({"b": lambda job: Failed({"type": "Timeout", "message": "x"}) if job.item else 1})
     assert (await letters(db, run), await reasons(db, run, "b")) == ("f", ["1 of 2 instances failed"])
 
 
-async def test_the_page_of_instances_shows_who_failed_and_why(db: Database, worker: ManualWorker) -> None:
+async def test_the_page_of_instances_shows_who_failed_and_why(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Parallel(5)))
     await worker.play({"b": bad(3)})
     page = await runs.instances(db, run, "b", after=2, limit=2)
@@ -80,9 +80,7 @@ async def test_the_page_of_instances_shows_who_failed_and_why(db: Database, work
 
 
 @pytest.mark.parametrize("window", [None, 1, 2, 10])
-async def test_a_retry_does_only_the_bad_instances_again(
-    db: Database, worker: ManualWorker, window: int | None
-) -> None:
+async def test_a_retry_does_only_the_bad_instances_again(db: Tenant, worker: ManualWorker, window: int | None) -> None:
     run = await begin(db, node("b", fan_out=Parallel(6), concurrency=window), node("c", "b"))
     diary = Diary(1, 2, 5)
     await worker.play({"b": diary})
@@ -100,7 +98,7 @@ async def test_a_retry_does_only_the_bad_instances_again(
     assert (await runs.instances(db, run, "b"))[0].result == [0, 1]
 
 
-async def test_a_retry_keeps_to_the_window(db: Database, worker: ManualWorker, conn: Connection) -> None:
+async def test_a_retry_keeps_to_the_window(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     run = await begin(db, node("b", fan_out=Parallel(6), concurrency=2))
     await worker.play({"b": Fails()})
     await runs.retry(db, run)
@@ -112,7 +110,7 @@ async def test_a_retry_keeps_to_the_window(db: Database, worker: ManualWorker, c
     assert await state(db, run) == "completed"
 
 
-async def test_a_retry_counts_attempts_afresh_and_keeps_the_history(db: Database, worker: ManualWorker) -> None:
+async def test_a_retry_counts_attempts_afresh_and_keeps_the_history(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Parallel(1), max_attempts=2))
     await worker.play({"b": Fails("old")})
     await runs.retry(db, run)
@@ -123,7 +121,7 @@ async def test_a_retry_counts_attempts_afresh_and_keeps_the_history(db: Database
     assert [error["message"] for error in one.errors] == ["old", "old", "new"]
 
 
-async def test_items_are_made_anew_when_their_source_is_done_again(db: Database, worker: ManualWorker) -> None:
+async def test_items_are_made_anew_when_their_source_is_done_again(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a", fan_out=Foreach("a")), node("c", "b", fan_out=Foreach("b")))
     item = lambda job: decode(job.payload)["item"]  # noqa: E731
     await worker.play({"a": [1, 2, 3, 4], "b": item, "c": item})
@@ -141,7 +139,7 @@ async def test_items_are_made_anew_when_their_source_is_done_again(db: Database,
 
 
 async def test_a_retry_leaves_an_unheard_failure_to_be_heard(
-    db: Database, worker: ManualWorker, conn: Connection
+    db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     """One instance failed and was heard; another was ended by plain SQL, and the run was retried before it heard."""
     run = await begin(db, node("b", fan_out=Parallel(3)), node("z"))
@@ -162,7 +160,7 @@ async def test_a_retry_leaves_an_unheard_failure_to_be_heard(
 
 
 async def test_who_went_on_through_a_retry_and_failed_is_not_taken_for_one_that_waits(
-    db: Database, worker: ManualWorker, conn: Connection
+    db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     """One failed before the retry and waits for a slot; the one that leaves the slot by failing is not done again."""
     run = await begin(db, node("b", fan_out=Parallel(3), concurrency=2))
@@ -177,7 +175,7 @@ async def test_who_went_on_through_a_retry_and_failed_is_not_taken_for_one_that_
     assert [job.item for job in await worker.take()] == [1]
 
 
-async def test_two_reports_about_one_instance_in_one_turn_count_once(db: Database, worker: ManualWorker) -> None:
+async def test_two_reports_about_one_instance_in_one_turn_count_once(db: Tenant, worker: ManualWorker) -> None:
     """The worker lost the job and claimed it again; both ends come in one turn, and the fence lets one through."""
     run = await begin(db, node("b", fan_out=Parallel(3)))
     stale, other, _ = await worker.take()

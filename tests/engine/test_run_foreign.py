@@ -8,7 +8,7 @@ import pytest
 from tests.engine.harness import LEASE, Fails, ManualWorker, begin, letters, node, reasons, state, tick
 from windlass.core.workflows.step import Parallel
 from windlass.engine import quarantine, upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import sweep
@@ -45,7 +45,7 @@ update workflow.workflow_run
 )
 @pytest.mark.parametrize("claimed", [True, False])
 async def test_an_end_by_plain_sql_settles_within_one_tick(
-    db: Database, worker: ManualWorker, conn: Connection, statement: str, letter: str, why: list[str], claimed: bool
+    db: Tenant, worker: ManualWorker, conn: Connection, statement: str, letter: str, why: list[str], claimed: bool
 ) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     if claimed:
@@ -58,7 +58,7 @@ async def test_an_end_by_plain_sql_settles_within_one_tick(
     assert await conn.fetchval("select count(*) from workflow.workflow_run where not settled and step = 0") == 0
 
 
-async def test_cancelling_or_deleting_a_job_through_us_settles_too(db: Database, worker: ManualWorker) -> None:
+async def test_cancelling_or_deleting_a_job_through_us_settles_too(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"), node("c", "a:failure"))
     first, second = await worker.take()
     await jobs.cancel(db, first.id, reason="enough")
@@ -69,7 +69,7 @@ async def test_cancelling_or_deleting_a_job_through_us_settles_too(db: Database,
     assert not await worker.end(second)
 
 
-async def test_a_cancelled_job_is_no_success_for_its_edges(db: Database, conn: Connection) -> None:
+async def test_a_cancelled_job_is_no_success_for_its_edges(db: Tenant, conn: Connection) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("c", "a:failure"), node("d", "a:complete"))
     await conn.execute("update workflow.workflow_run set status = 'cancelled'")
     await tick(db)
@@ -77,7 +77,7 @@ async def test_a_cancelled_job_is_no_success_for_its_edges(db: Database, conn: C
 
 
 async def test_d2_3_a_foreign_worker_plays_a_whole_run_by_the_contracts_statements(
-    db: Database, conn: Connection
+    db: Tenant, conn: Connection
 ) -> None:
     run = await begin(db, node("a"), node("b", "a", fan_out=Parallel("a.n"), max_attempts=2), node("c", "b"))
     failed = False
@@ -95,7 +95,7 @@ async def test_d2_3_a_foreign_worker_plays_a_whole_run_by_the_contracts_statemen
     assert failed
 
 
-async def test_a_foreign_failure_with_attempts_left_is_no_end(db: Database, conn: Connection) -> None:
+async def test_a_foreign_failure_with_attempts_left_is_no_end(db: Tenant, conn: Connection) -> None:
     run = await begin(db, node("a", max_attempts=2))
     job = await conn.fetchrow(CLAIM, "go-1", "test.%")
     await conn.execute(FAIL, job["id"], "once")
@@ -105,7 +105,7 @@ async def test_a_foreign_failure_with_attempts_left_is_no_end(db: Database, conn
     assert (await letters(db, run), await reasons(db, run, "a")) == ("f", ["twice"])
 
 
-async def test_between_foreign_clients_the_first_report_wins(db: Database, conn: Connection) -> None:
+async def test_between_foreign_clients_the_first_report_wins(db: Tenant, conn: Connection) -> None:
     run = await begin(db, node("a"))
     job = await conn.fetchrow(CLAIM, "go-1", "test.%")
     await conn.execute(SUCCEED, job["id"], '"first"')
@@ -117,7 +117,7 @@ async def test_between_foreign_clients_the_first_report_wins(db: Database, conn:
 
 
 async def test_our_holder_is_refused_when_plain_sql_was_first(
-    db: Database, worker: ManualWorker, conn: Connection
+    db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     job = await worker.take_one("a")
@@ -128,7 +128,7 @@ async def test_our_holder_is_refused_when_plain_sql_was_first(
     assert (await jobs.get(db, job.id)).result == "foreign"
 
 
-async def test_a_fenced_zombie_is_refused(db: Database, worker: ManualWorker, clock: Clock) -> None:
+async def test_a_fenced_zombie_is_refused(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
     clock.move(timedelta(hours=1))  # the server has been up for long, so leases may run out
     run = await begin(db, node("a", max_attempts=3))
     zombie = await worker.take_one("a")
@@ -143,7 +143,7 @@ async def test_a_fenced_zombie_is_refused(db: Database, worker: ManualWorker, cl
     assert await runs.output(db, run) == "fresh"
 
 
-async def test_duplicates_change_nothing(db: Database, worker: ManualWorker, conn: Connection) -> None:
+async def test_duplicates_change_nothing(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     job = await worker.take_one("a")
     assert await worker.end(job)
@@ -156,7 +156,7 @@ async def test_duplicates_change_nothing(db: Database, worker: ManualWorker, con
     assert await conn.fetchval("select count(*) from workflow.workflow_run") == 2
 
 
-async def test_many_foreign_ends_of_many_runs_are_heard_in_one_tick(db: Database, conn: Connection) -> None:
+async def test_many_foreign_ends_of_many_runs_are_heard_in_one_tick(db: Tenant, conn: Connection) -> None:
     ids = [await begin(db, node("a", fan_out=Parallel(20)), node("b", "a"))]
     ids += [await begin(db) for _ in range(19)]
     await conn.execute("update workflow.workflow_run set status = 'succeeded', result = '1'")
@@ -164,7 +164,7 @@ async def test_many_foreign_ends_of_many_runs_are_heard_in_one_tick(db: Database
     assert {await letters(db, id_) for id_ in ids} == {"sa"}
 
 
-async def test_one_run_is_told_in_parts_when_there_is_too_much_for_one(db: Database, conn: Connection) -> None:
+async def test_one_run_is_told_in_parts_when_there_is_too_much_for_one(db: Tenant, conn: Connection) -> None:
     run = await begin(db, node("a", fan_out=Parallel(100)))
     await conn.execute("update workflow.workflow_run set status = 'succeeded', result = '1'")
     ticks = 0
@@ -173,7 +173,7 @@ async def test_one_run_is_told_in_parts_when_there_is_too_much_for_one(db: Datab
     assert (ticks, await state(db, run)) == (4, "completed")
 
 
-async def test_a_run_that_somebody_works_on_is_left_for_the_next_tick(db: Database, conn: Connection) -> None:
+async def test_a_run_that_somebody_works_on_is_left_for_the_next_tick(db: Tenant, conn: Connection) -> None:
     run = await begin(db, node("a"))
     await conn.execute("update workflow.workflow_run set status = 'succeeded'")
     async with conn.transaction():
@@ -182,7 +182,7 @@ async def test_a_run_that_somebody_works_on_is_left_for_the_next_tick(db: Databa
     assert await Sweeper(db).tick() == 1
 
 
-async def test_a_soft_deleted_job_leaves_a_line_in_its_trail(db: Database, conn: Connection) -> None:
+async def test_a_soft_deleted_job_leaves_a_line_in_its_trail(db: Tenant, conn: Connection) -> None:
     await begin(db, node("a"))
     await conn.execute("update workflow.workflow_run set deleted_at = now()")
     await tick(db)
@@ -190,7 +190,7 @@ async def test_a_soft_deleted_job_leaves_a_line_in_its_trail(db: Database, conn:
     assert [row[0] for row in words] == ["created", "cancelled"]
 
 
-async def test_a_run_that_cannot_be_settled_does_not_keep_the_others_from_it(db: Database, conn: Connection) -> None:
+async def test_a_run_that_cannot_be_settled_does_not_keep_the_others_from_it(db: Tenant, conn: Connection) -> None:
     """What it waits for is kept: it goes on once its state is repaired."""
     ids = [await begin(db, node("a"), node("b", "a"))] + [await begin(db) for _ in range(8)]
     await conn.execute("update windlass.run set steps = 'a' where id = $1", ids[4])

@@ -15,7 +15,7 @@ from windlass.core.jobs.job import Cancelled, Claimed
 from windlass.core.runs.run import RUN_EDGES
 from windlass.core.workflows.step import ChildAction, Parallel, SleepAction
 from windlass.engine import upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import sweep
 from windlass.engine.workers import turn as worker_turn
@@ -42,7 +42,7 @@ create trigger witness after update on windlass.run for each row execute functio
 LIVE = "select id, state, steps, fans from windlass.run where state in ('pending', 'running')"
 
 
-async def prepare(db: Database) -> None:
+async def prepare(db: Tenant) -> None:
     await publish(db, node("x"), node("y", "x", action=SleepAction(timedelta(seconds=3))), name="kid", concurrency=3)
     await publish(
         db,
@@ -60,9 +60,7 @@ async def prepare(db: Database) -> None:
 class Actor:
     """A process that does whatever comes to its mind."""
 
-    def __init__(
-        self, db: Database, worker: str, held: list[Claimed], ids: list[UUID], clock: Clock, seed: int
-    ) -> None:
+    def __init__(self, db: Tenant, worker: str, held: list[Claimed], ids: list[UUID], clock: Clock, seed: int) -> None:
         self.db, self.worker, self.held, self.ids, self.clock = db, worker, held, ids, clock
         self.dice = random.Random(seed)
 
@@ -142,7 +140,7 @@ class Actor:
               select id from workflow.workflow_run where status in ('pending', 'leased') order by random() limit 1))""")
 
 
-async def come_to_rest(db: Database, conn: Connection, clock: Clock) -> None:
+async def come_to_rest(db: Tenant, conn: Connection, clock: Clock) -> None:
     """The chaos is over: whoever held something is gone, a fresh worker does the rest."""
     player = await ManualWorker.registered(db, "last")
     for _ in range(40):
@@ -176,9 +174,7 @@ LEGAL |= {("pending", end) for end in ("completed", "failed")}  # a run with not
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_nothing_deadlocks_and_every_run_ends(database: str, conn: Connection, clock: Clock, seed: int) -> None:
     clock.move(timedelta(hours=1))
-    units = [
-        await Database.open(DatabaseOptions(url=database, size=2, notify=False, clock=clock.now)) for _ in range(4)
-    ]
+    units = [await Tenant.open(DatabaseOptions(url=database, size=2, notify=False, clock=clock.now)) for _ in range(4)]
     await prepare(units[0])
     for name in ("w0", "w1"):
         await worker_turn.register(units[0], id_=name, host="h", pid=1, queues=QUEUES, types=[], concurrency=9)

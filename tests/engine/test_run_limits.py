@@ -7,7 +7,7 @@ from uuid import UUID
 
 from tests.engine.harness import ManualWorker, begin, letters, node, publish, state, tick
 from windlass.engine import workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import start as run_start
 from windlass.engine.runs import sweep
@@ -19,16 +19,16 @@ Connection = Any
 RUNNING = "select count(*) from windlass.run where state = 'running'"
 
 
-async def start(db: Database, count: int) -> list[UUID]:
+async def start(db: Tenant, count: int) -> list[UUID]:
     """One after the other: their order is plain."""
     return [await begin(db) for _ in range(count)]
 
 
-async def states(db: Database, ids: list[UUID]) -> list[str]:
+async def states(db: Tenant, ids: list[UUID]) -> list[str]:
     return [await state(db, id_) for id_ in ids]
 
 
-async def test_a_run_beyond_the_limit_is_pending_and_has_not_started(db: Database, conn: Connection) -> None:
+async def test_a_run_beyond_the_limit_is_pending_and_has_not_started(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"), concurrency=1)
     first, second = await start(db, 2)
     row = await runs.get(db, second)
@@ -38,14 +38,14 @@ async def test_a_run_beyond_the_limit_is_pending_and_has_not_started(db: Databas
     assert await tick(db) == 0
 
 
-async def test_a_batch_fills_the_places_there_are(db: Database) -> None:
+async def test_a_batch_fills_the_places_there_are(db: Tenant) -> None:
     await publish(db, node("a"), concurrency=3)
     await run_start.start(db, "w", [RunSpec()] * 2)
     ids = await run_start.start(db, "w", [RunSpec()] * 4)
     assert await states(db, ids) == ["running", "pending", "pending", "pending"]
 
 
-async def test_pending_runs_begin_in_the_order_of_their_start(db: Database) -> None:
+async def test_pending_runs_begin_in_the_order_of_their_start(db: Tenant) -> None:
     await publish(db, node("a"), concurrency=1)
     ids = await start(db, 4)
     worker = await ManualWorker.registered(db)
@@ -56,7 +56,7 @@ async def test_pending_runs_begin_in_the_order_of_their_start(db: Database) -> N
     assert (await runs.get(db, ids[3])).started_at is not None
 
 
-async def test_runs_of_one_batch_begin_in_its_order(db: Database) -> None:
+async def test_runs_of_one_batch_begin_in_its_order(db: Tenant) -> None:
     await publish(db, node("a"), concurrency=1)
     ids = await run_start.start(db, "w", [RunSpec()] * 6)
     worker = await ManualWorker.registered(db)
@@ -69,7 +69,7 @@ async def test_runs_of_one_batch_begin_in_its_order(db: Database) -> None:
     assert begun == ids
 
 
-async def test_nobody_overtakes_those_who_wait(db: Database) -> None:
+async def test_nobody_overtakes_those_who_wait(db: Tenant) -> None:
     await publish(db, node("a"), concurrency=1)
     first, second = await start(db, 2)
     worker = await ManualWorker.registered(db)
@@ -79,7 +79,7 @@ async def test_nobody_overtakes_those_who_wait(db: Database) -> None:
     assert await states(db, [first, second, third]) == ["completed", "running", "pending"]
 
 
-async def test_a_higher_limit_of_a_new_version_lets_old_runs_begin_on_their_version(db: Database) -> None:
+async def test_a_higher_limit_of_a_new_version_lets_old_runs_begin_on_their_version(db: Tenant) -> None:
     await publish(db, node("a"), concurrency=1)
     ids = await start(db, 5)
     await publish(db, node("a"), node("b"), concurrency=3)
@@ -91,7 +91,7 @@ async def test_a_higher_limit_of_a_new_version_lets_old_runs_begin_on_their_vers
     assert await states(db, ids) == ["running"] * 5
 
 
-async def test_a_lower_limit_stops_nobody_and_lets_nobody_in(db: Database) -> None:
+async def test_a_lower_limit_stops_nobody_and_lets_nobody_in(db: Tenant) -> None:
     await publish(db, node("a"), concurrency=3)
     ids = await start(db, 4)
     await publish(db, node("a"), concurrency=1)
@@ -107,7 +107,7 @@ async def test_a_lower_limit_stops_nobody_and_lets_nobody_in(db: Database) -> No
     assert await states(db, ids) == ["completed"] * 3 + ["running"]
 
 
-async def test_disabling_or_deleting_the_workflow_lets_pending_runs_go_on(db: Database) -> None:
+async def test_disabling_or_deleting_the_workflow_lets_pending_runs_go_on(db: Tenant) -> None:
     await publish(db, node("a"), concurrency=1)
     ids = await start(db, 3)
     await workflows.enable(db, "w", False)
@@ -119,7 +119,7 @@ async def test_disabling_or_deleting_the_workflow_lets_pending_runs_go_on(db: Da
     assert await states(db, ids) == ["completed"] * 3
 
 
-async def test_a_cancelled_pending_run_ends_at_once_and_never_begins(db: Database) -> None:
+async def test_a_cancelled_pending_run_ends_at_once_and_never_begins(db: Tenant) -> None:
     await publish(db, node("a"), node("b", "a"), concurrency=1)
     first, second, third = await start(db, 3)
     await runs.cancel(db, second)
@@ -130,7 +130,7 @@ async def test_a_cancelled_pending_run_ends_at_once_and_never_begins(db: Databas
     assert await states(db, [first, second, third]) == ["completed", "cancelled", "completed"]
 
 
-async def test_a_pending_run_whose_time_is_over_ends_as_timeout(db: Database, clock: Clock) -> None:
+async def test_a_pending_run_whose_time_is_over_ends_as_timeout(db: Tenant, clock: Clock) -> None:
     await publish(db, node("a"), concurrency=1)
     await start(db, 1)
     held = await begin(db, max_duration=timedelta(minutes=1))
@@ -140,7 +140,7 @@ async def test_a_pending_run_whose_time_is_over_ends_as_timeout(db: Database, cl
     assert (row.state, row.letters, row.started_at) == ("timeout", "c", None)
 
 
-async def test_a_cancelled_run_makes_room(db: Database) -> None:
+async def test_a_cancelled_run_makes_room(db: Tenant) -> None:
     await publish(db, node("a"), concurrency=1)
     first, second = await start(db, 2)
     await runs.cancel(db, first)
@@ -150,10 +150,10 @@ async def test_a_cancelled_run_makes_room(db: Database) -> None:
 
 
 async def test_processes_that_start_and_promote_at_once_never_exceed_the_limit(
-    db: Database, database: str, conn: Connection, clock: Clock
+    db: Tenant, database: str, conn: Connection, clock: Clock
 ) -> None:
     await publish(db, node("a"), concurrency=3)
-    units = [await Database.open(DatabaseOptions(url=database, size=2, notify=False)) for _ in range(4)]
+    units = [await Tenant.open(DatabaseOptions(url=database, size=2, notify=False)) for _ in range(4)]
     worker = await ManualWorker.registered(db)
     seen = 0
     for _ in range(12):
@@ -176,7 +176,7 @@ async def test_processes_that_start_and_promote_at_once_never_exceed_the_limit(
         await each.close()
 
 
-async def test_limits_of_two_workflows_are_apart(db: Database) -> None:
+async def test_limits_of_two_workflows_are_apart(db: Tenant) -> None:
     await publish(db, node("a"), concurrency=1)
     await publish(db, node("a"), name="v", concurrency=1)
     ids = [await begin(db), await begin(db, name="v"), await begin(db), await begin(db, name="v")]
@@ -185,7 +185,7 @@ async def test_limits_of_two_workflows_are_apart(db: Database) -> None:
     assert await states(db, ids) == ["completed"] * 4
 
 
-async def test_workflows_at_their_limit_do_not_hide_others_however_many_there_are(db: Database) -> None:
+async def test_workflows_at_their_limit_do_not_hide_others_however_many_there_are(db: Tenant) -> None:
     names = [f"full-{n}" for n in range(12)]
     for name in names:
         await publish(db, node("a"), name=name, concurrency=1)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.engine.harness import Fails, ManualWorker, begin, node, state
 from windlass.core.workflows.step import Parallel, SleepAction, Step
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import outputs, sweep
 from windlass.engine.runs.outputs import MOST_INSTANCES, TooMany
@@ -37,14 +37,14 @@ CASES: list[tuple[list[Step], dict[str, Any], Any]] = [
 
 @pytest.mark.parametrize(("steps", "endings", "expected"), CASES)
 async def test_the_output_of_a_run(
-    db: Database, worker: ManualWorker, steps: list[Step], endings: dict[str, Any], expected: Any
+    db: Tenant, worker: ManualWorker, steps: list[Step], endings: dict[str, Any], expected: Any
 ) -> None:
     run = await begin(db, *steps)
     await worker.play(endings)
     assert await runs.output(db, run) == expected
 
 
-async def test_a_run_that_goes_on_gives_what_it_has_so_far(db: Database, worker: ManualWorker) -> None:
+async def test_a_run_that_goes_on_gives_what_it_has_so_far(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"))
     assert await runs.output(db, run) == {}
     first = (await worker.take(1))[0]
@@ -52,7 +52,7 @@ async def test_a_run_that_goes_on_gives_what_it_has_so_far(db: Database, worker:
     assert await runs.output(db, run) == {worker.step(first): 1}
 
 
-async def test_a_sleep_at_the_end_gives_nothing(db: Database, worker: ManualWorker, clock: Clock) -> None:
+async def test_a_sleep_at_the_end_gives_nothing(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
     run = await begin(db, node("a"), node("s", "a", action=SleepAction(timedelta(hours=1))))
     await worker.play()
     clock.move(timedelta(hours=2))
@@ -61,7 +61,7 @@ async def test_a_sleep_at_the_end_gives_nothing(db: Database, worker: ManualWork
 
 
 async def test_more_instances_than_a_list_holds_are_told_as_too_many(
-    db: Database, worker: ManualWorker, conn: Connection
+    db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     run = await begin(db, node("a", fan_out=Parallel(MOST_INSTANCES + 1)), node("b", "a"))
     await conn.execute("update workflow.workflow_run set status = 'succeeded', result = '1'")
@@ -75,7 +75,7 @@ async def test_more_instances_than_a_list_holds_are_told_as_too_many(
     assert [one.item for one in page] == list(range(9_991, 10_001))
 
 
-async def test_a_step_is_told_what_its_needs_gave_and_no_more(db: Database, worker: ManualWorker) -> None:
+async def test_a_step_is_told_what_its_needs_gave_and_no_more(db: Tenant, worker: ManualWorker) -> None:
     """C2 25: by the names of the steps."""
     await begin(db, node("a"), node("b"), node("c", "a", "b:complete"), node("d", "c"))
     for job in await worker.take():
@@ -87,7 +87,7 @@ async def test_a_step_is_told_what_its_needs_gave_and_no_more(db: Database, work
     assert await outputs.of_needs(db, [job]) == {job.id: {"c": "c"}}
 
 
-async def test_the_final_step_is_told_what_everybody_gave(db: Database, worker: ManualWorker) -> None:
+async def test_the_final_step_is_told_what_everybody_gave(db: Tenant, worker: ManualWorker) -> None:
     await begin(db, node("a"), node("b"), node("c", "b"), node("z", final=True))
     for job in await worker.take():
         await worker.end(job, 1 if worker.step(job) == "a" else Fails())
@@ -95,7 +95,7 @@ async def test_the_final_step_is_told_what_everybody_gave(db: Database, worker: 
     assert (await outputs.of_needs(db, [job]))[job.id] == {"a": 1, "b": None, "c": None}
 
 
-async def test_questions_of_many_runs_are_answered_together(db: Database, worker: ManualWorker) -> None:
+async def test_questions_of_many_runs_are_answered_together(db: Tenant, worker: ManualWorker) -> None:
     await begin(db, node("a"), node("b", "a", fan_out=Parallel(2)))
     for _ in range(4):
         await begin(db)

@@ -9,7 +9,7 @@ from tests.engine.harness import LEASE, Fails, ManualWorker, begin, events_of, l
 from windlass.core.jobs.job import Cancelled
 from windlass.core.workflows.step import Foreach, SleepAction
 from windlass.engine import upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import outputs, sweep
@@ -22,7 +22,7 @@ Connection = Any
 
 
 async def test_c2_27_failed_and_skipped_steps_are_done_again_and_successes_kept(
-    db: Database, worker: ManualWorker
+    db: Tenant, worker: ManualWorker
 ) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("c", "b"), node("d", "c"))
     await worker.play({"b": Fails()})
@@ -36,7 +36,7 @@ async def test_c2_27_failed_and_skipped_steps_are_done_again_and_successes_kept(
     assert worker.seen == ["b", "c", "d"]
 
 
-async def test_the_trail_links_both_rounds(db: Database, worker: ManualWorker) -> None:
+async def test_the_trail_links_both_rounds(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"))
     await worker.play({"a": Fails()})
     await runs.retry(db, run)
@@ -45,7 +45,7 @@ async def test_the_trail_links_both_rounds(db: Database, worker: ManualWorker) -
     assert await reasons(db, run) == ["step a failed and no step handled it", "what failed is done again"]
 
 
-async def test_attempts_are_counted_afresh_and_errors_kept(db: Database, worker: ManualWorker) -> None:
+async def test_attempts_are_counted_afresh_and_errors_kept(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a", max_attempts=2))
     await worker.play({"a": Fails("old")})
     await runs.retry(db, run)
@@ -58,7 +58,7 @@ async def test_attempts_are_counted_afresh_and_errors_kept(db: Database, worker:
     assert [error["message"] for error in errors] == ["old", "old", "new"]
 
 
-async def test_c2_17_what_an_earlier_round_left_on_the_job_is_cleared(db: Database, worker: ManualWorker) -> None:
+async def test_c2_17_what_an_earlier_round_left_on_the_job_is_cleared(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"))
     await worker.play({"a": Fails()})
     await runs.retry(db, run)
@@ -67,7 +67,7 @@ async def test_c2_17_what_an_earlier_round_left_on_the_job_is_cleared(db: Databa
     assert (whole.status, whole.result, whole.last_error, whole.attempt) == ("pending", None, None, 0)
 
 
-async def test_a_run_may_be_retried_again_and_again(db: Database, worker: ManualWorker) -> None:
+async def test_a_run_may_be_retried_again_and_again(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     for _ in range(3):
         await worker.play({"a": Fails()})
@@ -78,9 +78,7 @@ async def test_a_run_may_be_retried_again_and_again(db: Database, worker: Manual
     assert await state(db, run) == "completed"
 
 
-async def test_a_retry_that_fails_at_once_is_told_as_a_new_end(
-    db: Database, worker: ManualWorker, clock: Clock
-) -> None:
+async def test_a_retry_that_fails_at_once_is_told_as_a_new_end(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
     """Nothing needs a worker: the run is failed before and after, and yet it ran in between."""
     run = await begin(db, node("b", fan_out=Foreach("input")), input="no list")
     before = await runs.get(db, run)
@@ -94,7 +92,7 @@ async def test_a_retry_that_fails_at_once_is_told_as_a_new_end(
 
 
 @pytest.mark.parametrize("how", ["running", "completed", "cancelled"])
-async def test_only_failed_and_timed_out_runs_can_be_retried(db: Database, worker: ManualWorker, how: str) -> None:
+async def test_only_failed_and_timed_out_runs_can_be_retried(db: Tenant, worker: ManualWorker, how: str) -> None:
     run = await begin(db, node("a"))
     if how == "completed":
         await worker.play()
@@ -110,13 +108,13 @@ async def test_only_failed_and_timed_out_runs_can_be_retried(db: Database, worke
 # After the time was over
 
 
-async def expired(db: Database, clock: Clock) -> None:
+async def expired(db: Tenant, clock: Clock) -> None:
     clock.move(timedelta(days=31))
     assert await sweep.expire(db) == 1
 
 
 async def test_a_timed_out_run_goes_on_where_it_was_and_has_its_time_afresh(
-    db: Database, worker: ManualWorker, clock: Clock
+    db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("s", "b", action=SleepAction(timedelta(days=40))))
     await worker.end(await worker.take_one("a"))
@@ -128,7 +126,7 @@ async def test_a_timed_out_run_goes_on_where_it_was_and_has_its_time_afresh(
     assert (await state(db, run), await letters(db, run)) == ("running", "ssa")
 
 
-async def test_a_retry_keeps_the_time_the_run_was_given(db: Database, clock: Clock) -> None:
+async def test_a_retry_keeps_the_time_the_run_was_given(db: Tenant, clock: Clock) -> None:
     run = await begin(db, node("a"), max_duration=timedelta(minutes=5))
     clock.move(timedelta(minutes=6))
     await sweep.expire(db)
@@ -137,7 +135,7 @@ async def test_a_retry_keeps_the_time_the_run_was_given(db: Database, clock: Clo
     assert row.expires_at - (clock.now() or row.created_at) == timedelta(minutes=5)
 
 
-async def test_who_still_works_for_a_retried_run_may_go_on(db: Database, worker: ManualWorker, clock: Clock) -> None:
+async def test_who_still_works_for_a_retried_run_may_go_on(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
     run = await begin(db, node("a"), node("b", "a"), max_duration=timedelta(seconds=10))
     job = await worker.take_one("a")
     clock.move(timedelta(seconds=11))
@@ -155,7 +153,7 @@ async def test_who_still_works_for_a_retried_run_may_go_on(db: Database, worker:
 # Reports of an earlier round
 
 
-async def test_a_report_of_an_earlier_round_is_refused(db: Database, worker: ManualWorker, clock: Clock) -> None:
+async def test_a_report_of_an_earlier_round_is_refused(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
     run = await begin(db, node("a", max_attempts=1), node("b", "a"))
     zombie = await worker.take_one("a")
     clock.move(LEASE * 2)
@@ -173,7 +171,7 @@ async def test_a_report_of_an_earlier_round_is_refused(db: Database, worker: Man
     assert (await jobs.get(db, fresh.id)).result == "alive"
 
 
-async def test_saying_a_thing_twice_changes_nothing(db: Database, worker: ManualWorker) -> None:
+async def test_saying_a_thing_twice_changes_nothing(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("c", "a"))
     job = await worker.take_one("a")
     assert await worker.end(job)
@@ -186,9 +184,7 @@ async def test_saying_a_thing_twice_changes_nothing(db: Database, worker: Manual
 # Rerun
 
 
-async def test_a_rerun_does_a_step_and_all_after_it_again_and_keeps_the_rest(
-    db: Database, worker: ManualWorker
-) -> None:
+async def test_a_rerun_does_a_step_and_all_after_it_again_and_keeps_the_rest(db: Tenant, worker: ManualWorker) -> None:
     steps = node("a"), node("b", "a"), node("c", "b"), node("d", "a"), node("e", "c", "d")
     run = await begin(db, *steps)
     await worker.play()
@@ -202,7 +198,7 @@ async def test_a_rerun_does_a_step_and_all_after_it_again_and_keeps_the_rest(
     assert await reasons(db, run) == ["from step b"]
 
 
-async def test_a_rerun_may_have_another_input(db: Database, worker: ManualWorker) -> None:
+async def test_a_rerun_may_have_another_input(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Foreach("input.files")), node("c", "b"), input={"files": [1, 2]})
     await worker.play()
     await runs.rerun(db, run, "b", input_={"files": [1, 2, 3]}, with_input=True)
@@ -213,14 +209,14 @@ async def test_a_rerun_may_have_another_input(db: Database, worker: ManualWorker
     assert (await runs.get(db, run)).input == {"files": [1, 2, 3]}
 
 
-async def test_null_is_an_input_too(db: Database, worker: ManualWorker) -> None:
+async def test_null_is_an_input_too(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), input={"n": 1})
     await worker.play()
     await runs.rerun(db, run, "a", input_=None, with_input=True)
     assert (await runs.get(db, run)).input is None
 
 
-async def test_a_failed_run_can_be_rerun_from_a_step_that_succeeded(db: Database, worker: ManualWorker) -> None:
+async def test_a_failed_run_can_be_rerun_from_a_step_that_succeeded(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     await worker.play({"b": Fails()})
     await runs.rerun(db, run, "a")
@@ -229,7 +225,7 @@ async def test_a_failed_run_can_be_rerun_from_a_step_that_succeeded(db: Database
     assert await state(db, run) == "completed"
 
 
-async def test_the_final_step_follows_every_rerun(db: Database, worker: ManualWorker) -> None:
+async def test_the_final_step_follows_every_rerun(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"), node("z", final=True))
     await worker.play()
     worker.seen.clear()
@@ -238,7 +234,7 @@ async def test_the_final_step_follows_every_rerun(db: Database, worker: ManualWo
     assert worker.seen == ["a", "z"]
 
 
-async def test_a_step_that_is_skipped_this_time_gives_nothing(db: Database, worker: ManualWorker) -> None:
+async def test_a_step_that_is_skipped_this_time_gives_nothing(db: Tenant, worker: ManualWorker) -> None:
     """What it gave in the earlier round is history."""
     run = await begin(db, node("a"), node("b", "a"), node("c", "a:complete", "b:complete"))
     await worker.play({"b": "old"})
@@ -249,7 +245,7 @@ async def test_a_step_that_is_skipped_this_time_gives_nothing(db: Database, work
     assert (await outputs.of_needs(db, [job]))[job.id] == {"a": None, "b": None}
 
 
-async def test_an_unknown_step_is_refused_with_the_steps_there_are(db: Database, worker: ManualWorker) -> None:
+async def test_an_unknown_step_is_refused_with_the_steps_there_are(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"))
     await worker.play()
     with pytest.raises(Invalid, match="workflow 'w' has no step 'x': it has a, b"):
@@ -258,7 +254,7 @@ async def test_an_unknown_step_is_refused_with_the_steps_there_are(db: Database,
 
 
 async def test_a_handler_that_stops_after_its_run_was_retried_is_done_again(
-    db: Database, worker: ManualWorker, clock: Clock
+    db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     """The run ran out of time, its handler was asked to stop, and the run was retried before the handler had ended."""
     run = await begin(db, node("a", max_attempts=1), max_duration=timedelta(minutes=1))

@@ -10,7 +10,7 @@ import pytest
 from tests.engine.harness import ManualWorker, begin, events_of, letters, node, publish, state
 from windlass.core.workflows.step import Parallel
 from windlass.engine import workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import search, start
 from windlass.engine.runs.start import RunSpec
@@ -28,7 +28,7 @@ async def counted(conn: Connection) -> tuple[int, int]:
     return row[0], row[1]
 
 
-async def test_a_run_starts_at_once_with_its_input_and_its_roots_in_line(db: Database, conn: Connection) -> None:
+async def test_a_run_starts_at_once_with_its_input_and_its_roots_in_line(db: Tenant, conn: Connection) -> None:
     run = await begin(db, node("a"), node("b"), node("c", "a"), input={"n": 1})
     row = await runs.get(db, run)
     assert (row.workflow, row.version, row.state, row.letters, row.input) == ("w", 1, "running", "aa.", {"n": 1})
@@ -44,13 +44,13 @@ async def test_a_run_starts_at_once_with_its_input_and_its_roots_in_line(db: Dat
 
 
 @pytest.mark.parametrize("value", [{}, [], "text", 0, False, None, {"deep": [{"er": None}]}])
-async def test_any_json_can_be_the_input(db: Database, value: Any) -> None:
+async def test_any_json_can_be_the_input(db: Tenant, value: Any) -> None:
     await publish(db, node("a"))
     [run] = await start.start(db, "w", [RunSpec(input=value)])
     assert (await runs.get(db, run)).input == value
 
 
-async def test_labels_are_those_of_the_workflow_and_of_the_run_which_wins(db: Database) -> None:
+async def test_labels_are_those_of_the_workflow_and_of_the_run_which_wins(db: Tenant) -> None:
     await publish(db, node("a"), labels={"team": "red", "tier": "1"})
     plain, labelled = await begin(db), await begin(db, labels={"tier": "2", "who": "ada"})
     assert (await runs.get(db, plain)).labels == {"team": "red", "tier": "1"}
@@ -59,14 +59,14 @@ async def test_labels_are_those_of_the_workflow_and_of_the_run_which_wins(db: Da
     assert [row.id for row in found.runs] == [labelled]
 
 
-async def test_a_run_may_have_a_time_of_its_own(db: Database) -> None:
+async def test_a_run_may_have_a_time_of_its_own(db: Tenant) -> None:
     await publish(db, node("a"), max_duration=timedelta(hours=2))
     mixed = [RunSpec(), RunSpec(max_duration=timedelta(minutes=5)), RunSpec()]
     rows = [await runs.get(db, run) for run in await start.start(db, "w", mixed)]
     assert [(row.expires_at - row.created_at).total_seconds() for row in rows] == [7200, 300, 7200]
 
 
-async def test_a_run_that_has_nothing_to_do_ends_as_it_starts(db: Database) -> None:
+async def test_a_run_that_has_nothing_to_do_ends_as_it_starts(db: Tenant) -> None:
     run = await begin(db, node("a", fan_out=Parallel(0)))
     row = await runs.get(db, run)
     assert (row.state, row.letters) == ("completed", "s")
@@ -77,7 +77,7 @@ async def test_a_run_that_has_nothing_to_do_ends_as_it_starts(db: Database) -> N
 # Keys
 
 
-async def test_a_known_key_answers_with_the_run_that_has_it(db: Database, conn: Connection) -> None:
+async def test_a_known_key_answers_with_the_run_that_has_it(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"))
     first = await begin(db, idempotency_key="k", input={"n": 1})
     assert await begin(db, idempotency_key="k", input={"n": 2}) == first
@@ -85,14 +85,14 @@ async def test_a_known_key_answers_with_the_run_that_has_it(db: Database, conn: 
     assert await counted(conn) == (1, 1)
 
 
-async def test_a_key_stays_taken_when_its_run_has_ended(db: Database) -> None:
+async def test_a_key_stays_taken_when_its_run_has_ended(db: Tenant) -> None:
     first = await begin(db, node("a"), idempotency_key="k")
     await (await ManualWorker.registered(db)).play()
     assert await state(db, first) == "completed"
     assert await begin(db, idempotency_key="k") == first
 
 
-async def test_a_key_twice_in_a_batch_makes_one_run(db: Database, conn: Connection) -> None:
+async def test_a_key_twice_in_a_batch_makes_one_run(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"))
     old = await begin(db, idempotency_key="old")
     specs = [RunSpec(idempotency_key=key) for key in ("k", None, "k", "old", None, "k")]
@@ -103,14 +103,14 @@ async def test_a_key_twice_in_a_batch_makes_one_run(db: Database, conn: Connecti
     assert await counted(conn) == (4, 4)
 
 
-async def test_a_key_asked_for_by_many_at_once_makes_one_run(db: Database, conn: Connection) -> None:
+async def test_a_key_asked_for_by_many_at_once_makes_one_run(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"))
     ids = await asyncio.gather(*(begin(db, idempotency_key="k") for _ in range(8)))
     assert len(set(ids)) == 1
     assert await counted(conn) == (1, 1)
 
 
-async def test_batches_with_the_same_keys_in_any_order_do_not_deadlock(db: Database, conn: Connection) -> None:
+async def test_batches_with_the_same_keys_in_any_order_do_not_deadlock(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"))
     for trial in range(5):
         keys = [f"{trial}-{n}" for n in range(300)]
@@ -120,9 +120,9 @@ async def test_batches_with_the_same_keys_in_any_order_do_not_deadlock(db: Datab
     assert await counted(conn) == (1500, 1500)
 
 
-async def test_the_same_key_in_another_org_is_another_run(db: Database, database: str, clock: Clock) -> None:
+async def test_the_same_key_in_another_org_is_another_run(db: Tenant, database: str, clock: Clock) -> None:
     await publish(db, node("a"))
-    other = await Database.open(DatabaseOptions(url=database, clock=clock.now), org="other")
+    other = await Tenant.open(DatabaseOptions(url=database, clock=clock.now), org="other")
     await publish(other, node("a"))
     run = await begin(db, idempotency_key="k")
     assert await begin(other, idempotency_key="k") != run
@@ -136,13 +136,13 @@ async def test_the_same_key_in_another_org_is_another_run(db: Database, database
 # Refusals
 
 
-async def test_an_unknown_workflow_is_named_and_a_near_one_suggested(db: Database) -> None:
+async def test_an_unknown_workflow_is_named_and_a_near_one_suggested(db: Tenant) -> None:
     await publish(db, node("a"), name="order-processing")
     with pytest.raises(NotFound, match="no workflow order-procesing: did you mean order-processing"):
         await begin(db, name="order-procesing")
 
 
-async def test_a_disabled_workflow_says_how_to_enable_it(db: Database, conn: Connection) -> None:
+async def test_a_disabled_workflow_says_how_to_enable_it(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"))
     await workflows.enable(db, "w", False)
     with pytest.raises(Conflict, match="workflow 'w' is disabled: windlass workflows enable w"):
@@ -152,7 +152,7 @@ async def test_a_disabled_workflow_says_how_to_enable_it(db: Database, conn: Con
     await begin(db)
 
 
-async def test_a_deleted_workflow_is_unknown(db: Database) -> None:
+async def test_a_deleted_workflow_is_unknown(db: Tenant) -> None:
     await publish(db, node("a"))
     await workflows.delete(db, "w")
     with pytest.raises(NotFound, match="no workflow w"):
@@ -172,7 +172,7 @@ async def test_a_deleted_workflow_is_unknown(db: Database) -> None:
     ],
 )
 async def test_what_makes_no_sense_is_refused_by_name(
-    db: Database, conn: Connection, spec: dict[str, Any], sentence: str
+    db: Tenant, conn: Connection, spec: dict[str, Any], sentence: str
 ) -> None:
     await publish(db, node("a"))
     with pytest.raises(Invalid, match=sentence):
@@ -183,7 +183,7 @@ async def test_what_makes_no_sense_is_refused_by_name(
 # Many
 
 
-async def test_many_start_at_once_in_the_order_asked(db: Database, conn: Connection) -> None:
+async def test_many_start_at_once_in_the_order_asked(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"), node("b", "a"))
     ids = await start.start(db, "w", [RunSpec(input=n) for n in range(1000)])
     assert await counted(conn) == (1000, 1000)
@@ -191,7 +191,7 @@ async def test_many_start_at_once_in_the_order_asked(db: Database, conn: Connect
     assert [rows[id_] for id_ in ids] == [str(n) for n in range(1000)]
 
 
-async def test_too_many_are_refused_and_none_is_fine(db: Database) -> None:
+async def test_too_many_are_refused_and_none_is_fine(db: Tenant) -> None:
     await publish(db, node("a"))
     assert await start.start(db, "w", []) == []
     with pytest.raises(Invalid, match="10001 runs in one call, the limit is 10000: start in batches"):
@@ -201,7 +201,7 @@ async def test_too_many_are_refused_and_none_is_fine(db: Database) -> None:
 # The caller's transaction
 
 
-async def test_a_start_in_the_callers_transaction_is_undone_with_it(db: Database, conn: Connection) -> None:
+async def test_a_start_in_the_callers_transaction_is_undone_with_it(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"))
     transaction = conn.transaction()
     await transaction.start()
@@ -212,7 +212,7 @@ async def test_a_start_in_the_callers_transaction_is_undone_with_it(db: Database
 
 
 async def test_a_start_in_the_callers_transaction_is_seen_when_it_commits(
-    db: Database, conn: Connection, database: str
+    db: Tenant, conn: Connection, database: str
 ) -> None:
     await publish(db, node("a"))
     other: Connection = await asyncpg.connect(database)
@@ -226,7 +226,7 @@ async def test_a_start_in_the_callers_transaction_is_seen_when_it_commits(
 
 
 async def test_a_key_taken_meanwhile_leaves_nothing_half_done_in_the_callers_transaction(
-    db: Database, conn: Connection, database: str
+    db: Tenant, conn: Connection, database: str
 ) -> None:
     """The key is not there when asked for, and is when written."""
     await publish(db, node("a"))
@@ -246,7 +246,7 @@ async def test_a_key_taken_meanwhile_leaves_nothing_half_done_in_the_callers_tra
     assert await counted(conn) == (2, 2)
 
 
-async def test_a_refusal_that_the_caller_gets_over_leaves_nothing_behind(db: Database, conn: Connection) -> None:
+async def test_a_refusal_that_the_caller_gets_over_leaves_nothing_behind(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"))
     async with conn.transaction():
         with pytest.raises(Invalid, match="input"):
@@ -255,7 +255,7 @@ async def test_a_refusal_that_the_caller_gets_over_leaves_nothing_behind(db: Dat
     assert await counted(conn) == (1, 1)
 
 
-async def test_a_connection_without_a_transaction_still_starts_all_or_none(db: Database, conn: Connection) -> None:
+async def test_a_connection_without_a_transaction_still_starts_all_or_none(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"))
     with pytest.raises(Invalid, match="input"):
         await start.start(db, "w", [RunSpec(), RunSpec(input=float("nan"))], connection=conn)
@@ -265,7 +265,7 @@ async def test_a_connection_without_a_transaction_still_starts_all_or_none(db: D
     assert not conn.is_in_transaction()
 
 
-async def test_a_key_of_another_workflows_run_is_refused(db: Database) -> None:
+async def test_a_key_of_another_workflows_run_is_refused(db: Tenant) -> None:
     await publish(db, node("a"), name="one")
     await publish(db, node("a"), name="two")
     await start.start(db, "one", [RunSpec(idempotency_key="k")])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.harness import ManualWorker, begin, letters, node, state, tick
 from windlass.core.workflows.step import SleepAction
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import sweep
 from windlass.runtime.loops.background import Timers
@@ -21,7 +21,7 @@ TINY = timedelta(microseconds=1)
 
 
 @pytest.fixture
-async def db(db: Database, clock: Clock) -> Database:
+async def db(db: Tenant, clock: Clock) -> Tenant:
     clock.move(timedelta())  # time stands still
     return db
 
@@ -35,7 +35,7 @@ async def rows(conn: Connection) -> int:
     return count
 
 
-async def test_a_sleep_ends_exactly_when_it_should(db: Database, conn: Connection, clock: Clock) -> None:
+async def test_a_sleep_ends_exactly_when_it_should(db: Tenant, conn: Connection, clock: Clock) -> None:
     run = await begin(db, nap(), node("b", "s"))
     assert await sweep.next_due(db) == (None, HOUR, timedelta(days=30))
     clock.move(HOUR - TINY)
@@ -46,7 +46,7 @@ async def test_a_sleep_ends_exactly_when_it_should(db: Database, conn: Connectio
     assert (await rows(conn), await sweep.wake(db)) == (0, 0)
 
 
-async def test_a_sleep_counts_from_the_moment_it_begins(db: Database, clock: Clock) -> None:
+async def test_a_sleep_counts_from_the_moment_it_begins(db: Tenant, clock: Clock) -> None:
     run = await begin(db, node("a"), nap("s", "a"))
     clock.move(HOUR * 5)
     worker = await ManualWorker.registered(db)
@@ -58,7 +58,7 @@ async def test_a_sleep_counts_from_the_moment_it_begins(db: Database, clock: Clo
     assert await state(db, run) == "completed"
 
 
-async def test_sleeps_in_a_row_and_side_by_side(db: Database, clock: Clock) -> None:
+async def test_sleeps_in_a_row_and_side_by_side(db: Tenant, clock: Clock) -> None:
     run = await begin(db, nap("s"), nap("t", "s", of=HOUR * 2), nap("u", of=HOUR * 3), node("b", "t", "u"))
     seen = []
     for _ in range(4):
@@ -68,7 +68,7 @@ async def test_sleeps_in_a_row_and_side_by_side(db: Database, clock: Clock) -> N
     assert seen == ["a.a.", "saa.", "saa.", "sssa"]
 
 
-async def test_the_loop_says_how_long_it_may_sleep_and_does_what_is_due(db: Database, clock: Clock) -> None:
+async def test_the_loop_says_how_long_it_may_sleep_and_does_what_is_due(db: Tenant, clock: Clock) -> None:
     run = await begin(db, nap(of=timedelta(milliseconds=400)))
     timers = Timers(db)
     assert await timers.tick() == timedelta(milliseconds=400)
@@ -78,7 +78,7 @@ async def test_the_loop_says_how_long_it_may_sleep_and_does_what_is_due(db: Data
     assert await timers.tick() == timers.options.every
 
 
-async def test_the_loop_ends_runs_whose_time_is_over(db: Database, clock: Clock) -> None:
+async def test_the_loop_ends_runs_whose_time_is_over(db: Tenant, clock: Clock) -> None:
     run = await begin(db, node("a"), max_duration=timedelta(milliseconds=300))
     timers = Timers(db)
     assert await timers.tick() == timedelta(milliseconds=300)
@@ -89,18 +89,18 @@ async def test_the_loop_ends_runs_whose_time_is_over(db: Database, clock: Clock)
 
 async def test_a_sleep_survives_the_process_that_began_it(database: str, conn: Connection, clock: Clock) -> None:
     clock.move(timedelta())
-    first = await Database.open(DatabaseOptions(url=database, clock=clock.now))
+    first = await Tenant.open(DatabaseOptions(url=database, clock=clock.now))
     run = await begin(first, nap(), node("b", "s"))
     await first.close()
     clock.move(HOUR * 100)  # nobody was there when it ended
-    second = await Database.open(DatabaseOptions(url=database, clock=clock.now))
+    second = await Tenant.open(DatabaseOptions(url=database, clock=clock.now))
     assert await sweep.wake(second) == 1
     assert await letters(second, run) == "sa"
     await second.close()
 
 
 @pytest.mark.parametrize("how", ["cancel", "expiry"])
-async def test_a_stopped_sleep_leaves_no_timer(db: Database, conn: Connection, clock: Clock, how: str) -> None:
+async def test_a_stopped_sleep_leaves_no_timer(db: Tenant, conn: Connection, clock: Clock, how: str) -> None:
     run = await begin(db, nap(), nap("t", "s"), nap("u"), max_duration=timedelta(minutes=1))
     assert await rows(conn) == 2
     if how == "cancel":
@@ -113,7 +113,7 @@ async def test_a_stopped_sleep_leaves_no_timer(db: Database, conn: Connection, c
     assert await tick(db) == 0
 
 
-async def test_a_sleep_that_is_done_again_has_its_whole_time(db: Database, conn: Connection, clock: Clock) -> None:
+async def test_a_sleep_that_is_done_again_has_its_whole_time(db: Tenant, conn: Connection, clock: Clock) -> None:
     run = await begin(db, nap(), node("b", "s"))
     clock.move(HOUR)
     await (await ManualWorker.registered(db)).play()
@@ -125,10 +125,10 @@ async def test_a_sleep_that_is_done_again_has_its_whole_time(db: Database, conn:
     assert await sweep.wake(db) == 1
 
 
-async def test_two_loops_at_once_end_a_sleep_once(db: Database, database: str, clock: Clock, conn: Connection) -> None:
+async def test_two_loops_at_once_end_a_sleep_once(db: Tenant, database: str, clock: Clock, conn: Connection) -> None:
     ids = [await begin(db, nap(), node("b", "s"))] + [await begin(db) for _ in range(20)]
     clock.move(HOUR)
-    others = [await Database.open(DatabaseOptions(url=database, clock=clock.now)) for _ in range(3)]
+    others = [await Tenant.open(DatabaseOptions(url=database, clock=clock.now)) for _ in range(3)]
     await asyncio.gather(*(sweep.wake(each) for each in [db, *others]))
     while await sweep.wake(db):
         pass
@@ -138,7 +138,7 @@ async def test_two_loops_at_once_end_a_sleep_once(db: Database, database: str, c
         await each.close()
 
 
-async def test_a_run_that_somebody_works_on_wakes_a_moment_later(db: Database, conn: Connection, clock: Clock) -> None:
+async def test_a_run_that_somebody_works_on_wakes_a_moment_later(db: Tenant, conn: Connection, clock: Clock) -> None:
     run = await begin(db, nap())
     clock.move(HOUR)
     async with conn.transaction():

@@ -6,7 +6,7 @@ import pytest
 
 from tests.engine.harness import begin, letters, node, publish, reasons, state, tick
 from windlass.core.workflows.step import ChildAction, Parallel
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import sweep
 
 Connection = Any
@@ -14,12 +14,12 @@ AGAIN = node("again", action=ChildAction("bomb", {}), fan_out=Parallel(8))
 
 
 @pytest.fixture
-async def db(db: Database) -> Database:
+async def db(db: Tenant) -> Tenant:
     db.tree_limit = 20
     return db
 
 
-async def grow(db: Database) -> None:
+async def grow(db: Tenant) -> None:
     while await sweep.PendingRuns(db).start() + await sweep.sweep_runs(db):
         pass
 
@@ -29,7 +29,7 @@ async def live(conn: Connection) -> int:
     return count
 
 
-async def test_a_workflow_that_runs_itself_stops_growing_at_the_limit(db: Database, conn: Connection) -> None:
+async def test_a_workflow_that_runs_itself_stops_growing_at_the_limit(db: Tenant, conn: Connection) -> None:
     await publish(db, AGAIN, name="bomb")
     run = await begin(db, node("top", action=ChildAction("bomb", {})))
     most = 0
@@ -47,7 +47,7 @@ async def test_a_workflow_that_runs_itself_stops_growing_at_the_limit(db: Databa
     )
 
 
-async def test_each_tree_is_counted_by_itself(db: Database, conn: Connection) -> None:
+async def test_each_tree_is_counted_by_itself(db: Tenant, conn: Connection) -> None:
     await publish(db, node("x"), name="leaf")
     wide = node("wide", action=ChildAction("leaf", {}), fan_out=Parallel(15))
     first, second = await begin(db, wide), await begin(db, wide)
@@ -57,7 +57,7 @@ async def test_each_tree_is_counted_by_itself(db: Database, conn: Connection) ->
     assert {row[0]: row[1] for row in roots} == {first: 15, second: 15}
 
 
-async def test_a_step_that_is_too_wide_fails_and_says_so(db: Database) -> None:
+async def test_a_step_that_is_too_wide_fails_and_says_so(db: Tenant) -> None:
     await publish(db, node("x"), name="leaf")
     run = await begin(db, node("wide", action=ChildAction("leaf", {}), fan_out=Parallel(21)))
     await tick(db)
@@ -66,7 +66,7 @@ async def test_a_step_that_is_too_wide_fails_and_says_so(db: Database) -> None:
 
 
 async def test_a_limited_workflow_that_runs_itself_fails_instead_of_waiting_for_itself(
-    db: Database, conn: Connection
+    db: Tenant, conn: Connection
 ) -> None:
     await publish(db, node("y", action=ChildAction("limited", {})), name="between")
     await publish(db, node("x", action=ChildAction("between", {})), name="limited", concurrency=1)

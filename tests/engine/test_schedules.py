@@ -4,7 +4,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.schedules import sql as sql_schedules
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.testing import Clock
@@ -19,7 +19,7 @@ async def jobs(conn: "asyncpg.Connection[Any]") -> list[Any]:
 
 
 async def test_a_due_schedule_enqueues_one_job_and_moves_on(
-    db: Database, conn: "asyncpg.Connection[Any]", clock: Clock
+    db: Tenant, conn: "asyncpg.Connection[Any]", clock: Clock
 ) -> None:
     clock.set(NOON)
     id_ = await conn.fetchval(INSERT, "0 12 * * *", "UTC", NOON)
@@ -32,7 +32,7 @@ async def test_a_due_schedule_enqueues_one_job_and_moves_on(
     assert tuple(row) == (NOON + timedelta(days=1), NOON)
 
 
-async def test_missed_times_fire_once(db: Database, conn: "asyncpg.Connection[Any]", clock: Clock) -> None:
+async def test_missed_times_fire_once(db: Tenant, conn: "asyncpg.Connection[Any]", clock: Clock) -> None:
     await conn.fetchval(INSERT, "0 * * * *", "UTC", NOON)
     clock.set(NOON + timedelta(hours=5, minutes=30))
     await sql_schedules.tick(db)
@@ -41,9 +41,7 @@ async def test_missed_times_fire_once(db: Database, conn: "asyncpg.Connection[An
     assert next_run_at == NOON + timedelta(hours=6)
 
 
-async def test_the_time_zone_of_the_row_is_honoured(
-    db: Database, conn: "asyncpg.Connection[Any]", clock: Clock
-) -> None:
+async def test_the_time_zone_of_the_row_is_honoured(db: Tenant, conn: "asyncpg.Connection[Any]", clock: Clock) -> None:
     clock.set(NOON)
     await conn.fetchval(INSERT, "0 2 * * *", "Europe/Berlin", NOON)
     await sql_schedules.tick(db)
@@ -52,7 +50,7 @@ async def test_the_time_zone_of_the_row_is_honoured(
 
 
 async def test_a_foreign_ticker_and_ours_never_fire_the_same_tick_twice(
-    db: Database, conn: "asyncpg.Connection[Any]", clock: Clock
+    db: Tenant, conn: "asyncpg.Connection[Any]", clock: Clock
 ) -> None:
     clock.set(NOON)
     id_ = await conn.fetchval(INSERT, "0 12 * * *", "UTC", NOON)
@@ -65,7 +63,7 @@ async def test_a_foreign_ticker_and_ours_never_fire_the_same_tick_twice(
 
 
 async def test_a_paused_or_deleted_schedule_does_not_fire(
-    db: Database, conn: "asyncpg.Connection[Any]", clock: Clock
+    db: Tenant, conn: "asyncpg.Connection[Any]", clock: Clock
 ) -> None:
     clock.set(NOON)
     await conn.fetchval(INSERT, "0 12 * * *", "UTC", NOON)
@@ -77,7 +75,7 @@ async def test_a_paused_or_deleted_schedule_does_not_fire(
 
 @pytest.mark.parametrize(("cron", "zone"), [("at noon", "UTC"), ("0 12 * * *", "Mars/Olympus")])
 async def test_a_schedule_that_cannot_be_read_is_paused_and_loses_nothing_else(
-    db: Database, conn: "asyncpg.Connection[Any]", clock: Clock, cron: str, zone: str, caplog: pytest.LogCaptureFixture
+    db: Tenant, conn: "asyncpg.Connection[Any]", clock: Clock, cron: str, zone: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock.set(NOON)
     bad = await conn.fetchval(INSERT, cron, zone, NOON)
@@ -90,7 +88,7 @@ async def test_a_schedule_that_cannot_be_read_is_paused_and_loses_nothing_else(
 
 
 async def test_the_wait_until_the_next_schedule_is_known(
-    db: Database, conn: "asyncpg.Connection[Any]", clock: Clock
+    db: Tenant, conn: "asyncpg.Connection[Any]", clock: Clock
 ) -> None:
     clock.set(NOON)
     assert (await workflow_schedules.next_due(db)).job is None

@@ -12,7 +12,7 @@ import pytest
 from tests.engine.job_harness import SPEC, finish, submit, take, words
 from windlass import Windlass
 from windlass.core.jobs.retry import Backoff, Retry
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.errors import Invalid
 from windlass.settings import Settings
@@ -29,7 +29,7 @@ async def count(conn: Connection) -> tuple[int, int]:
 # From Python
 
 
-async def test_a_submitted_job_is_kept_as_it_was_asked_for(db: Database) -> None:
+async def test_a_submitted_job_is_kept_as_it_was_asked_for(db: Tenant) -> None:
     at = datetime(2090, 1, 1, tzinfo=UTC)
     retry = Retry(Backoff.LINEAR, base=5)
     id_ = await submit(
@@ -54,18 +54,18 @@ async def test_a_submitted_job_is_kept_as_it_was_asked_for(db: Database) -> None
     assert await words(db, id_) == ["created"]
 
 
-async def test_a_delay_counts_from_the_databases_now(db: Database) -> None:
+async def test_a_delay_counts_from_the_databases_now(db: Tenant) -> None:
     job = await jobs.get(db, await submit(db, delay=timedelta(hours=2)))
     assert job.run_at - job.created_at == timedelta(hours=2)
     assert await take(db) == []
 
 
-async def test_any_json_is_a_payload(db: Database) -> None:
+async def test_any_json_is_a_payload(db: Tenant) -> None:
     for payload in ({}, [], [1, {"a": None}], "text", 5, 1.5, True, None, {"€": "😀", "q": '"\\'}):
         assert (await jobs.get(db, await submit(db, payload=payload))).payload == payload
 
 
-async def test_many_are_recorded_in_order_and_at_once(db: Database, conn: Connection) -> None:
+async def test_many_are_recorded_in_order_and_at_once(db: Tenant, conn: Connection) -> None:
     ids = await jobs.submit(db, [replace(SPEC, payload={"n": n}) for n in range(5000)])
     assert len(set(ids)) == 5000
     assert await count(conn) == (5000, 5000)
@@ -74,14 +74,14 @@ async def test_many_are_recorded_in_order_and_at_once(db: Database, conn: Connec
     assert [job.id for job in taken] == ids[:100]
 
 
-async def test_nothing_to_submit_is_no_mistake_and_too_much_is(db: Database, conn: Connection) -> None:
+async def test_nothing_to_submit_is_no_mistake_and_too_much_is(db: Tenant, conn: Connection) -> None:
     assert await jobs.submit(db, []) == []
     with pytest.raises(Invalid, match="10001"):
         await jobs.submit(db, [SPEC] * 10_001)
     assert await count(conn) == (0, 0)
 
 
-async def test_a_known_key_answers_with_the_job_that_has_it(db: Database, conn: Connection) -> None:
+async def test_a_known_key_answers_with_the_job_that_has_it(db: Tenant, conn: Connection) -> None:
     first = await submit(db, idempotency_key="k")
     assert await submit(db, idempotency_key="k", payload={"other": 1}) == first
     assert await jobs.submit(db, [SPEC, replace(SPEC, idempotency_key="k")]) != [first, first]
@@ -89,13 +89,13 @@ async def test_a_known_key_answers_with_the_job_that_has_it(db: Database, conn: 
     assert await count(conn) == (2, 2)
 
 
-async def test_a_finished_job_still_holds_its_key(db: Database) -> None:
+async def test_a_finished_job_still_holds_its_key(db: Tenant) -> None:
     first = await submit(db, idempotency_key="k")
     await finish(db, first, "succeeded")
     assert await submit(db, idempotency_key="k") == first
 
 
-async def test_equal_keys_in_one_batch_are_one_job(db: Database, conn: Connection) -> None:
+async def test_equal_keys_in_one_batch_are_one_job(db: Tenant, conn: Connection) -> None:
     keys = ["a", "b", "a", None, "b", None]
     ids = await jobs.submit(db, [replace(SPEC, idempotency_key=key) for key in keys])
     assert (ids[0], ids[1]) == (ids[2], ids[4])
@@ -103,14 +103,14 @@ async def test_equal_keys_in_one_batch_are_one_job(db: Database, conn: Connectio
     assert await count(conn) == (4, 4)
 
 
-async def test_submitters_at_the_same_moment_agree_on_one_job(db: Database, conn: Connection) -> None:
+async def test_submitters_at_the_same_moment_agree_on_one_job(db: Tenant, conn: Connection) -> None:
     batches = [jobs.submit(db, [replace(SPEC, idempotency_key=f"k{n}") for n in range(20)]) for _ in range(8)]
     first, *others = await asyncio.gather(*batches)
     assert others == [first] * 7
     assert await count(conn) == (20, 20)
 
 
-async def test_keys_of_two_orgs_do_not_meet(db: Database, other_org: Database) -> None:
+async def test_keys_of_two_orgs_do_not_meet(db: Tenant, other_org: Tenant) -> None:
     ours, theirs = await submit(db, idempotency_key="k"), await submit(other_org, idempotency_key="k")
     assert ours != theirs
 
@@ -157,7 +157,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_bad_input_gets_a_clear_error_and_leaves_nothing_behind(db: Database, conn: Connection) -> None:
+async def test_bad_input_gets_a_clear_error_and_leaves_nothing_behind(db: Tenant, conn: Connection) -> None:
     for fields, field in BAD:
         with pytest.raises(Invalid, match=field) as refusal:
             await jobs.submit(db, [SPEC, replace(SPEC, **fields), SPEC])
@@ -170,13 +170,13 @@ async def test_bad_input_gets_a_clear_error_and_leaves_nothing_behind(db: Databa
     [{"delay": timedelta.max}, {"idempotency_key": "".join(map(chr, range(0x4E00, 0x5200)))}],
     ids=["a delay beyond the calendar", "a key too long for an index"],
 )
-async def test_what_only_postgres_can_refuse_is_invalid(db: Database, conn: Connection, fields: dict[str, Any]) -> None:
+async def test_what_only_postgres_can_refuse_is_invalid(db: Tenant, conn: Connection, fields: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         await jobs.submit(db, [SPEC, replace(SPEC, **fields)])
     assert await count(conn) == (0, 0)
 
 
-async def test_a_job_joins_the_callers_transaction(db: Database, database: str, conn: Connection) -> None:
+async def test_a_job_joins_the_callers_transaction(db: Tenant, database: str, conn: Connection) -> None:
     caller = await asyncpg.connect(database)
     await caller.execute("create table orders (id int)")
     transaction = caller.transaction()
@@ -193,9 +193,7 @@ async def test_a_job_joins_the_callers_transaction(db: Database, database: str, 
     await caller.close()
 
 
-async def test_a_refused_job_leaves_the_callers_transaction_usable(
-    db: Database, database: str, conn: Connection
-) -> None:
+async def test_a_refused_job_leaves_the_callers_transaction_usable(db: Tenant, database: str, conn: Connection) -> None:
     caller = await asyncpg.connect(database)
     async with caller.transaction():
         with pytest.raises(Invalid):
@@ -225,7 +223,7 @@ async def test_numbers_of_seconds_will_do_and_other_things_will_not(database: st
 # The SQL function
 
 
-async def test_the_sql_function_submits_from_any_language(db: Database, conn: Connection) -> None:
+async def test_the_sql_function_submits_from_any_language(db: Tenant, conn: Connection) -> None:
     id_ = await conn.fetchval("""select windlass.submit('content.thumbnail.v1', '{"content_id": "c"}')""")
     job = await jobs.get(db, id_)
     assert (job.payload, job.queue, job.priority, job.max_attempts) == ({"content_id": "c"}, "sql", 100, 3)

@@ -261,7 +261,7 @@ async def test_a_place_of_another_cluster_is_given_up(app: Windlass, receiver: S
 
 async def test_orgs_do_not_hear_of_each_other(app: Windlass, receiver: Server) -> None:
     db = await app.open()
-    other = db.acting_for("other", actor="x")
+    other = db.tenant("other", actor="x")
     made, _ = await subscriptions.create(other, {"url": receiver.url, "events": ["*"]})
     await app.submit("order.ship.v1")
     await told(app)

@@ -23,7 +23,7 @@ from tests.engine.schedule_harness import (
 from tests.unit.test_schedule import CHANGES
 from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.engine import quarantine, workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import start
 from windlass.engine.runs.start import RunSpec
@@ -43,7 +43,7 @@ def clock() -> Clock:
     return started
 
 
-async def test_a_tick_starts_one_run_and_the_schedule_moves_on(db: Database, conn: Client, clock: Clock) -> None:
+async def test_a_tick_starts_one_run_and_the_schedule_moves_on(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed(input={"bucket": "landing"}))
     assert await workflow_schedules.tick(db) == 0
     clock.set(NOON)
@@ -91,14 +91,14 @@ async def test_schedulers_and_publishers_do_not_wait_for_each_other_in_a_circle(
         units = [await stack.enter_async_context(another(database, clock)) for _ in range(4)]
         await publish(units[0], timed(concurrency=1, overlap="replace"))
 
-        async def steer(db: Database, n: int) -> None:
+        async def steer(db: Tenant, n: int) -> None:
             for step in range(8):
                 await publish(db, timed(concurrency=1, overlap="replace", input={"n": n * 10 + step}))
                 await workflows.enable(db, "etl", step % 2 == 0)
                 await workflow_schedules.pause(db, "etl")
                 await workflow_schedules.resume(db, "etl")
 
-        async def turn(db: Database) -> None:
+        async def turn(db: Tenant) -> None:
             for hour in range(40):
                 clock.set(NOON + hour * HOUR)
                 await workflow_schedules.tick(db)
@@ -111,7 +111,7 @@ async def test_schedulers_and_publishers_do_not_wait_for_each_other_in_a_circle(
 
 @pytest.mark.parametrize(("cron", "zone", "before", "expected"), CHANGES)
 async def test_every_tick_around_a_change_of_the_clock_starts_one_run(
-    db: Database, conn: Client, clock: Clock, cron: str, zone: str, before: str, expected: list[str]
+    db: Tenant, conn: Client, clock: Clock, cron: str, zone: str, before: str, expected: list[str]
 ) -> None:
     clock.set(datetime.fromisoformat(before))
     await publish(db, timed(cron, timezone=zone))
@@ -125,7 +125,7 @@ async def test_every_tick_around_a_change_of_the_clock_starts_one_run(
     assert await ticks_of(conn) == wanted
 
 
-async def test_persisted_schedules_read_both_day_fields_as_either(db: Database, conn: Client, clock: Clock) -> None:
+async def test_persisted_schedules_read_both_day_fields_as_either(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed("0 0 13 * FRI"))
     assert await next_of(conn) == datetime.fromisoformat("2030-03-08T00:00Z")  # a Friday, though not the 13th
 
@@ -134,7 +134,7 @@ async def test_persisted_schedules_read_both_day_fields_as_either(db: Database, 
     ("catch_up", "hours"), [(CatchUp.NONE, []), (CatchUp.ONE, [5]), (CatchUp.ALL, [0, 1, 2, 3, 4, 5])]
 )
 async def test_ticks_that_nobody_was_there_for(
-    db: Database, conn: Client, clock: Clock, catch_up: CatchUp, hours: list[int]
+    db: Tenant, conn: Client, clock: Clock, catch_up: CatchUp, hours: list[int]
 ) -> None:
     await publish(db, timed(catch_up=catch_up.value))
     clock.set(NOON + 5.5 * HOUR)
@@ -146,7 +146,7 @@ async def test_ticks_that_nobody_was_there_for(
     assert row["skipped_at"] == (NOON + 5 * HOUR if catch_up is CatchUp.NONE else None)
 
 
-async def test_a_long_absence_is_made_up_for_in_portions(db: Database, conn: Client, clock: Clock) -> None:
+async def test_a_long_absence_is_made_up_for_in_portions(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed("* * * * *", catch_up="all"))
     clock.set(BEFORE + timedelta(minutes=1205))
     await workflow_schedules.tick(db)
@@ -159,7 +159,7 @@ async def test_a_long_absence_is_made_up_for_in_portions(db: Database, conn: Cli
 # Overlap
 
 
-async def test_skip_starts_no_run_while_one_is_live(db: Database, conn: Client, clock: Clock) -> None:
+async def test_skip_starts_no_run_while_one_is_live(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed(overlap="skip"))
     for hour in range(3):
         clock.set(NOON + hour * HOUR)
@@ -174,7 +174,7 @@ async def test_skip_starts_no_run_while_one_is_live(db: Database, conn: Client, 
     assert await ticks_of(conn) == [NOON, NOON + 3 * HOUR]
 
 
-async def test_replace_cancels_the_live_run_first(db: Database, conn: Client, clock: Clock) -> None:
+async def test_replace_cancels_the_live_run_first(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed(overlap="replace", concurrency=1))
     for hour in range(3):
         clock.set(NOON + hour * HOUR)
@@ -185,7 +185,7 @@ async def test_replace_cancels_the_live_run_first(db: Database, conn: Client, cl
     assert "the next tick of its schedule replaced it" in reasons
 
 
-async def test_buffer_lets_one_tick_wait_until_the_live_run_ends(db: Database, conn: Client, clock: Clock) -> None:
+async def test_buffer_lets_one_tick_wait_until_the_live_run_ends(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed(overlap="buffer"))
     for hour in range(4):
         clock.set(NOON + hour * HOUR)
@@ -203,7 +203,7 @@ async def test_buffer_lets_one_tick_wait_until_the_live_run_ends(db: Database, c
 
 @pytest.mark.parametrize("overlap", ["skip", "replace", "buffer"])
 async def test_runs_that_people_asked_for_are_no_concern_of_the_schedule(
-    db: Database, conn: Client, clock: Clock, overlap: str
+    db: Tenant, conn: Client, clock: Clock, overlap: str
 ) -> None:
     await publish(db, timed(overlap=overlap))
     await start.start(db, "etl", [RunSpec(), RunSpec(idempotency_key="mine")])
@@ -220,7 +220,7 @@ async def test_runs_that_people_asked_for_are_no_concern_of_the_schedule(
 
 @pytest.mark.parametrize("change", ["cron = 'at noon'", "timezone = 'Mars/Olympus'"])
 async def test_a_schedule_that_cannot_be_read_is_paused_and_the_others_fire(
-    db: Database, conn: Client, clock: Clock, change: str, caplog: pytest.LogCaptureFixture
+    db: Tenant, conn: Client, clock: Clock, change: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     await publish(db, timed())
     await publish(db, timed(name="other"))
@@ -239,7 +239,7 @@ async def test_a_schedule_that_cannot_be_read_is_paused_and_the_others_fire(
 
 
 async def test_a_schedule_whose_workflow_this_process_cannot_read_is_left_to_others(
-    db: Database, conn: Client, clock: Clock, database: str
+    db: Tenant, conn: Client, clock: Clock, database: str
 ) -> None:
     """During a rolling upgrade a newer process can: the schedule is set aside, not paused."""
     await publish(db, timed())
@@ -260,7 +260,7 @@ async def test_a_schedule_whose_workflow_this_process_cannot_read_is_left_to_oth
     assert await quarantine.list_(db) == []
 
 
-async def test_a_tick_whose_run_exists_already_starts_no_second(db: Database, conn: Client, clock: Clock) -> None:
+async def test_a_tick_whose_run_exists_already_starts_no_second(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed())
     row = await schedule_of(conn)
     assert row is not None
@@ -272,7 +272,7 @@ async def test_a_tick_whose_run_exists_already_starts_no_second(db: Database, co
     assert await next_of(conn) == NOON + HOUR
 
 
-async def test_a_schedule_that_somebody_holds_is_left_for_later(db: Database, conn: Client, clock: Clock) -> None:
+async def test_a_schedule_that_somebody_holds_is_left_for_later(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed())
     clock.set(NOON)
     for held in ("windlass.schedule", "windlass.workflow"):
@@ -283,7 +283,7 @@ async def test_a_schedule_that_somebody_holds_is_left_for_later(db: Database, co
 
 
 async def test_the_schedules_of_all_orgs_are_served_each_in_its_own_name(
-    db: Database, conn: Client, clock: Clock, database: str
+    db: Tenant, conn: Client, clock: Clock, database: str
 ) -> None:
     async with another(database, clock, org="acme") as acme:
         await publish(acme, timed(input={"n": 1}))
@@ -302,7 +302,7 @@ async def test_the_schedules_of_all_orgs_are_served_each_in_its_own_name(
 
 
 async def test_the_scheduler_serves_both_kinds_and_sleeps_until_the_nearest(
-    db: Database, conn: Client, clock: Clock
+    db: Tenant, conn: Client, clock: Clock
 ) -> None:
     scheduler = Scheduler(db)
     assert await scheduler.tick() == scheduler.options.every
@@ -326,7 +326,7 @@ async def test_the_scheduler_serves_both_kinds_and_sleeps_until_the_nearest(
 
 
 async def test_the_end_of_a_run_wakes_the_scheduler_that_has_a_tick_waiting(
-    db: Database, conn: Client, clock: Clock
+    db: Tenant, conn: Client, clock: Clock
 ) -> None:
     await publish(db, timed(overlap="buffer"))
     for hour in range(2):
@@ -354,7 +354,7 @@ async def test_the_end_of_a_run_wakes_the_scheduler_that_has_a_tick_waiting(
 
 
 async def test_what_one_schedule_suffers_does_not_keep_the_others_from_firing(
-    db: Database, conn: Client, clock: Clock, caplog: pytest.LogCaptureFixture
+    db: Tenant, conn: Client, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     await publish(db, timed(input={"n": "unlucky"}))

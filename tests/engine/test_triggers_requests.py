@@ -10,7 +10,7 @@ from tests.engine.schedule_harness import Client, another, called, publish, runs
 from windlass.core.events.webhook import BODY_LIMIT
 from windlass.core.workflows.workflow import WebhookTrigger
 from windlass.engine import workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import start
 from windlass.engine.runs.start import RunSpec
@@ -21,13 +21,13 @@ from windlass.testing import Clock
 JSON = {"Content-Type": "application/json", "X-From": "shop", "Authorization": "Bearer secret", "Cookie": "a=b"}
 
 
-async def token_of(db: Database, name: str = "incoming") -> str:
+async def token_of(db: Tenant, name: str = "incoming") -> str:
     token = (await publish(db, called(name))).token
     assert token is not None
     return token
 
 
-async def test_a_token_is_made_at_the_first_publishing_and_shown_once(db: Database, conn: Client) -> None:
+async def test_a_token_is_made_at_the_first_publishing_and_shown_once(db: Tenant, conn: Client) -> None:
     first = await publish(db, called())
     assert first.token is not None
     assert re.fullmatch(r"[\w-]{43}", first.token)  # 256 bits
@@ -41,7 +41,7 @@ async def test_a_token_is_made_at_the_first_publishing_and_shown_once(db: Databa
     assert await workflow_schedules.address(db, first.token) == f"http://127.0.0.1:8080/in/{first.token}"
 
 
-async def test_body_and_headers_of_a_request_become_the_trigger(db: Database, conn: Client) -> None:
+async def test_body_and_headers_of_a_request_become_the_trigger(db: Tenant, conn: Client) -> None:
     id_ = await workflow_schedules.receive(db, await token_of(db), b'{"order": 7}', JSON)
     row = await runs.get(db, id_)
     assert (row.workflow, row.input) == ("incoming", {"order": 7})
@@ -52,7 +52,7 @@ async def test_body_and_headers_of_a_request_become_the_trigger(db: Database, co
     assert await conn.fetchval("select actor from windlass.event where word = 'running'") == "webhook"
 
 
-async def test_what_is_not_json_is_text_and_nothing_is_null(db: Database) -> None:
+async def test_what_is_not_json_is_text_and_nothing_is_null(db: Tenant) -> None:
     token = await token_of(db)
     sent = [(b"hello", {"content-type": "text/plain", "x-from": "a"}), (b"{}", {"x-from": "a"}), (b"", {"x-from": "a"})]
     found = [await runs.get(db, await workflow_schedules.receive(db, token, body, headers)) for body, headers in sent]
@@ -62,7 +62,7 @@ async def test_what_is_not_json_is_text_and_nothing_is_null(db: Database) -> Non
 @pytest.mark.parametrize(
     "body", [b"{", b"\xff", b"x" * (BODY_LIMIT + 1), b'"\\u0000"', b"[" * 65 + b"]" * 65], ids=lambda body: body[:4]
 )
-async def test_a_body_that_cannot_be_kept_is_refused(db: Database, conn: Client, body: bytes) -> None:
+async def test_a_body_that_cannot_be_kept_is_refused(db: Tenant, conn: Client, body: bytes) -> None:
     token = await token_of(db)
     with pytest.raises(Invalid):
         await workflow_schedules.receive(db, token, body, JSON)
@@ -72,13 +72,13 @@ async def test_a_body_that_cannot_be_kept_is_refused(db: Database, conn: Client,
 @pytest.mark.parametrize(
     "token", ["", "x", "x" * 43, "x" * 100_000, "\udcff", "\x00"], ids=lambda token: ascii(token[:9])
 )
-async def test_an_unknown_token_finds_nothing(db: Database, token: str) -> None:
+async def test_an_unknown_token_finds_nothing(db: Tenant, token: str) -> None:
     await token_of(db)
     with pytest.raises(NotFound, match=r"^no workflow has this address$"):
         await workflow_schedules.receive(db, token, b"{", JSON)
 
 
-async def test_a_rotated_token_replaces_the_old_one(db: Database) -> None:
+async def test_a_rotated_token_replaces_the_old_one(db: Tenant) -> None:
     old = await token_of(db)
     new = await workflow_schedules.rotate(db, "incoming")
     assert new != old
@@ -90,7 +90,7 @@ async def test_a_rotated_token_replaces_the_old_one(db: Database) -> None:
         await workflow_schedules.rotate(db, "etl")
 
 
-async def test_the_address_of_a_disabled_workflow_refuses_without_a_name(db: Database) -> None:
+async def test_the_address_of_a_disabled_workflow_refuses_without_a_name(db: Tenant) -> None:
     token = await token_of(db)
     await workflows.enable(db, "incoming", False)
     with pytest.raises(Conflict) as refusal:
@@ -100,7 +100,7 @@ async def test_the_address_of_a_disabled_workflow_refuses_without_a_name(db: Dat
     assert await workflow_schedules.receive(db, token, b"", JSON)
 
 
-async def test_an_address_ends_with_its_trigger_and_with_its_workflow(db: Database) -> None:
+async def test_an_address_ends_with_its_trigger_and_with_its_workflow(db: Tenant) -> None:
     token = await token_of(db)
     await publish(db, called(trigger="api"))
     with pytest.raises(NotFound):
@@ -112,14 +112,14 @@ async def test_an_address_ends_with_its_trigger_and_with_its_workflow(db: Databa
     assert await token_of(db) not in (token, fresh)
 
 
-async def test_a_workflow_that_lost_its_token_is_given_one_by_publishing(db: Database, conn: Client) -> None:
+async def test_a_workflow_that_lost_its_token_is_given_one_by_publishing(db: Tenant, conn: Client) -> None:
     await token_of(db)
     await conn.execute("update windlass.workflow set token_hash = null")
     assert await token_of(db)
 
 
 async def test_an_address_belongs_to_an_org_whoever_listens(
-    db: Database, conn: Client, database: str, clock: Clock
+    db: Tenant, conn: Client, database: str, clock: Clock
 ) -> None:
     async with another(database, clock, org="acme") as acme:
         token = await token_of(acme)
@@ -128,14 +128,14 @@ async def test_an_address_belongs_to_an_org_whoever_listens(
     assert await conn.fetchval("select org from windlass.run where id = $1", id_) == "acme"
 
 
-async def test_headers_given_with_any_start_are_kept_without_secrets(db: Database, conn: Client) -> None:
+async def test_headers_given_with_any_start_are_kept_without_secrets(db: Tenant, conn: Client) -> None:
     await publish(db, called(trigger="api"))
     await start.start(db, "incoming", [RunSpec(headers=JSON)])
     kept = json.loads(await conn.fetchval("select trigger_headers from windlass.run"))
     assert kept == {"content-type": "application/json", "x-from": "shop"}
 
 
-async def test_a_request_is_checked_against_the_live_version_of_its_own_workflow(db: Database) -> None:
+async def test_a_request_is_checked_against_the_live_version_of_its_own_workflow(db: Tenant) -> None:
     """Numbers of versions count within a workflow; their ids do not."""
     await publish(db, timed())
     id_ = await workflow_schedules.receive(db, await token_of(db), b"{}", JSON)

@@ -11,7 +11,7 @@ from tests.engine.schedule_harness import NOON, Client, called, publish, runs_of
 from windlass.core.events.webhook import Scheme, signature
 from windlass.core.workflows.workflow import WebhookTrigger
 from windlass.engine import workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.errors import InvalidWorkflow, Refused
 from windlass.testing import Clock
@@ -31,13 +31,13 @@ def standard(body: bytes, now: datetime, id_: str = "msg_1") -> dict[str, str]:
     return JSON | {"webhook-id": id_, "webhook-timestamp": moment, "webhook-signature": f"v1,{mark}"}
 
 
-async def address(db: Database, scheme: Scheme = Scheme.STANDARD) -> str:
+async def address(db: Tenant, scheme: Scheme = Scheme.STANDARD) -> str:
     token = (await publish(db, replace(called(), trigger=WebhookTrigger(SECRET, scheme)))).token
     assert token is not None
     return token
 
 
-async def test_a_signed_request_starts_a_run_and_an_unsigned_one_does_not(db: Database, conn: Client) -> None:
+async def test_a_signed_request_starts_a_run_and_an_unsigned_one_does_not(db: Tenant, conn: Client) -> None:
     token, now = await address(db), NOON
     assert await workflow_schedules.receive(db, token, b'{"a": 1}', standard(b'{"a": 1}', now))
     refused = [
@@ -52,7 +52,7 @@ async def test_a_signed_request_starts_a_run_and_an_unsigned_one_does_not(db: Da
     assert len(await runs_of(conn, "incoming")) == 1
 
 
-async def test_a_signed_request_that_is_sent_again_starts_nothing_whatever_else_is_changed(db: Database) -> None:
+async def test_a_signed_request_that_is_sent_again_starts_nothing_whatever_else_is_changed(db: Tenant) -> None:
     token, signed = await address(db), standard(b"{}", NOON)
     first = await workflow_schedules.receive(db, token, b"{}", signed)
     assert await workflow_schedules.receive(db, token, b"{}", signed) == first
@@ -61,7 +61,7 @@ async def test_a_signed_request_that_is_sent_again_starts_nothing_whatever_else_
     assert other != first
 
 
-async def test_github_and_stripe_may_sign_their_own_way(db: Database, conn: Client) -> None:
+async def test_github_and_stripe_may_sign_their_own_way(db: Tenant, conn: Client) -> None:
     token = await address(db, Scheme.GITHUB)
     mark = hmac.new(SECRET.encode(), b"{}", "sha256").hexdigest()
     assert await workflow_schedules.receive(db, token, b"{}", JSON | {"X-Hub-Signature-256": f"sha256={mark}"})
@@ -74,7 +74,7 @@ async def test_github_and_stripe_may_sign_their_own_way(db: Database, conn: Clie
     assert len(await runs_of(conn, "incoming")) == 2
 
 
-async def test_the_secret_of_a_trigger_is_not_shown_and_survives_being_sent_back(db: Database) -> None:
+async def test_the_secret_of_a_trigger_is_not_shown_and_survives_being_sent_back(db: Tenant) -> None:
     token = await address(db)
     shown = (await workflows.get(db, "incoming")).document
     assert shown["trigger"] == {"webhook": {"secret": "***", "scheme": "standard"}}
@@ -86,7 +86,7 @@ async def test_the_secret_of_a_trigger_is_not_shown_and_survives_being_sent_back
     assert any("(another)" in line for line in preview.diff)
 
 
-async def test_a_weak_secret_cannot_be_published(db: Database) -> None:
+async def test_a_weak_secret_cannot_be_published(db: Tenant) -> None:
     for trigger, message in [
         ({"webhook": {"secret": "short"}}, "it has 5 characters, at least 16 are required"),
         ({"webhook": {"secret": "whsec_"}}, "decodes to 0 bytes"),

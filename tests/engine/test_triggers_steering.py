@@ -22,7 +22,7 @@ from tests.engine.schedule_harness import (
 from tests.store.test_queries import words
 from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.engine import workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.schedules import sql as sql_schedules
 from windlass.engine.schedules import workflow as workflow_schedules
@@ -50,7 +50,7 @@ async def row_of(conn: Client) -> dict[str, Any]:
 # Publishing
 
 
-async def test_a_cron_trigger_makes_a_schedule_in_the_same_transaction(db: Database, conn: Client) -> None:
+async def test_a_cron_trigger_makes_a_schedule_in_the_same_transaction(db: Tenant, conn: Client) -> None:
     trigger: dict[str, Any] = {"timezone": "Europe/Berlin", "input": {"a": 1}, "overlap": "skip", "catch_up": "all"}
     published = await publish(db, timed("0 2 * * *", **trigger))
     row = await row_of(conn)
@@ -72,7 +72,7 @@ async def test_a_cron_trigger_makes_a_schedule_in_the_same_transaction(db: Datab
 
 
 async def test_the_same_times_go_on_where_they_were_and_others_begin_anew(
-    db: Database, conn: Client, clock: Clock
+    db: Tenant, conn: Client, clock: Clock
 ) -> None:
     await publish(db, timed())
     clock.set(NOON + 2.5 * HOUR)
@@ -86,7 +86,7 @@ async def test_the_same_times_go_on_where_they_were_and_others_begin_anew(
     assert (await row_of(conn))["id"] == row["id"]
 
 
-async def test_another_trigger_removes_the_schedule(db: Database, conn: Client, clock: Clock) -> None:
+async def test_another_trigger_removes_the_schedule(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed())
     await publish(db, asked())
     assert await schedule_of(conn) is None
@@ -98,7 +98,7 @@ async def test_another_trigger_removes_the_schedule(db: Database, conn: Client, 
     assert await schedule_of(conn) is None
 
 
-async def test_a_cron_that_never_comes_is_no_trouble(db: Database, conn: Client) -> None:
+async def test_a_cron_that_never_comes_is_no_trouble(db: Tenant, conn: Client) -> None:
     for n, cron in enumerate(("@triggered", "0 0 30 2 *")):
         await publish(db, timed(cron, name=f"w{n}"))
         assert await next_of(conn, f"w{n}") is None
@@ -106,7 +106,7 @@ async def test_a_cron_that_never_comes_is_no_trouble(db: Database, conn: Client)
     assert (await workflow_schedules.next_due(db)).run is None
 
 
-async def test_publishing_what_is_live_already_mends_a_schedule_that_is_missing(db: Database, conn: Client) -> None:
+async def test_publishing_what_is_live_already_mends_a_schedule_that_is_missing(db: Tenant, conn: Client) -> None:
     await publish(db, timed())
     await conn.execute("delete from windlass.schedule")
     published = await publish(db, timed())
@@ -114,7 +114,7 @@ async def test_publishing_what_is_live_already_mends_a_schedule_that_is_missing(
     assert await next_of(conn) == NOON
 
 
-async def test_a_new_version_runs_at_the_next_tick(db: Database, conn: Client, clock: Clock) -> None:
+async def test_a_new_version_runs_at_the_next_tick(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed())
     await publish(db, timed(input={"n": 2}))
     clock.set(NOON)
@@ -125,7 +125,7 @@ async def test_a_new_version_runs_at_the_next_tick(db: Database, conn: Client, c
 
 
 async def test_a_switched_off_workflow_fires_no_tick_and_goes_on_after_now(
-    db: Database, conn: Client, clock: Clock
+    db: Tenant, conn: Client, clock: Clock
 ) -> None:
     await publish(db, timed())
     await workflows.enable(db, "etl", False)
@@ -142,7 +142,7 @@ async def test_a_switched_off_workflow_fires_no_tick_and_goes_on_after_now(
     assert await workflow_schedules.tick(db) == 1
 
 
-async def test_a_workflow_switched_off_behind_our_back_fires_nothing(db: Database, conn: Client, clock: Clock) -> None:
+async def test_a_workflow_switched_off_behind_our_back_fires_nothing(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed())
     await conn.execute("update windlass.workflow set enabled = false")
     clock.set(NOON)
@@ -151,7 +151,7 @@ async def test_a_workflow_switched_off_behind_our_back_fires_nothing(db: Databas
     assert await next_of(conn) is None
 
 
-async def test_a_deleted_workflow_takes_its_schedule_along(db: Database, conn: Client, clock: Clock) -> None:
+async def test_a_deleted_workflow_takes_its_schedule_along(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed())
     await workflows.delete(db, "etl")
     clock.set(NOON)
@@ -165,7 +165,7 @@ async def test_a_deleted_workflow_takes_its_schedule_along(db: Database, conn: C
 
 
 async def test_a_paused_schedule_rests_whatever_is_published_and_resumes_after_now(
-    db: Database, conn: Client, clock: Clock
+    db: Tenant, conn: Client, clock: Clock
 ) -> None:
     await publish(db, timed(catch_up="all"))
     await workflow_schedules.pause(db, "etl", reason="the moon")
@@ -185,7 +185,7 @@ async def test_a_paused_schedule_rests_whatever_is_published_and_resumes_after_n
     assert await next_of(conn) == NOON + timedelta(hours=5, minutes=10)
 
 
-async def test_resuming_the_schedule_of_a_disabled_workflow_does_not_make_it_fire(db: Database, conn: Client) -> None:
+async def test_resuming_the_schedule_of_a_disabled_workflow_does_not_make_it_fire(db: Tenant, conn: Client) -> None:
     await publish(db, timed())
     await workflow_schedules.pause(db, "etl")
     await workflows.enable(db, "etl", False)
@@ -195,7 +195,7 @@ async def test_resuming_the_schedule_of_a_disabled_workflow_does_not_make_it_fir
     assert await next_of(conn) == NOON
 
 
-async def test_a_tick_that_waits_is_dropped_by_a_pause(db: Database, conn: Client, clock: Clock) -> None:
+async def test_a_tick_that_waits_is_dropped_by_a_pause(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed(overlap="buffer"))
     for hour in range(2):
         clock.set(NOON + hour * HOUR)
@@ -219,7 +219,7 @@ async def test_a_tick_that_waits_is_dropped_by_a_pause(db: Database, conn: Clien
         workflow_schedules.rotate,
     ],
 )
-async def test_what_has_no_schedule_is_told_apart_from_what_does_not_exist(db: Database, act: Any) -> None:
+async def test_what_has_no_schedule_is_told_apart_from_what_does_not_exist(db: Tenant, act: Any) -> None:
     await publish(db, asked("orders"))
     with pytest.raises(NotFound, match="no workflow order: did you mean orders"):
         await act(db, "order")
@@ -233,7 +233,7 @@ async def test_what_has_no_schedule_is_told_apart_from_what_does_not_exist(db: D
 # Looking
 
 
-async def test_a_preview_is_in_the_zone_of_the_schedule(db: Database, clock: Clock) -> None:
+async def test_a_preview_is_in_the_zone_of_the_schedule(db: Tenant, clock: Clock) -> None:
     clock.set(datetime(2030, 3, 29, 12, tzinfo=UTC))
     await publish(db, timed("30 2 * * *", timezone="Europe/Berlin"))
     assert [tick.isoformat() for tick in await workflow_schedules.preview(db, "etl", count=3)] == [
@@ -246,7 +246,7 @@ async def test_a_preview_is_in_the_zone_of_the_schedule(db: Database, clock: Clo
             await workflow_schedules.preview(db, "etl", count=count)
 
 
-async def test_schedules_are_listed_by_workflow_and_in_pages(db: Database, database: str, clock: Clock) -> None:
+async def test_schedules_are_listed_by_workflow_and_in_pages(db: Tenant, database: str, clock: Clock) -> None:
     for name in ("c", "a", "b"):
         await publish(db, timed(name=name))
     await publish(db, asked("d"))
@@ -262,7 +262,7 @@ async def test_schedules_are_listed_by_workflow_and_in_pages(db: Database, datab
             await sql_schedules.list_all(db, limit=limit)
 
 
-async def test_schedules_of_plain_sql_are_listed_too(db: Database, conn: Client) -> None:
+async def test_schedules_of_plain_sql_are_listed_too(db: Tenant, conn: Client) -> None:
     await conn.execute(
         """insert into workflow.workflow_schedule (type, payload, schedule, timezone, next_run_at, deleted_at) values
            ('b.v1', '{}', '0 1 * * *', 'UTC', now(), null), ('a.v1', '{"n": 1}', '0 2 * * *', 'UTC', now(), null),
@@ -275,7 +275,7 @@ async def test_schedules_of_plain_sql_are_listed_too(db: Database, conn: Client)
 # Backfill
 
 
-async def test_a_backfill_starts_the_runs_of_past_ticks_once(db: Database, conn: Client, clock: Clock) -> None:
+async def test_a_backfill_starts_the_runs_of_past_ticks_once(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed(input={"a": 1}))
     clock.set(NOON)
     await workflow_schedules.tick(db)
@@ -296,9 +296,7 @@ async def test_a_backfill_starts_the_runs_of_past_ticks_once(db: Database, conn:
     assert await next_of(conn) == NOON + HOUR
 
 
-async def test_a_backfill_before_the_beat_leaves_the_tick_nothing_to_do(
-    db: Database, conn: Client, clock: Clock
-) -> None:
+async def test_a_backfill_before_the_beat_leaves_the_tick_nothing_to_do(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed())
     clock.set(NOON + timedelta(minutes=1))
     await workflow_schedules.backfill(db, "etl", NOON, NOON + timedelta(seconds=1))
@@ -306,7 +304,7 @@ async def test_a_backfill_before_the_beat_leaves_the_tick_nothing_to_do(
     assert await ticks_of(conn) == [NOON]
 
 
-async def test_a_backfill_has_a_limit_and_says_where_to_go_on(db: Database, conn: Client) -> None:
+async def test_a_backfill_has_a_limit_and_says_where_to_go_on(db: Tenant, conn: Client) -> None:
     await publish(db, timed())
     first = await workflow_schedules.backfill(db, "etl", NOON - 10 * HOUR, NOON - HOUR, limit=4)
     assert (len(first.runs), first.next) == (4, NOON - 6 * HOUR)
@@ -316,7 +314,7 @@ async def test_a_backfill_has_a_limit_and_says_where_to_go_on(db: Database, conn
     assert len(await runs_of(conn)) == 9
 
 
-async def test_a_backfill_works_while_paused_but_not_while_disabled(db: Database, conn: Client) -> None:
+async def test_a_backfill_works_while_paused_but_not_while_disabled(db: Tenant, conn: Client) -> None:
     await publish(db, timed(concurrency=2))
     await workflow_schedules.pause(db, "etl")
     await workflow_schedules.backfill(db, "etl", NOON - 4 * HOUR, NOON - HOUR)
@@ -337,7 +335,7 @@ async def test_a_backfill_works_while_paused_but_not_while_disabled(db: Database
     ],
 )
 async def test_ranges_that_make_no_sense_are_refused(
-    db: Database, start: datetime, end_: datetime, limit: int, message: str
+    db: Tenant, start: datetime, end_: datetime, limit: int, message: str
 ) -> None:
     await publish(db, timed())
     with pytest.raises(Invalid, match=message):

@@ -11,7 +11,7 @@ from tests.engine.job_harness import LEASE, SPEC, submit, take
 from tests.engine.upkeep_harness import TERM, Connection, by_sql, hold, record
 from windlass.core.jobs.job import JobMove, Setback, Success
 from windlass.engine import upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import sweep
 from windlass.engine.workers import remote, turn
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("an_hour_later")
 MONTH = timedelta(days=30)
 
 
-async def finished(db: Database, count: int = 1) -> list[UUID]:
+async def finished(db: Tenant, count: int = 1) -> list[UUID]:
     await jobs.submit(db, [SPEC] * count)
     claimed = await take(db, count)
     await record(db, *(Success(job, "1") for job in claimed))
@@ -34,7 +34,7 @@ async def finished(db: Database, count: int = 1) -> list[UUID]:
 # Due times
 
 
-async def test_a_job_comes_into_line_when_its_time_has_come(db: Database, clock: Clock) -> None:
+async def test_a_job_comes_into_line_when_its_time_has_come(db: Tenant, clock: Clock) -> None:
     id_ = await submit(db, delay=timedelta(minutes=10))
     assert await take(db) == []
     assert await upkeep.become_due(db) == 0
@@ -49,7 +49,7 @@ async def test_a_job_comes_into_line_when_its_time_has_come(db: Database, clock:
 
 
 async def test_pruning_removes_old_rows_in_small_batches_and_their_lines(
-    db: Database, clock: Clock, conn: Connection
+    db: Tenant, clock: Clock, conn: Connection
 ) -> None:
     old = await finished(db, 7)
     line = (old[0], 0, 1, 1, datetime(2030, 1, 1, tzinfo=UTC), "INFO", "hello")
@@ -64,7 +64,7 @@ async def test_pruning_removes_old_rows_in_small_batches_and_their_lines(
     assert await conn.fetchval("select count(*) from windlass.job_log") == 0
 
 
-async def test_pruning_spares_what_is_alive_however_old(db: Database, clock: Clock) -> None:
+async def test_pruning_spares_what_is_alive_however_old(db: Tenant, clock: Clock) -> None:
     held, waiting = await submit(db), await submit(db, delay=timedelta(days=400))
     await take(db)
     clock.move(timedelta(days=365))
@@ -72,7 +72,7 @@ async def test_pruning_spares_what_is_alive_however_old(db: Database, clock: Clo
     assert [(await jobs.get(db, id_)).status for id_ in (held, waiting)] == ["leased", "pending"]
 
 
-async def test_pruning_takes_every_kind_of_end_and_what_was_hidden(db: Database, clock: Clock) -> None:
+async def test_pruning_takes_every_kind_of_end_and_what_was_hidden(db: Tenant, clock: Clock) -> None:
     failed, cancelled, hidden = await submit(db), await submit(db), await submit(db)
     [job] = await take(db)
     assert job.id == failed
@@ -87,7 +87,7 @@ async def test_pruning_takes_every_kind_of_end_and_what_was_hidden(db: Database,
         await jobs.get(db, failed)
 
 
-async def test_an_old_row_behind_young_ones_is_pruned_when_those_are(db: Database, clock: Clock) -> None:
+async def test_an_old_row_behind_young_ones_is_pruned_when_those_are(db: Tenant, clock: Clock) -> None:
     """Rows are looked at by their place in line, and what was submitted first may end last: it may hold up the rest."""
     early = await jobs.submit(db, [replace(SPEC, priority=900)] * 5)
     await finished(db, 1)
@@ -100,7 +100,7 @@ async def test_an_old_row_behind_young_ones_is_pruned_when_those_are(db: Databas
     assert await upkeep.prune(db, age=MONTH, batch=5) == 5
 
 
-async def test_a_key_is_free_again_when_its_job_was_pruned(db: Database, clock: Clock) -> None:
+async def test_a_key_is_free_again_when_its_job_was_pruned(db: Tenant, clock: Clock) -> None:
     first = await submit(db, idempotency_key="k")
     await jobs.cancel(db, first)
     clock.move(MONTH * 2)
@@ -122,7 +122,7 @@ def week_of(moment: datetime) -> str:
 
 
 @pytest.mark.usefixtures("this_week")
-async def test_partitions_are_made_ahead(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_partitions_are_made_ahead(db: Tenant, clock: Clock, conn: Connection) -> None:
     before = await partitions(conn)
     now = clock.now() or datetime.now(UTC)
     assert before == [week_of(now + timedelta(weeks=n)) for n in range(3)]
@@ -133,7 +133,7 @@ async def test_partitions_are_made_ahead(db: Database, clock: Clock, conn: Conne
     assert await partitions(conn) == [*before, week_of(now + timedelta(weeks=3))]
 
 
-async def test_lines_of_a_week_without_a_partition_move_into_it(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_lines_of_a_week_without_a_partition_move_into_it(db: Tenant, clock: Clock, conn: Connection) -> None:
     clock.move(timedelta(weeks=20))
     id_ = await submit(db)
     where = "select tableoid::regclass::text from workflow.workflow_event where workflow_id = $1"
@@ -145,7 +145,7 @@ async def test_lines_of_a_week_without_a_partition_move_into_it(db: Database, cl
 
 
 @pytest.mark.usefixtures("this_week")
-async def test_old_partitions_go_unless_a_live_job_is_as_old(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_old_partitions_go_unless_a_live_job_is_as_old(db: Tenant, clock: Clock, conn: Connection) -> None:
     first = (await partitions(conn))[0]
     old = await submit(db, delay=timedelta(days=300))
     clock.move(timedelta(weeks=10))
@@ -162,7 +162,7 @@ async def test_old_partitions_go_unless_a_live_job_is_as_old(db: Database, clock
 
 
 @pytest.mark.usefixtures("this_week")
-async def test_a_partition_is_kept_until_all_of_it_is_old(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_a_partition_is_kept_until_all_of_it_is_old(db: Tenant, clock: Clock, conn: Connection) -> None:
     names = await partitions(conn)
     ends = datetime.strptime(names[0][-8:], "%Y%m%d").replace(tzinfo=UTC) + timedelta(weeks=1)
     clock.set(ends + MONTH - timedelta(seconds=1))
@@ -173,7 +173,7 @@ async def test_a_partition_is_kept_until_all_of_it_is_old(db: Database, clock: C
     assert names[0] not in await partitions(conn)
 
 
-async def test_every_partition_marks_late_lines(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_every_partition_marks_late_lines(db: Tenant, clock: Clock, conn: Connection) -> None:
     clock.move(timedelta(weeks=30))
     await upkeep.tend(db, age=timedelta(days=3650))
     [id_] = await finished(db)
@@ -185,7 +185,7 @@ async def test_every_partition_marks_late_lines(db: Database, clock: Clock, conn
     assert (await jobs.events(db, id_))[-1].data == {"late": True}
 
 
-async def test_workers_long_silent_are_forgotten(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_workers_long_silent_are_forgotten(db: Tenant, clock: Clock, conn: Connection) -> None:
     known = {"host": "h", "pid": 1, "queues": ["default"], "types": ["a"], "concurrency": 1}
     await turn.register(db, id_="gone", **known)  # type: ignore[arg-type]
     clock.move(timedelta(days=2))
@@ -195,7 +195,7 @@ async def test_workers_long_silent_are_forgotten(db: Database, clock: Clock, con
 
 
 async def test_tending_the_trail_and_writing_to_it_do_not_lock_each_other_out(
-    db: Database, clock: Clock, conn: Connection
+    db: Tenant, clock: Clock, conn: Connection
 ) -> None:
     """A partition is to be made and another dropped while a writer is in the middle of its transaction."""
     clock.set(datetime(2035, 1, 1, tzinfo=UTC))
@@ -216,7 +216,7 @@ async def test_tending_the_trail_and_writing_to_it_do_not_lock_each_other_out(
 # Leader terms
 
 
-async def test_a_duty_has_one_holder_who_may_renew_it(db: Database, clock: Clock) -> None:
+async def test_a_duty_has_one_holder_who_may_renew_it(db: Tenant, clock: Clock) -> None:
     assert await hold(db, "a")
     assert not await hold(db, "b")
     assert await hold(db, "b", duty="another")
@@ -226,14 +226,14 @@ async def test_a_duty_has_one_holder_who_may_renew_it(db: Database, clock: Clock
     assert not await hold(db, "b")
 
 
-async def test_a_term_that_ended_is_taken_over_and_not_given_back(db: Database, clock: Clock) -> None:
+async def test_a_term_that_ended_is_taken_over_and_not_given_back(db: Tenant, clock: Clock) -> None:
     assert await hold(db, "a")
     clock.move(TERM + timedelta(seconds=1))
     assert await hold(db, "b")
     assert not await hold(db, "a")
 
 
-async def test_whoever_resigns_makes_room_at_once_but_only_for_himself(db: Database) -> None:
+async def test_whoever_resigns_makes_room_at_once_but_only_for_himself(db: Tenant) -> None:
     assert await hold(db, "a")
     await upkeep.resign_term(db, duty="upkeep", holder="b")
     assert not await hold(db, "b")
@@ -242,7 +242,7 @@ async def test_whoever_resigns_makes_room_at_once_but_only_for_himself(db: Datab
 
 
 @pytest.mark.usefixtures("this_week")
-async def test_one_old_job_does_not_keep_the_trail_for_ever(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_one_old_job_does_not_keep_the_trail_for_ever(db: Tenant, clock: Clock, conn: Connection) -> None:
     first = (await partitions(conn))[0]
     await submit(db)
     clock.move(3 * MONTH - timedelta(days=1))
@@ -253,7 +253,7 @@ async def test_one_old_job_does_not_keep_the_trail_for_ever(db: Database, clock:
     assert first not in await partitions(conn)
 
 
-async def test_pruning_locks_nothing_that_stays(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_pruning_locks_nothing_that_stays(db: Tenant, clock: Clock, conn: Connection) -> None:
     await conn.execute(
         """insert into workflow.workflow_run (type, payload, status, created_at, updated_at)
       select 'kind.number' || n % 20 || '.v1', '{}', 'succeeded', $1, $1 from generate_series(1, 2000) n""",
@@ -265,7 +265,7 @@ async def test_pruning_locks_nothing_that_stays(db: Database, clock: Clock, conn
     assert await upkeep.prune(db, age=MONTH) == 500
 
 
-async def test_ticks_that_made_no_job_go_when_they_are_old(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_ticks_that_made_no_job_go_when_they_are_old(db: Tenant, clock: Clock, conn: Connection) -> None:
     await conn.execute(
         """insert into windlass.cron_event (org, name, tick, reason, created_at)
       select 'default', 'c', $1, 'overlap', $1::timestamptz - n * interval '20 days' from generate_series(0, 3) n""",
@@ -275,7 +275,7 @@ async def test_ticks_that_made_no_job_go_when_they_are_old(db: Database, clock: 
     assert await conn.fetchval("select count(*) from windlass.cron_event") == 2
 
 
-async def test_attempts_run_out_of_time_whatever_their_org(db: Database, clock: Clock, conn: Connection) -> None:
+async def test_attempts_run_out_of_time_whatever_their_org(db: Tenant, clock: Clock, conn: Connection) -> None:
     now = clock.now()
     held = {"status": "leased", "leased_by": "w", "claim_no": 1, "max_attempts": 1}
     theirs = await by_sql(conn, org="other", stop_at=now, lease_until=now, **held)

@@ -14,7 +14,7 @@ from windlass.core.definition.parser import parse
 from windlass.core.workflows.step import JobAction, Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine import workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.definitions import Definitions, UnreadableVersion
 from windlass.engine.workflows import Change
 from windlass.errors import Invalid, InvalidWorkflow, NotFound
@@ -35,7 +35,7 @@ async def counted(conn: "asyncpg.Connection[Any]") -> tuple[int, int]:
     return row[0], row[1]
 
 
-async def test_a_new_name_begins_at_version_one_and_a_change_makes_the_next(db: Database) -> None:
+async def test_a_new_name_begins_at_version_one_and_a_change_makes_the_next(db: Tenant) -> None:
     first = await workflows.publish(db, workflow())
     second = await workflows.publish(db, workflow(n=1))
     assert (first.number, first.created, first.changed) == (1, True, True)
@@ -48,14 +48,14 @@ async def test_a_new_name_begins_at_version_one_and_a_change_makes_the_next(db: 
     assert (await workflows.get(db, "etl", number=1)).document == workflow().to_document()
 
 
-async def test_what_is_live_already_is_not_published_again(db: Database, conn: "asyncpg.Connection[Any]") -> None:
+async def test_what_is_live_already_is_not_published_again(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
     first = await workflows.publish(db, workflow())
     again = await workflows.publish(db, workflow())
     assert again == replace(first, created=False, changed=False)
     assert await counted(conn) == (1, 1)
 
 
-async def test_going_back_to_an_old_definition_is_a_new_version(db: Database) -> None:
+async def test_going_back_to_an_old_definition_is_a_new_version(db: Tenant) -> None:
     for n in (1, 2, 1):
         latest = await workflows.publish(db, workflow(n=n))
     assert (latest.number, latest.changed) == (3, True)
@@ -63,7 +63,7 @@ async def test_going_back_to_an_old_definition_is_a_new_version(db: Database) ->
 
 @pytest.mark.parametrize("round_", range(5))
 async def test_publishers_of_one_new_name_both_succeed_and_make_one_version(
-    db: Database, conn: "asyncpg.Connection[Any]", round_: int
+    db: Tenant, conn: "asyncpg.Connection[Any]", round_: int
 ) -> None:
     told = await asyncio.gather(*(workflows.publish(db, workflow()) for _ in range(8)))
     assert [answer.created for answer in told].count(True) == 1
@@ -73,7 +73,7 @@ async def test_publishers_of_one_new_name_both_succeed_and_make_one_version(
 
 
 async def test_publishers_of_different_definitions_get_a_number_each(
-    db: Database, conn: "asyncpg.Connection[Any]"
+    db: Tenant, conn: "asyncpg.Connection[Any]"
 ) -> None:
     told = await asyncio.gather(*(workflows.publish(db, workflow(n=n)) for n in range(8)))
     assert sorted(answer.number for answer in told) == [1, 2, 3, 4, 5, 6, 7, 8]
@@ -81,7 +81,7 @@ async def test_publishers_of_different_definitions_get_a_number_each(
 
 
 async def test_publishers_of_many_in_any_order_never_wait_for_each_other_in_a_circle(
-    db: Database, conn: "asyncpg.Connection[Any]"
+    db: Tenant, conn: "asyncpg.Connection[Any]"
 ) -> None:
     names = [f"w{n}" for n in range(12)]
     for n in range(3):
@@ -95,7 +95,7 @@ async def test_publishers_of_many_in_any_order_never_wait_for_each_other_in_a_ci
     assert await counted(conn) == (12, 12 * 9)
 
 
-async def test_publishing_many_is_all_or_nothing(db: Database, conn: "asyncpg.Connection[Any]") -> None:
+async def test_publishing_many_is_all_or_nothing(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
     await conn.execute(
         "alter table windlass.version add constraint unlucky check (document ->> 'description' <> 'refused')"
     )
@@ -104,7 +104,7 @@ async def test_publishing_many_is_all_or_nothing(db: Database, conn: "asyncpg.Co
     assert await counted(conn) == (0, 0)
 
 
-async def test_many_answer_in_the_order_they_were_given(db: Database) -> None:
+async def test_many_answer_in_the_order_they_were_given(db: Tenant) -> None:
     await workflows.publish(db, workflow("m"))
     told = await workflows.publish_many(db, [workflow("z"), workflow("m"), workflow("a")])
     assert [(answer.name, answer.created, answer.changed) for answer in told] == [
@@ -115,7 +115,7 @@ async def test_many_answer_in_the_order_they_were_given(db: Database) -> None:
     assert await workflows.publish_many(db, []) == []
 
 
-async def test_a_workflow_built_by_hand_is_held_to_the_rules(db: Database, conn: "asyncpg.Connection[Any]") -> None:
+async def test_a_workflow_built_by_hand_is_held_to_the_rules(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
     with pytest.raises(InvalidWorkflow) as refusal:
         await workflows.publish_many(db, [workflow("a"), Workflow("b/c", ()), workflow("a")])
     assert [path for path, _ in refusal.value.errors] == ["b/c: name", "b/c: tasks", "name"]
@@ -125,13 +125,13 @@ async def test_a_workflow_built_by_hand_is_held_to_the_rules(db: Database, conn:
 
 
 @pytest.fixture
-async def published(db: Database) -> Database:
+async def published(db: Tenant) -> Tenant:
     await workflows.publish_many(db, [workflow(name) for name in ("invoices", "orders", "reports")])
     return db
 
 
 async def test_a_preview_tells_new_changed_and_unchanged_and_changes_nothing(
-    published: Database, conn: "asyncpg.Connection[Any]"
+    published: Tenant, conn: "asyncpg.Connection[Any]"
 ) -> None:
     wanted = [workflow("new"), workflow("orders", n=1), workflow("reports")]
     new, changed, unchanged = await workflows.preview_many(published, wanted)
@@ -144,7 +144,7 @@ async def test_a_preview_tells_new_changed_and_unchanged_and_changes_nothing(
     assert await counted(conn) == (3, 3)
 
 
-async def test_a_name_that_nobody_has_is_told_with_one_that_is_near(published: Database) -> None:
+async def test_a_name_that_nobody_has_is_told_with_one_that_is_near(published: Tenant) -> None:
     for asked in (
         workflows.get(published, "order"),
         workflows.versions(published, "order"),
@@ -161,7 +161,7 @@ async def test_a_name_that_nobody_has_is_told_with_one_that_is_near(published: D
         await workflows.get(published, "orders", number=7)
 
 
-async def test_lists_go_on_where_they_ended(published: Database) -> None:
+async def test_lists_go_on_where_they_ended(published: Tenant) -> None:
     first = await workflows.list_(published, limit=2)
     rest = await workflows.list_(published, after=first.next or "", limit=2)
     assert [line.name for line in first.workflows] == ["invoices", "orders"]
@@ -170,7 +170,7 @@ async def test_lists_go_on_where_they_ended(published: Database) -> None:
     assert (rest.workflows[0].steps, rest.workflows[0].trigger, rest.workflows[0].live) == (1, "api", 1)
 
 
-async def test_versions_are_listed_newest_first(published: Database) -> None:
+async def test_versions_are_listed_newest_first(published: Tenant) -> None:
     for n in range(3):
         await workflows.publish(published, workflow("orders", n=n))
     first = await workflows.versions(published, "orders", limit=3)
@@ -179,7 +179,7 @@ async def test_versions_are_listed_newest_first(published: Database) -> None:
     assert [(row.number, rest.next) for row in rest.versions] == [(1, None)]
 
 
-async def test_pages_have_bounds(published: Database) -> None:
+async def test_pages_have_bounds(published: Tenant) -> None:
     for asked in (
         workflows.list_(published, limit=0),
         workflows.list_(published, limit=1001),
@@ -191,7 +191,7 @@ async def test_pages_have_bounds(published: Database) -> None:
             await asked
 
 
-async def test_a_workflow_is_switched_off_and_on_and_publishing_leaves_that_alone(published: Database) -> None:
+async def test_a_workflow_is_switched_off_and_on_and_publishing_leaves_that_alone(published: Tenant) -> None:
     await workflows.enable(published, "orders", False)
     await workflows.publish(published, workflow("orders", n=1))
     assert not (await workflows.get(published, "orders")).enabled
@@ -200,7 +200,7 @@ async def test_a_workflow_is_switched_off_and_on_and_publishing_leaves_that_alon
 
 
 async def test_a_deleted_workflow_frees_its_name_and_keeps_its_versions(
-    published: Database, conn: "asyncpg.Connection[Any]"
+    published: Tenant, conn: "asyncpg.Connection[Any]"
 ) -> None:
     old = await workflows.get(published, "orders")
     await workflows.delete(published, "orders")
@@ -214,8 +214,8 @@ async def test_a_deleted_workflow_frees_its_name_and_keeps_its_versions(
     assert loaded[old.version_id] == loaded[new.version_id] == workflow("orders")
 
 
-async def test_orgs_do_not_see_each_other(published: Database, database: str) -> None:
-    other = await Database.open(DatabaseOptions(url=database), org="other")
+async def test_orgs_do_not_see_each_other(published: Tenant, database: str) -> None:
+    other = await Tenant.open(DatabaseOptions(url=database), org="other")
     try:
         assert (await workflows.list_(other)).workflows == []
         with pytest.raises(NotFound, match=r"^no workflow orders$"):
@@ -227,7 +227,7 @@ async def test_orgs_do_not_see_each_other(published: Database, database: str) ->
     assert (await workflows.get(published, "orders")).number == 1
 
 
-async def test_the_one_clock_dates_versions(db: Database, clock: Clock) -> None:
+async def test_the_one_clock_dates_versions(db: Tenant, clock: Clock) -> None:
     await workflows.publish(db, workflow())
     clock.move(timedelta(days=400))
     await workflows.publish(db, workflow(n=1))
@@ -240,7 +240,7 @@ async def test_the_one_clock_dates_versions(db: Database, clock: Clock) -> None:
 @given(wanted=any_workflows())
 def test_any_definition_survives_publishing_and_loading(database: str, wanted: Workflow) -> None:
     async def there_and_back() -> None:
-        db = await Database.open(DatabaseOptions(url=database, size=1, notify=False))
+        db = await Tenant.open(DatabaseOptions(url=database, size=1, notify=False))
         try:
             published = await workflows.publish(db, wanted)
             async with db.once() as conn:
@@ -255,7 +255,7 @@ def test_any_definition_survives_publishing_and_loading(database: str, wanted: W
     asyncio.run(there_and_back())
 
 
-async def test_numbers_that_jsonb_writes_differently_keep_their_fingerprint(db: Database) -> None:
+async def test_numbers_that_jsonb_writes_differently_keep_their_fingerprint(db: Tenant) -> None:
     numbers = [1e16, 1.5e300, -1e20, -0.0, 0.1, 5e-324, 1e15, 10**40, 123456789.25]
     published = await workflows.publish(db, workflow(numbers=numbers))
     row = await workflows.get(db, "etl")
@@ -265,7 +265,7 @@ async def test_numbers_that_jsonb_writes_differently_keep_their_fingerprint(db: 
     assert not (await workflows.publish(db, workflow(numbers=numbers))).changed
 
 
-async def test_definitions_are_read_once(db: Database, conn: "asyncpg.Connection[Any]") -> None:
+async def test_definitions_are_read_once(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
     told = await workflows.publish_many(db, [workflow(f"w{n}", n=n) for n in range(5)])
     ids = [answer.version_id for answer in told]
     definitions = Definitions()
@@ -279,7 +279,7 @@ async def test_definitions_are_read_once(db: Database, conn: "asyncpg.Connection
         await definitions.of(conn, [ids[0], 12345])
 
 
-async def test_definitions_forget_what_was_not_used_for_long(db: Database, conn: "asyncpg.Connection[Any]") -> None:
+async def test_definitions_forget_what_was_not_used_for_long(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
     told = await workflows.publish_many(db, [workflow(f"w{n}") for n in range(12)])
     favourite, *others = [answer.version_id for answer in told]
     definitions = Definitions(room=4)

@@ -7,7 +7,7 @@ from uuid import UUID
 from tests.engine.job_harness import LEASE
 from windlass.core.jobs.job import Report
 from windlass.engine import upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
 
@@ -15,7 +15,7 @@ Connection = Any
 TERM = timedelta(seconds=10)
 
 
-async def record(db: Database, *reports: Report) -> None:
+async def record(db: Tenant, *reports: Report) -> None:
     await turn.turn(db, Turn(worker="w1", lease=LEASE, reports=reports))
 
 
@@ -28,5 +28,5 @@ async def by_sql(conn: Connection, **columns: Any) -> UUID:
     return id_
 
 
-async def hold(db: Database, holder: str, duty: str = "upkeep") -> bool:
+async def hold(db: Tenant, holder: str, duty: str = "upkeep") -> bool:
     return (await upkeep.take_term(db, duty=duty, holder=holder, term=TERM)).held

@@ -11,7 +11,7 @@ import pytest
 
 from tests.runtime.conftest import Working
 from windlass import Windlass
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.settings import Settings
 from windlass.store.postgres.pool import KEEPALIVE, DatabaseOptions
 
@@ -87,7 +87,7 @@ async def test_a_worker_whose_connections_went_silent_works_on_over_new_ones(dat
 
 async def test_the_kernel_watches_over_every_connection(database: str) -> None:
     async with proxied(database) as (_, url):
-        db = await Database.open(DatabaseOptions(url=url, notify=False))
+        db = await Tenant.open(DatabaseOptions(url=url, notify=False))
         async with db.once() as conn:
             found = conn._con._transport.get_extra_info("socket")  # type: ignore[union-attr]
             assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1

@@ -9,7 +9,7 @@ from uuid import UUID
 from tests.runtime.conftest import Working, eventually
 from windlass import Windlass
 from windlass.engine import doctor
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.workers import turn
 from windlass.store import jobs
 from windlass.store.jobs import Served
@@ -72,7 +72,7 @@ async def test_many_lanes_of_a_handler_without_room_hide_no_others(app: Windlass
         over.set()
 
 
-async def test_a_look_goes_on_until_it_has_seen_every_lane(db: Database, conn: Connection) -> None:
+async def test_a_look_goes_on_until_it_has_seen_every_lane(db: Tenant, conn: Connection) -> None:
     await conn.execute(UNSERVED, jobs.PAGE + 500)
     await conn.execute("""insert into workflow.workflow_run (type, payload, queue) values
       ('a.b.v1', '{}', 'default'), ('zebra.b.v1', '{}', 'sql'), ('zebra.b.v1', '{}', 'default')""")
@@ -85,7 +85,7 @@ async def test_a_look_goes_on_until_it_has_seen_every_lane(db: Database, conn: C
     assert len(served) < 10  # it hopped over the others
 
 
-async def test_the_doctor_names_the_types_that_nobody_serves(db: Database, conn: Connection) -> None:
+async def test_the_doctor_names_the_types_that_nobody_serves(db: Tenant, conn: Connection) -> None:
     await conn.execute(UNSERVED, 3)
     told = [finding.message for finding in await doctor.examine(db) if finding.check == "waiting"]
     for n in range(1, 4):

@@ -11,7 +11,7 @@ import pytest
 from tests.runtime.conftest import Working, eventually
 from windlass import Windlass
 from windlass.core.jobs.spec import JobSpec
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
@@ -23,7 +23,7 @@ LEASE = timedelta(seconds=30)
 UNREADABLE = "update workflow.workflow_run set timeout = interval '-170000000 years' where id = $1"
 
 
-async def claimed(db: Database, count: int, worker: str = "w") -> list[tuple[UUID, int]]:
+async def claimed(db: Tenant, count: int, worker: str = "w") -> list[tuple[UUID, int]]:
     """Jobs in the hands of a worker that has forgotten them."""
     await jobs.submit(db, [JobSpec(type="a.b.v1")] * count)
     lanes = [(replace(lane, seq=0), count) for lane in await turn.look(db, ["default"])]
@@ -31,7 +31,7 @@ async def claimed(db: Database, count: int, worker: str = "w") -> list[tuple[UUI
     return [job.fence for job in taken]
 
 
-async def test_a_worker_finds_what_is_leased_to_it_and_it_does_not_hold(db: Database) -> None:
+async def test_a_worker_finds_what_is_leased_to_it_and_it_does_not_hold(db: Tenant) -> None:
     known, *forgotten = await claimed(db, 3)
     await claimed(db, 2, "another")
     adopted = await turn.adopt(db, worker="w", held={known})
@@ -40,7 +40,7 @@ async def test_a_worker_finds_what_is_leased_to_it_and_it_does_not_hold(db: Data
 
 
 async def test_a_job_that_cannot_be_read_is_handed_back_uncharged_and_the_others_are_started(
-    db: Database, clock: Clock, conn: Connection, caplog: pytest.LogCaptureFixture
+    db: Tenant, clock: Clock, conn: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, strange, last = await claimed(db, 3)
     await conn.execute(UNREADABLE, strange[0])
@@ -75,7 +75,7 @@ async def test_one_row_that_cannot_be_decoded_keeps_no_other_job_from_being_done
 
 
 async def test_two_processes_with_one_worker_id_notice_each_other(
-    db: Database, conn: Connection, caplog: pytest.LogCaptureFixture
+    db: Tenant, conn: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     known: dict[str, Any] = {"queues": ["default"], "types": [], "concurrency": 1}
     first, second = Registration("w"), Registration("w")
@@ -91,7 +91,7 @@ async def test_two_processes_with_one_worker_id_notice_each_other(
     assert caplog.text.count("give each worker its own id") == 2
 
 
-async def test_a_worker_that_restarts_after_an_orderly_end_has_its_id_to_itself(db: Database, conn: Connection) -> None:
+async def test_a_worker_that_restarts_after_an_orderly_end_has_its_id_to_itself(db: Tenant, conn: Connection) -> None:
     known: dict[str, Any] = {"queues": ["default"], "types": [], "concurrency": 1}
     await Registration("w").register(db, **known)
     await conn.execute("update windlass.worker set pid = pid + 1, state = 'stopped'")

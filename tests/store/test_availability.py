@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from windlass import Windlass
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.errors import Invalid, Unavailable
 from windlass.settings import Settings
@@ -94,7 +94,7 @@ async def test_a_login_that_is_refused_is_told_without_the_user(database: str) -
     assert "nobody_here" not in str(caught.value)
 
 
-async def test_an_error_in_a_transaction_is_what_the_caller_hears_even_if_the_connection_is_lost(db: Database) -> None:
+async def test_an_error_in_a_transaction_is_what_the_caller_hears_even_if_the_connection_is_lost(db: Tenant) -> None:
     async def use_case() -> None:
         async with db.begin() as conn:
             pid = await conn.fetchval("select pg_backend_pid()")
@@ -110,14 +110,14 @@ async def test_sessions_are_read_committed_whatever_the_database_prefers(databas
     name = await conn.fetchval("select current_database()")
     await conn.execute(f"alter database \"{name}\" set default_transaction_isolation = 'serializable'")
     for pooler in (False, True):
-        db = await Database.open(DatabaseOptions(url=database, pooler=pooler))
+        db = await Tenant.open(DatabaseOptions(url=database, pooler=pooler))
         async with db.begin() as session:
             assert await session.fetchval("show transaction_isolation") == "read committed"
         await db.close()
 
 
 async def test_a_statement_over_its_time_limit_is_unavailable_and_its_connection_is_closed(database: str) -> None:
-    db = await Database.open(DatabaseOptions(url=database, command_timeout=0.2, size=1))
+    db = await Tenant.open(DatabaseOptions(url=database, command_timeout=0.2, size=1))
     pids = []
 
     async def use_case(statement: str) -> None:
@@ -149,7 +149,7 @@ async def test_a_search_that_takes_too_long_is_stopped_and_says_which_filter_to_
 
 
 async def test_a_search_without_a_free_connection_is_no_fault_of_its_filters(database: str) -> None:
-    db = await Database.open(DatabaseOptions(url=database, size=1, search_timeout=0.2))
+    db = await Tenant.open(DatabaseOptions(url=database, size=1, search_timeout=0.2))
     async with db.once():
         with pytest.raises(Unavailable, match="no connection was free"):
             await jobs.list_(db, tag="rare")

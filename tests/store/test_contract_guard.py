@@ -23,7 +23,7 @@ from tests.store.contract_harness import (
     submitted,
 )
 from windlass.engine import upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
@@ -117,7 +117,7 @@ async def test_no_lease_outlives_leased_whatever_statement_ends_it(client: Conne
 
 
 async def test_a_retry_in_the_future_waits_outside_the_line_and_comes_back_at_its_end(
-    conn: Connection, db: Database, clock: Clock
+    conn: Connection, db: Tenant, clock: Clock
 ) -> None:
     await conn.execute("set search_path to workflow")
     id_ = await submitted(conn)
@@ -153,7 +153,7 @@ async def test_a_row_put_off_leaves_the_line_and_one_brought_forward_joins_it(
     assert (await row(client, id_))["due"]
 
 
-async def test_our_worker_and_a_foreign_poller_refuse_each_others_zombies(conn: Connection, db: Database) -> None:
+async def test_our_worker_and_a_foreign_poller_refuse_each_others_zombies(conn: Connection, db: Tenant) -> None:
     await conn.execute("set search_path to workflow")
     id_ = await submitted(conn)
     lease = timedelta(seconds=30)

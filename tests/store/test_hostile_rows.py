@@ -10,7 +10,7 @@ import pytest
 
 from windlass.core.jobs.spec import MAX_LEASE, JobSpec
 from windlass.engine import upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.upkeep import UpkeepResult
 from windlass.engine.workers import remote, turn
@@ -36,12 +36,12 @@ async def stored(conn: Connection, **columns: Any) -> UUID:
     return id_
 
 
-async def fetched(db: Database, count: int = 10) -> list[UUID]:
+async def fetched(db: Tenant, count: int = 10) -> list[UUID]:
     [found] = await remote.fetch(db, [Fetch(queues=["default"], count=count, worker="w")])
     return [job.id for job in found]
 
 
-async def claimed(db: Database) -> list[UUID]:
+async def claimed(db: Tenant) -> list[UUID]:
     lanes = [(lane, 10) for lane in await turn.look(db, ["default"])]
     lanes = [(store.Lane(lane.queue, lane.type, lane.priority, 0, lane.alone), room) for lane, room in lanes]
     found, _ = await turn.turn(db, turn.Turn(worker="w", lease=LEASE, lanes=lanes, count=10))
@@ -61,7 +61,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("columns", HOSTILE.values(), ids=HOSTILE.keys())
 async def test_a_stored_row_with_strange_times_is_claimed_like_any_other(
-    db: Database, conn: Connection, columns: dict[str, str]
+    db: Tenant, conn: Connection, columns: dict[str, str]
 ) -> None:
     bad = await stored(conn, **columns)
     [good] = await jobs.submit(db, [JobSpec(type="c.d.v1")])
@@ -70,7 +70,7 @@ async def test_a_stored_row_with_strange_times_is_claimed_like_any_other(
 
 @pytest.mark.parametrize("columns", HOSTILE.values(), ids=HOSTILE.keys())
 async def test_a_stored_row_with_strange_times_is_fetched_like_any_other(
-    db: Database, conn: Connection, columns: dict[str, str]
+    db: Tenant, conn: Connection, columns: dict[str, str]
 ) -> None:
     bad = await stored(conn, **columns)
     [good] = await jobs.submit(db, [JobSpec(type="c.d.v1")])
@@ -78,7 +78,7 @@ async def test_a_stored_row_with_strange_times_is_fetched_like_any_other(
 
 
 async def test_an_endless_timeout_is_claimed_and_fetched_where_the_server_knows_it(
-    db: Database, conn: Connection
+    db: Tenant, conn: Connection
 ) -> None:
     if conn.get_server_version().major < 17:
         pytest.skip("intervals have no infinity before Postgres 17")
@@ -90,7 +90,7 @@ async def test_an_endless_timeout_is_claimed_and_fetched_where_the_server_knows_
 
 @pytest.mark.parametrize("payload", ["[1e5000]", "[" * 3000 + "]" * 3000], ids=["a huge number", "great depth"])
 async def test_a_payload_that_json_readers_choke_on_keeps_nobody_from_a_fetch(
-    db: Database, conn: Connection, payload: str
+    db: Tenant, conn: Connection, payload: str
 ) -> None:
     await stored(conn, payload=f"'{payload}'", priority="1")
     good = await jobs.submit(db, [JobSpec(type="a.b.v1")] * 3)
@@ -98,7 +98,7 @@ async def test_a_payload_that_json_readers_choke_on_keeps_nobody_from_a_fetch(
 
 
 async def test_a_row_of_an_unknown_version_is_set_aside_and_the_others_are_fetched(
-    db: Database, clock: Clock, conn: Connection
+    db: Tenant, clock: Clock, conn: Connection
 ) -> None:
     clock.move(timedelta())
     bad = await stored(conn, version_id="4711", step="0", run_id="gen_random_uuid()", priority="1")
@@ -114,9 +114,7 @@ async def test_a_row_of_an_unknown_version_is_set_aside_and_the_others_are_fetch
     assert await fetched(db) == [later]  # it was tried again, and is set aside again
 
 
-async def test_a_strange_retry_policy_does_not_stop_lease_recovery(
-    db: Database, clock: Clock, conn: Connection
-) -> None:
+async def test_a_strange_retry_policy_does_not_stop_lease_recovery(db: Tenant, clock: Clock, conn: Connection) -> None:
     clock.move(timedelta(hours=1))
     lost = {"status": "'leased'", "leased_by": "'dead'", "claim_no": "1", "lease_until": "now() - interval '1 minute'"}
     bad = await stored(conn, retry="""'{"kind": "constant", "dead_letter": "maybe"}'""", max_attempts="1", **lost)
@@ -133,7 +131,7 @@ async def test_a_strange_retry_policy_does_not_stop_lease_recovery(
 
 
 async def test_a_policy_that_asks_for_the_dead_letters_is_heeded_when_the_last_lease_is_lost(
-    db: Database, clock: Clock, conn: Connection
+    db: Tenant, clock: Clock, conn: Connection
 ) -> None:
     clock.move(timedelta(hours=1))
     lost = {"status": "'leased'", "leased_by": "'dead'", "lease_until": "now() - interval '1 minute'"}
@@ -176,7 +174,7 @@ async def test_a_job_may_wait_until_it_is_activated(conn: Connection) -> None:
     assert await conn.fetchval("select due from workflow.workflow_run") is False
 
 
-async def test_python_refuses_times_beyond_the_calendar(db: Database) -> None:
+async def test_python_refuses_times_beyond_the_calendar(db: Tenant) -> None:
     long: dict[str, Any] = {"timeout": timedelta(days=150_000_000), "visibility": MAX_LEASE + timedelta(seconds=1)}
     for field in long:
         spec = JobSpec(type="a.b.v1", **{field: long[field]})
@@ -185,7 +183,7 @@ async def test_python_refuses_times_beyond_the_calendar(db: Database) -> None:
         assert refused.value.field == field
 
 
-async def test_nobody_leases_a_job_for_a_century(db: Database, conn: Connection) -> None:
+async def test_nobody_leases_a_job_for_a_century(db: Tenant, conn: Connection) -> None:
     with pytest.raises(Invalid, match="visibility_timeout_ms"):
         Fetch(queues=["default"], count=1, worker="w", lease=timedelta(days=36_500))
     with pytest.raises(Invalid, match="visibility_timeout_ms"):

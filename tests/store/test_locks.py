@@ -12,7 +12,7 @@ import pytest
 
 from windlass.core.jobs.job import EDGES, Claimed, JobMove, Report, Setback, Success
 from windlass.engine import upkeep
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.workers import turn as worker_turn
 from windlass.engine.workers.turn import Lane, Turn
 from windlass.store import jobs
@@ -39,15 +39,15 @@ create trigger witness after update on workflow.workflow_run for each row execut
 """
 
 
-async def opened(database: str) -> Database:
+async def opened(database: str) -> Tenant:
     """A process with one connection."""
-    return await Database.open(DatabaseOptions(url=database, size=1, notify=False, clock=lambda: IN_AN_HOUR))
+    return await Tenant.open(DatabaseOptions(url=database, size=1, notify=False, clock=lambda: IN_AN_HOUR))
 
 
 class Actor:
     """One connection that does whatever comes to its mind to a handful of rows."""
 
-    def __init__(self, db: Database, worker: str, held: list[Claimed], ids: list[UUID], seed: int) -> None:
+    def __init__(self, db: Tenant, worker: str, held: list[Claimed], ids: list[UUID], seed: int) -> None:
         self.db, self.worker, self.ids = db, worker, ids
         self.held = held  # two connections of one worker share this
         self.dice = random.Random(seed)

@@ -13,7 +13,7 @@ from tests.store.contract_harness import CANCEL, CREATE, HEARTBEAT, LEASE, LOG, 
 from tests.store.roles import acting
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine import upkeep, workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import control as run_engine
 from windlass.engine.runs import start, sweep
@@ -52,7 +52,7 @@ async def trail(conn: Client, id_: UUID) -> list[tuple[str, str | None]]:
     return [(row["event_type"], row["actor"]) for row in rows]
 
 
-async def step_of_a_run(db: Database) -> tuple[UUID, UUID]:
+async def step_of_a_run(db: Tenant) -> tuple[UUID, UUID]:
     """A run, and the job of its HTTP step."""
     step = {"url": "https://pay.example/charge", "headers": {"Authorization": "Bearer sk_live_SECRET"}}
     await workflows.publish_many(db, [{"name": "charge", "tasks": {"pay": step}}])
@@ -82,7 +82,7 @@ async def test_a_worker_claims_beats_and_reports_by_the_documents_statements(wor
     assert await conn.fetchval("select status from workflow.workflow_run") == "succeeded"
 
 
-async def test_a_workers_report_of_a_job_step_advances_its_run(worker: Client, db: Database) -> None:
+async def test_a_workers_report_of_a_job_step_advances_its_run(worker: Client, db: Tenant) -> None:
     await workflows.publish_many(db, [{"name": "bill", "tasks": {"a": {"job": "billing.invoice.v1"}}}])
     [run] = await start.start(db, "bill", [RunSpec()])
     id_ = await worker.fetchval("select id from workflow.workflow_run where type = 'billing.invoice.v1' for update")
@@ -115,13 +115,13 @@ async def test_nor_does_the_owner_by_mistake(conn: Client) -> None:
             await conn.execute(statement)
 
 
-async def test_no_role_sees_the_secrets_of_http_steps(client: Client, db: Database) -> None:
+async def test_no_role_sees_the_secrets_of_http_steps(client: Client, db: Tenant) -> None:
     _, job = await step_of_a_run(db)
     seen = await client.fetch("select id from workflow.workflow_run")
     assert (job in {row["id"] for row in seen}, len(seen)) == (False, 0)
 
 
-async def test_no_role_forges_the_result_of_an_http_step(client: Client, db: Database, conn: Client) -> None:
+async def test_no_role_forges_the_result_of_an_http_step(client: Client, db: Tenant, conn: Client) -> None:
     _, job = await step_of_a_run(db)
     for statement in (
         "update workflow.workflow_run set status = 'cancelled', updated_at = now() where id = $1",
@@ -160,7 +160,7 @@ async def test_no_role_sets_a_column_of_the_engine(client: Client, column: str) 
         )
 
 
-async def test_no_role_makes_its_row_a_step_of_somebodys_run(client: Client, db: Database) -> None:
+async def test_no_role_makes_its_row_a_step_of_somebodys_run(client: Client, db: Tenant) -> None:
     run, _ = await step_of_a_run(db)
     [created] = await client.fetch(CREATE)
     for change in (
@@ -216,7 +216,7 @@ async def test_an_insert_and_a_cancel_by_plain_sql_have_one_line_each(client: Cl
     assert await trail(conn, created["id"]) == [("created", role), ("cancelled", role)]
 
 
-async def test_a_bulk_insert_gets_its_created_events_from_upkeep(client: Client, db: Database, conn: Client) -> None:
+async def test_a_bulk_insert_gets_its_created_events_from_upkeep(client: Client, db: Tenant, conn: Client) -> None:
     ids = [row["id"] for row in await client.fetch(f"{BULK} returning id")]
     assert await trail(conn, ids[0]) == []
     assert await upkeep.log_created(db) == 25
@@ -225,7 +225,7 @@ async def test_a_bulk_insert_gets_its_created_events_from_upkeep(client: Client,
 
 
 async def test_a_job_of_a_bulk_insert_that_moves_first_has_its_created_event_before_all_others(
-    client: Client, db: Database, conn: Client
+    client: Client, db: Tenant, conn: Client
 ) -> None:
     await client.execute(BULK)
     player = await ManualWorker.registered(db)
@@ -253,7 +253,7 @@ async def test_a_client_that_writes_these_lines_itself_adds_to_them(client: Clie
     assert json.loads(data) == {"reason": "changed my mind"}
 
 
-async def test_a_cancel_that_our_worker_notices_is_told_once(client: Client, db: Database, conn: Client) -> None:
+async def test_a_cancel_that_our_worker_notices_is_told_once(client: Client, db: Tenant, conn: Client) -> None:
     [created] = await client.fetch(CREATE)
     player = await ManualWorker.registered(db)
     [job] = await player.take()
@@ -262,7 +262,7 @@ async def test_a_cancel_that_our_worker_notices_is_told_once(client: Client, db:
     assert [word for word, _ in await trail(conn, created["id"])] == ["created", "leased", "cancelled"]
 
 
-async def test_our_own_jobs_and_windlass_submit_have_one_line_each(db: Database, conn: Client) -> None:
+async def test_our_own_jobs_and_windlass_submit_have_one_line_each(db: Tenant, conn: Client) -> None:
     [ours] = await jobs.submit(db, [JobSpec(type="a.b.v1")])
     theirs = await conn.fetchval("select windlass.submit('a.b.v1', '{}')")
     run, step = await step_of_a_run(db)

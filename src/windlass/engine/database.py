@@ -1,17 +1,23 @@
-"""The open database that every use case takes: the pool, the notifier, the caches, the public URL and the org."""
+"""The open database that every use case takes: the pool, the notifier, the caches and the public URL.
+
+A `Database` belongs to no org: loops and workers take it. A `Tenant` is a database that acts for a caller of one org:
+a use case that reads or writes the data of an org takes a `Tenant`, so that it cannot be called without one.
+"""
 
 import asyncio
 import contextlib
-import copy
 import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
+from windlass.core import orgs
 from windlass.core.ids import RANDOM_BYTES, uuid7
+from windlass.core.orgs import ALL_SCOPES, DEFAULT_ORG, Scope
 from windlass.effects.schema_validator import SchemaValidator
 from windlass.engine.definitions import Definitions, StepTemplates
 from windlass.store import hooks, runs
@@ -30,7 +36,7 @@ from windlass.store.postgres.pool import (
 )
 from windlass.store.workflows import Live
 
-DEFAULT_ORG = "default"
+ACTOR = "windlass"  # the name of the engine, and of trusted code, in the event trail
 TREE_LIMIT = 10_000  # live runs below a root run
 MOST_COUNTED = 10_000  # rows that a listing counts: beyond it the exact number does not matter
 DEFAULT_URL = "http://127.0.0.1:8080"  # where `windlass up` listens by default
@@ -86,7 +92,7 @@ class PublicUrl:
 
 
 class Database:
-    """An open database. Use cases take one as their first argument."""
+    """An open database. Use cases take one, or a `Tenant`, as their first argument."""
 
     def __init__(
         self,
@@ -94,16 +100,12 @@ class Database:
         notifier: Notifier,
         options: DatabaseOptions,
         *,
-        org: str,
-        actor: str,
         public_url: str | None = None,
         tree_limit: int = TREE_LIMIT,
     ) -> None:
         self.pool = pool
         self._options = options
         self._pooler = options.pooler
-        self.org = org
-        self.actor = actor
         self.definitions = Definitions()
         self.step_templates = StepTemplates()
         self.shapes = Shapes()
@@ -115,23 +117,16 @@ class Database:
 
     @classmethod
     async def open(
-        cls,
-        options: DatabaseOptions,
-        *,
-        org: str = DEFAULT_ORG,
-        actor: str = "windlass",
-        public_url: str | None = None,
-        tree_limit: int = TREE_LIMIT,
+        cls, options: DatabaseOptions, *, public_url: str | None = None, tree_limit: int = TREE_LIMIT
     ) -> "Database":
         pool = await open_pool(options)
         notifier = Notifier(options)
         notifier.start()
-        return cls(pool, notifier, options, org=org, actor=actor, public_url=public_url, tree_limit=tree_limit)
+        return Database(pool, notifier, options, public_url=public_url, tree_limit=tree_limit)
 
     async def open_apart(self) -> "Database":
         """Open the same database with one more connection, for an event loop in another thread."""
-        options = replace(self._options, size=1, notify=False, revive=None)
-        return await Database.open(options, org=self.org, actor=self.actor)
+        return await Database.open(replace(self._options, size=1, notify=False, revive=None))
 
     async def close(self) -> None:
         await self.schema_validator.close()
@@ -141,11 +136,9 @@ class Database:
             await asyncio.wait_for(self.pool.close(), timeout=5)
         self.pool.terminate()
 
-    def acting_for(self, org: str, *, actor: str) -> "Database":
+    def tenant(self, org: str = DEFAULT_ORG, *, actor: str = ACTOR, **access: Any) -> "Tenant":
         """Return the same open database acting for an org; `actor` is the name in the event trail."""
-        twin = copy.copy(self)
-        twin.org, twin.actor = org, actor
-        return twin
+        return Tenant(self, org, actor=actor, **access)
 
     def begin(self) -> AbstractAsyncContextManager[Connection]:
         """Begin a transaction: all or nothing."""
@@ -183,6 +176,51 @@ class Database:
             yield
         finally:
             stop()
+
+
+class Tenant(Database):
+    """An open database that acts for a caller of one org.
+
+    It shares everything with the database that it was made from. Only the app, the command line, the web's two
+    dependency modules and the loops that act for an org make one.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        org: str,
+        *,
+        actor: str = ACTOR,
+        scopes: frozenset[Scope] = ALL_SCOPES,
+        label: str | None = None,
+    ) -> None:
+        self.__dict__.update(database.__dict__)
+        self.database = database
+        self.org = org
+        self.actor = actor
+        self.scopes = scopes
+        self.label = label  # the tenant of the Open Job Spec that the caller's key is bound to
+
+    @classmethod
+    async def open(
+        cls,
+        options: DatabaseOptions,
+        *,
+        org: str = DEFAULT_ORG,
+        public_url: str | None = None,
+        tree_limit: int = TREE_LIMIT,
+    ) -> "Tenant":
+        return (await Database.open(options, public_url=public_url, tree_limit=tree_limit)).tenant(org)
+
+    async def hook_key(self, conn: Connection) -> bytes:
+        return await self.database.hook_key(conn)  # which keeps it for all tenants
+
+    def stored(self, name: str) -> str:
+        """Return the stored name of a queue, or of an HTTP worker, of this org."""
+        return orgs.stored(self.org, name)
+
+    def shown(self, name: str) -> str:
+        return orgs.shown(self.org, name)
 
 
 async def prepare(options: DatabaseOptions) -> list[str]:

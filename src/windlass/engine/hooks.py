@@ -11,7 +11,7 @@ from windlass.core.runs.event import Ended, Event
 from windlass.core.runs.run import LIVE, OPEN, Letter
 from windlass.core.workflows.step import HookAction
 from windlass.core.workflows.workflow import Workflow
-from windlass.engine.database import Database
+from windlass.engine.database import Database, Tenant
 from windlass.engine.runs.control import load, step_number
 from windlass.engine.runs.settle import settle
 from windlass.errors import Gone, Invalid, NotFound, Refused
@@ -75,7 +75,7 @@ def _over() -> Gone:
     return Gone("this callback is no longer expected: its step or its run has ended")
 
 
-async def address(db: Database, id_: UUID, step: str) -> str:
+async def address(db: Tenant, id_: UUID, step: str) -> str:
     """Return the callback URL of a step of a run."""
     async with db.once() as conn:
         row, workflow = await load(conn, db, id_)

@@ -7,7 +7,7 @@ from uuid import UUID
 from windlass.core.jobs.job import JobState
 from windlass.core.json_value import encode
 from windlass.core.runs.run import RunState
-from windlass.engine.database import MOST_COUNTED, Database
+from windlass.engine.database import MOST_COUNTED, Database, Tenant
 from windlass.engine.views import jobs as job_views
 from windlass.engine.views import runs as run_views
 from windlass.schemas.common import PAGE_LIMIT
@@ -41,7 +41,7 @@ class Overview:
     ticks: list[Tick]  # the next ticks of schedules
 
 
-async def overview(db: Database) -> Overview:
+async def overview(db: Tenant) -> Overview:
     bad = RunFilter(org=db.org, states=[RunState.FAILED, RunState.TIMEOUT], limit=FAILING)
     async with db.begin() as conn:
         return Overview(
@@ -60,13 +60,13 @@ async def of_workflows(db: Database, ids: Iterable[UUID]) -> dict[UUID, Workflow
         return await stats.of_workflows(conn, ids, last=LAST_RUNS, latest=LATEST_RUNS)
 
 
-async def tenants(db: Database) -> list[str]:
+async def tenants(db: Tenant) -> list[str]:
     """Return the tenants that have jobs, by name."""
     async with db.once() as conn:
         return await stats.tenants(conn, org=db.org, limit=MOST_TENANTS)
 
 
-async def jobs_of_tenant(db: Database, tenant: str) -> dict[str, int]:
+async def jobs_of_tenant(db: Tenant, tenant: str) -> dict[str, int]:
     """Return the number of a tenant's jobs by state; at most MOST_COUNTED jobs are examined."""
     encode(tenant, field="tenant")
     async with db.once() as conn:

@@ -12,7 +12,7 @@ from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import as_stored, encode
 from windlass.core.workflows.step import ChildAction
 from windlass.core.workflows.workflow import Workflow
-from windlass.engine.database import Database, new_ids
+from windlass.engine.database import Database, Tenant, new_ids
 from windlass.engine.definitions import check_workflow_name, find_live, unknown_workflow
 from windlass.engine.schedules import publish as triggers
 from windlass.engine.schedules import workflow as workflow_schedules
@@ -72,12 +72,12 @@ class VersionPage:
     next: int | None
 
 
-async def publish(db: Database, workflow: Workflow) -> Published:
+async def publish(db: Tenant, workflow: Workflow) -> Published:
     """Make this the live version of its name; one that is live already is left unchanged."""
     return (await publish_many(db, [workflow]))[0]
 
 
-async def publish_many(db: Database, workflows: Sequence[Given]) -> list[Published]:
+async def publish_many(db: Tenant, workflows: Sequence[Given]) -> list[Published]:
     """Publish all or none, in one transaction; an `InvalidWorkflow` has the errors of all of them."""
     requested = _ready(workflows)
     before = await _live(db, requested)
@@ -89,12 +89,12 @@ async def publish_many(db: Database, workflows: Sequence[Given]) -> list[Publish
     return [_published((before | after)[workflow.name], made, tokens.get(workflow.name)) for workflow in requested]
 
 
-async def preview(db: Database, workflow: Workflow) -> Preview:
+async def preview(db: Tenant, workflow: Workflow) -> Preview:
     """Return what publishing would do; change nothing."""
     return (await preview_many(db, [workflow]))[0]
 
 
-async def preview_many(db: Database, workflows: Sequence[Given]) -> list[Preview]:
+async def preview_many(db: Tenant, workflows: Sequence[Given]) -> list[Preview]:
     requested = _ready(workflows)
     live = await _live(db, requested)
     requested = await _revealed(db, requested, live)
@@ -104,7 +104,7 @@ async def preview_many(db: Database, workflows: Sequence[Given]) -> list[Preview
     return [_preview(workflow, live.get(workflow.name), documents) for workflow in requested]
 
 
-async def missing_children(db: Database, workflows: Sequence[Workflow]) -> list[tuple[str, str, str]]:
+async def missing_children(db: Tenant, workflows: Sequence[Workflow]) -> list[tuple[str, str, str]]:
     """Return (workflow, step, child) where the child is neither deployed nor given: a run would fail at that step."""
     names = {workflow.name for workflow in workflows}
     children = [
@@ -118,7 +118,7 @@ async def missing_children(db: Database, workflows: Sequence[Workflow]) -> list[
     return [each for each in children if each[2] not in known]
 
 
-async def deploy(db: Database, workflows: Sequence[Workflow], *, dry_run: bool = False) -> Deployment:
+async def deploy(db: Tenant, workflows: Sequence[Workflow], *, dry_run: bool = False) -> Deployment:
     """Publish all of them in one transaction, or return what that would change."""
     if dry_run:
         deployed = [
@@ -148,13 +148,13 @@ async def _deployed(db: Database, row: Published) -> Deployed:
     )
 
 
-async def get(db: Database, name: str, *, number: int | None = None) -> WorkflowRow:
+async def get(db: Tenant, name: str, *, number: int | None = None) -> WorkflowRow:
     """Return a workflow with its live version, or with the version of this number; secrets are masked."""
     row = await _get(db, name, number=number)
     return replace(row, document=hidden(row.document))
 
 
-async def _get(db: Database, name: str, *, number: int | None = None) -> WorkflowRow:
+async def _get(db: Tenant, name: str, *, number: int | None = None) -> WorkflowRow:
     check_workflow_name(name)
     async with db.once() as conn:
         row = await store.get(conn, name, org=db.org, number=_checked_number(number))
@@ -164,14 +164,14 @@ async def _get(db: Database, name: str, *, number: int | None = None) -> Workflo
     return row
 
 
-async def list_(db: Database, *, after: str = "", limit: int = 50) -> Page:
+async def list_(db: Tenant, *, after: str = "", limit: int = 50) -> Page:
     encode(after, field="after")
     async with db.once() as conn:
         rows = await store.list_(conn, org=db.org, after=after, limit=check_range(limit, "limit", most=PAGE_LIMIT))
     return Page(rows, rows[-1].name if len(rows) == limit else None)
 
 
-async def versions(db: Database, name: str, *, before: int | None = None, limit: int = 50) -> VersionPage:
+async def versions(db: Tenant, name: str, *, before: int | None = None, limit: int = 50) -> VersionPage:
     check_workflow_name(name)
     below = MAX_NUMBER if before is None else _checked_number(before, "before") or 0
     async with db.once() as conn:
@@ -183,7 +183,7 @@ async def versions(db: Database, name: str, *, before: int | None = None, limit:
     return VersionPage(rows, rows[-1].number if len(rows) == limit else None)
 
 
-async def name_of(db: Database, id_: UUID) -> str:
+async def name_of(db: Tenant, id_: UUID) -> str:
     """Return the name of the workflow that has this id, unless it is deleted."""
     async with db.once() as conn:
         name = await store.name_of(conn, id_, org=db.org)
@@ -192,7 +192,7 @@ async def name_of(db: Database, id_: UUID) -> str:
     return name
 
 
-async def id_of(db: Database, name: str) -> UUID | None:
+async def id_of(db: Tenant, name: str) -> UUID | None:
     """Return the id of the workflow that has this name now, if there is one."""
     check_workflow_name(name)
     async with db.once() as conn:
@@ -200,20 +200,20 @@ async def id_of(db: Database, name: str) -> UUID | None:
     return None if live is None else live.workflow_id
 
 
-async def check_id(db: Database, id_: UUID) -> None:
+async def check_id(db: Tenant, id_: UUID) -> None:
     """Raise if no workflow ever had this id; a deleted workflow passes."""
     async with db.once() as conn:
         if not await store.exists(conn, id_, org=db.org):
             raise NotFound("workflow", id_)
 
 
-async def compare(db: Database, name: str, old: int, new: int) -> list[str]:
+async def compare(db: Tenant, name: str, old: int, new: int) -> list[str]:
     """Return the difference between two versions, line by line."""
     before, after = await _get(db, name, number=old), await _get(db, name, number=new)
     return difference(before.document, after.document)
 
 
-async def enable(db: Database, name: str, enabled: bool = True) -> None:
+async def enable(db: Tenant, name: str, enabled: bool = True) -> None:
     """Enable or disable a workflow; while it is disabled, new runs are refused and live ones go on."""
     check_workflow_name(name)
     async with db.begin() as conn:
@@ -222,7 +222,7 @@ async def enable(db: Database, name: str, enabled: bool = True) -> None:
         await triggers.switch(conn, db, name, enabled)
 
 
-async def delete(db: Database, name: str) -> None:
+async def delete(db: Tenant, name: str) -> None:
     """Free the name; live runs finish on their version."""
     check_workflow_name(name)
     async with db.once() as conn:
@@ -272,12 +272,12 @@ async def _revealed(db: Database, workflows: Sequence[Workflow], live: Mapping[s
     return [revealed(one, known.get(one.name, {})) if has_hidden(one) else one for one in workflows]
 
 
-async def _live(db: Database, workflows: Sequence[Workflow]) -> dict[str, Live]:
+async def _live(db: Tenant, workflows: Sequence[Workflow]) -> dict[str, Live]:
     async with db.once() as conn:
         return await store.live(conn, [workflow.name for workflow in workflows], org=db.org)
 
 
-async def _record(db: Database, workflows: Sequence[Workflow]) -> tuple[set[int], dict[str, Live], dict[str, str]]:
+async def _record(db: Tenant, workflows: Sequence[Workflow]) -> tuple[set[int], dict[str, Live], dict[str, str]]:
     """Write new versions; return their ids, the live versions, and new tokens.
 
     A live version may be another publisher's that was first.

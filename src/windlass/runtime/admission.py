@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from windlass.core.jobs.spec import JobSpec
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import queues as job_queues
 from windlass.engine.jobs import schemas as job_schemas
 from windlass.engine.jobs.queues import DepthLimit
@@ -57,7 +57,7 @@ class _Known:
 
 
 class Admission:
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Tenant) -> None:
         self.db = db
         self._known = _Known()
         self._depths: dict[str, _Depth] = {}

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 from uuid import UUID
 
 from windlass.core.jobs.spec import JobSpec
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import submit
 from windlass.engine.jobs.submit import Pushed
 from windlass.engine.quarantine import split_batch
@@ -80,7 +80,7 @@ async def _answers(requests: Sequence[Request], serve: Serve[Request, Answer]) -
 class RemoteJobs:
     """Serves producers and workers that use HTTP."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Tenant) -> None:
         self.db = db
         self.admission = Admission(db)
         self._pushes = Batcher[Specs, list[Pushed]](self._push_all, most=100, lanes=2)
@@ -117,7 +117,7 @@ class RemoteJobs:
 class RunStarter:
     """Starts concurrently requested runs in batches: a batch costs little more than a single run."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Tenant) -> None:
         self._db = db
         self._batcher = Batcher[RunRequest, UUID](self._start_all, lanes=2)
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from windlass.core.explain.explanation import Explanation
 from windlass.core.explain.snapshot import RunSnapshot
 from windlass.core.runs.run import LIVE, RunResult, RunState
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.quarantine import split_batch
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect
@@ -29,7 +29,7 @@ _log = logging.getLogger("windlass.runs")
 class Waiters:
     """Waits for runs to end, with one query per poll for all waiting tasks. A notification only shortens the wait."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Tenant) -> None:
         self._db = db
         self._waiting: dict[UUID, set[asyncio.Future[RunState]]] = defaultdict(set)
         self._wake = asyncio.Event()
@@ -97,7 +97,7 @@ class Waiters:
 
 
 class Run:
-    def __init__(self, db: Database, waiters: Waiters, id_: UUID) -> None:
+    def __init__(self, db: Tenant, waiters: Waiters, id_: UUID) -> None:
         self._db = db
         self._waiters = waiters
         self.id = id_

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from windlass.engine import workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import checkpoints, queues
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs.checkpoints import Progress
@@ -28,7 +28,7 @@ class Operations(ABC):
     """A mixin of `Windlass`."""
 
     @abstractmethod
-    async def open(self) -> Database: ...
+    async def open(self) -> Tenant: ...
 
     # Workflows
 

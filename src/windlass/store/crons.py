@@ -49,6 +49,7 @@ class Skipped:
 
     xid: int
     id: int
+    org: str
     name: str
     tick: datetime
     reason: str
@@ -99,9 +100,9 @@ async def next_due(conn: Connection) -> tuple[timedelta | None, bool]:
     return row[0], row[1]
 
 
-async def skipped(conn: Connection, base: Snapshot, *, org: str) -> list[Skipped]:
-    """Return the skipped ticks that a snapshot does not see."""
-    rows = await conn.fetch(_SQL["skipped"], *snapshot_arguments(base), org)
+async def skipped(conn: Connection, base: Snapshot) -> list[Skipped]:
+    """Return the skipped ticks of all orgs that a snapshot does not see."""
+    rows = await conn.fetch(_SQL["skipped"], *snapshot_arguments(base))
     return [Skipped(int(row[0]), *tuple(row)[1:]) for row in rows]
 
 

@@ -12,7 +12,7 @@ from windlass.core.json_value import encode
 from windlass.core.runs.event import Begun
 from windlass.core.runs.run import Letter, RunState
 from windlass.core.workflows.workflow import NO_TIME_LIMIT, Workflow
-from windlass.engine.database import Database, new_ids
+from windlass.engine.database import Tenant, new_ids
 from windlass.engine.jobs.submit import REPLACED
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import sweep
@@ -34,7 +34,7 @@ MAX_ID = 255
 ATTEMPTS = 3  # where a part gives no number: see compositions.sql
 
 
-async def create(db: Database, composition: Composition) -> UUID:
+async def create(db: Tenant, composition: Composition) -> UUID:
     """Record and begin a composition in one transaction, then begin what is due inside it before returning."""
     if composition.levels > MAX_LEVELS:
         raise Invalid(f"there are {composition.levels} levels, the limit is {MAX_LEVELS}", field="$")
@@ -63,7 +63,7 @@ async def create(db: Database, composition: Composition) -> UUID:
     return root
 
 
-async def find_shapes(db: Database, composition: Composition) -> dict[str, Live]:
+async def find_shapes(db: Tenant, composition: Composition) -> dict[str, Live]:
     """Return the workflow of a composition and those of everything inside it, by name. They never change."""
     needed = dict(_shapes(composition))
     live_shapes = {name: live for name in needed if (live := db.shapes.get((db.org, name))) is not None}
@@ -79,7 +79,7 @@ def _shapes(composition: Composition) -> Iterable[tuple[str, Workflow]]:
         yield from _shapes(part)
 
 
-async def _publish(db: Database, missing: list[Workflow]) -> dict[str, Live]:
+async def _publish(db: Tenant, missing: list[Workflow]) -> dict[str, Live]:
     """Publish in a transaction of its own: concurrent creators of the same shape need not wait for the composition."""
     names = [workflow.name for workflow in missing]
     async with db.begin() as conn:
@@ -100,7 +100,7 @@ def _shape_row(id_: UUID, shape: Workflow) -> tuple[UUID, str, str, str]:
 
 async def begin(
     conn: Connection,
-    db: Database,
+    db: Tenant,
     root: UUID,
     shape: Live,
     letters: str,
@@ -125,7 +125,7 @@ async def begin(
         raise Duplicate(f"there is a workflow {root} already", existing=str(root)) from None
 
 
-def job_columns(db: Database, template: JobTemplate) -> dict[str, Any]:
+def job_columns(db: Tenant, template: JobTemplate) -> dict[str, Any]:
     """Return the columns of a job's row that differ from the defaults, as its part of the run's input."""
     spec, lifetime = template.spec, template.lifetime
     check(spec)
@@ -150,7 +150,7 @@ def job_columns(db: Database, template: JobTemplate) -> dict[str, Any]:
     return {name: value for name, value in columns.items() if value is not None}
 
 
-async def cancel(db: Database, id_: str) -> None:
+async def cancel(db: Tenant, id_: str) -> None:
     """Stop a composition and everything inside it: what waits ends at once, running jobs may finish."""
     async with db.once() as conn:
         run, root = await find(conn, db, id_)
@@ -163,13 +163,13 @@ async def cancel(db: Database, id_: str) -> None:
     await sweep.follow(db, [run])
 
 
-async def run_of(db: Database, id_: str) -> UUID:
+async def run_of(db: Tenant, id_: str) -> UUID:
     """Return the run of a composition, given the id that its client uses."""
     async with db.once() as conn:
         return (await find(conn, db, id_))[0]
 
 
-async def find(conn: Connection, db: Database, id_: str) -> tuple[UUID, UUID]:
+async def find(conn: Connection, db: Tenant, id_: str) -> tuple[UUID, UUID]:
     """Return the run of a composition and that of the outermost composition around it."""
     # No id has unprintable characters, and Postgres cannot compare with some of them.
     ids = await store.find(conn, own_id(id_), id_, org=db.org) if id_.isprintable() else None
@@ -216,7 +216,7 @@ def _id(client_id: str | None) -> UUID:
     return (own_id(client_id) if client_id is not None else None) or new_ids(1)[0]
 
 
-async def _reserve(conn: Connection, db: Database, composition: Composition, rows: list[NewComposition]) -> bool:
+async def _reserve(conn: Connection, db: Tenant, composition: Composition, rows: list[NewComposition]) -> bool:
     """Take the ids and unique keys of the whole tree, or raise; return whether other jobs were cancelled for them."""
     members = [
         (row.run_id, n, part)
@@ -259,7 +259,7 @@ def _compositions(composition: Composition) -> Iterator[Composition]:
 # and has no row that could hold the key until then
 
 
-async def take_keys(conn: Connection, db: Database, members: Sequence[tuple[UUID, int, Unique]]) -> bool:
+async def take_keys(conn: Connection, db: Tenant, members: Sequence[tuple[UUID, int, Unique]]) -> bool:
     """Reserve the keys of these steps, or raise; return whether other jobs were cancelled for them.
 
     `ignore` is treated like `reject`: a workflow cannot have a job that is not its own.

@@ -11,7 +11,7 @@ from windlass.core.runs.run import LIVE, Letter
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.compositions import control as compositions
 from windlass.engine.compositions.control import INPUT_LIMIT, Node, letters_of, own_id
-from windlass.engine.database import Database, new_ids
+from windlass.engine.database import Tenant, new_ids
 from windlass.engine.runs import sweep
 from windlass.errors import Conflict, Duplicate
 from windlass.store import compositions as store
@@ -21,7 +21,7 @@ from windlass.store.postgres.pool import Connection
 from windlass.store.workflows import Live
 
 
-async def retry(db: Database, id_: str, *, as_: str | None = None) -> UUID:
+async def retry(db: Tenant, id_: str, *, as_: str | None = None) -> UUID:
     """Retry a composition that ended; return the run of the new one, which `as_` may give an id."""
     async with db.begin() as conn:
         run, root = await compositions.find(conn, db, id_)
@@ -96,7 +96,7 @@ class _Plan:
         )
 
 
-async def _write(conn: Connection, db: Database, plan: _Plan, *, alias: str | None) -> UUID:
+async def _write(conn: Connection, db: Tenant, plan: _Plan, *, alias: str | None) -> UUID:
     if plan.again:
         await compositions.take_keys_again(conn, plan.again)
     first, *others = plan.rows

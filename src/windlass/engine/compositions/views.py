@@ -14,7 +14,7 @@ from windlass.core.json_value import encode
 from windlass.core.runs.run import BAD, LIVE, OPEN, Letter, RunState
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.compositions.control import Node, find, letters_of
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.store import compositions as store
 from windlass.store.compositions import Listed, PartJob
 
@@ -79,7 +79,7 @@ class View:
         return [job for _, _, jobs in sorted(by_step, key=lambda one: one[:2]) for job in jobs]
 
 
-async def view(db: Database, id_: str) -> View:
+async def view(db: Tenant, id_: str) -> View:
     """Return a composition and everything inside it."""
     async with db.begin() as conn:
         run, root = await find(conn, db, id_)
@@ -91,7 +91,7 @@ async def view(db: Database, id_: str) -> View:
     return _Reading(known, below, jobs).views(tree[root])[run]
 
 
-async def list_(db: Database, *, name: str | None, limit: int, offset: int) -> tuple[list[Listed], int]:
+async def list_(db: Tenant, *, name: str | None, limit: int, offset: int) -> tuple[list[Listed], int]:
     """Return the outermost compositions, latest first, and their number (counted up to 10,000)."""
     encode(name, field="name")  # Postgres cannot compare with a string that it cannot store
     async with db.once() as conn:

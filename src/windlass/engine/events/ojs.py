@@ -79,7 +79,7 @@ async def of_batch(db: Database, batch: Batch) -> list[tuple[OjsEvent, Cursor]]:
     ojs_events = [(event, entry.cursor) for entry in entries for event in await _events_of(db, entry, projection)]
     if batch.next.before is None:  # ticks have no position within a batch: they come at its end
         ticks = [tick for tick in await ojs_schedules.skipped(db, batch.at.base) if batch.upto.sees(tick.xid)]
-        ojs_events += [(_tick(db, tick), batch.next) for tick in ticks if not batch.at.upto.sees(tick.xid)]
+        ojs_events += [(_tick(tick), batch.next) for tick in ticks if not batch.at.upto.sees(tick.xid)]
     return ojs_events
 
 
@@ -157,9 +157,9 @@ def _error(line: Line, job: NamedJob | None) -> dict[str, Any]:
     return error_document(entries[-1]) if entries else {"message": line.data["error"]}
 
 
-def _tick(db: Database, tick: Skipped) -> OjsEvent:
+def _tick(tick: Skipped) -> OjsEvent:
     data = {"cron_name": tick.name, "scheduled_for": instant(tick.tick), "reason": tick.reason}
-    return OjsEvent(f"{tick.xid}-c{tick.id}", "cron.skipped", tick.name, tick.at, db.org, data)
+    return OjsEvent(f"{tick.xid}-c{tick.id}", "cron.skipped", tick.name, tick.at, tick.org, data)
 
 
 # The ten workflow events (Appendix B), derived from the event trail of runs

@@ -29,7 +29,7 @@ from windlass.core.jobs.spec import OWN_QUEUE, JobSpec, check_name
 from windlass.core.json_value import encode
 from windlass.effects.http import request
 from windlass.engine import quarantine
-from windlass.engine.database import Database, new_ids
+from windlass.engine.database import Database, Tenant, new_ids
 from windlass.engine.events import ojs as ojs_events
 from windlass.engine.events import stream
 from windlass.engine.events.stream import ForeignCursor
@@ -60,7 +60,7 @@ class FeedResult:
     more: bool = False
 
 
-async def create(db: Database, body: Mapping[str, Any]) -> tuple[Subscription, str]:
+async def create(db: Tenant, body: Mapping[str, Any]) -> tuple[Subscription, str]:
     """Create a subscription; return it with its secret, which is not shown again."""
     change, secret = _change(body, whole=True), _secret(body.get("secret"))
     [id_] = new_ids(1)
@@ -72,18 +72,18 @@ async def create(db: Database, body: Mapping[str, Any]) -> tuple[Subscription, s
         return made, secret or secret_of(await db.hook_key(conn), id_, made.rotation)
 
 
-async def get(db: Database, id_: UUID) -> Subscription:
+async def get(db: Tenant, id_: UUID) -> Subscription:
     async with db.once() as conn:
         return _known(await store.get(conn, id_, org=db.org), id_)
 
 
-async def list_(db: Database, *, limit: int = 50, offset: int = 0) -> tuple[list[Subscription], int]:
+async def list_(db: Tenant, *, limit: int = 50, offset: int = 0) -> tuple[list[Subscription], int]:
     """Return a page and the total count."""
     async with db.begin() as conn:
         return await store.list_(conn, org=db.org, limit=limit, offset=offset), await store.count(conn, org=db.org)
 
 
-async def change(db: Database, id_: UUID, body: Mapping[str, Any]) -> Subscription:
+async def change(db: Tenant, id_: UUID, body: Mapping[str, Any]) -> Subscription:
     """Change the given fields. A reactivated subscription receives only events from then on."""
     requested = _change(body)
     async with db.begin() as conn:
@@ -92,7 +92,7 @@ async def change(db: Database, id_: UUID, body: Mapping[str, Any]) -> Subscripti
         return _known(await store.change(conn, id_, requested, org=db.org), id_)
 
 
-async def rotate(db: Database, id_: UUID, *, secret: str | None = None) -> tuple[Subscription, str]:
+async def rotate(db: Tenant, id_: UUID, *, secret: str | None = None) -> tuple[Subscription, str]:
     """Replace the secret; for a day requests are signed with the previous one, too."""
     own_secret = _secret(secret)
     async with db.begin() as conn:
@@ -100,7 +100,7 @@ async def rotate(db: Database, id_: UUID, *, secret: str | None = None) -> tuple
         return subscription, own_secret or secret_of(await db.hook_key(conn), id_, subscription.rotation)
 
 
-async def remove(db: Database, id_: UUID) -> None:
+async def remove(db: Tenant, id_: UUID) -> None:
     """Delete a subscription; pending deliveries are dropped."""
     async with db.once() as conn:
         if not await store.remove(conn, id_, org=db.org):
@@ -216,7 +216,7 @@ async def _restart(db: Database, begun: str) -> FeedResult:
 
 async def _enqueue(conn: Connection, db: Database, specs: Mapping[str, Sequence[JobSpec]]) -> int:
     for org, org_specs in specs.items():
-        acting = db.acting_for(org, actor="subscriptions")
+        acting = db.tenant(org, actor="subscriptions")
         for first in range(0, len(org_specs), CHUNK):
             await jobs.submit(acting, org_specs[first : first + CHUNK], connection=conn)
     return sum(map(len, specs.values()))

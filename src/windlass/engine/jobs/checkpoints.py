@@ -11,7 +11,7 @@ from uuid import UUID
 
 from windlass.core.jobs.job import MAX_DATA, MAX_MESSAGE, TERMINAL
 from windlass.core.json_value import PAYLOAD_LIMIT, RESULT_LIMIT, encode, plain
-from windlass.engine.database import Database
+from windlass.engine.database import Database, Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.errors import Conflict, Invalid, LeaseLost, NotFound
 from windlass.store import checkpoints as store
@@ -21,7 +21,7 @@ from windlass.store.postgres.pool import UNSTORABLE
 __all__ = ["Checkpoint", "Progress", "ProgressReport"]
 
 
-async def save(db: Database, job: UUID, state: Any, *, worker: str | None = None) -> Checkpoint:
+async def save(db: Tenant, job: UUID, state: Any, *, worker: str | None = None) -> Checkpoint:
     """Replace the saved state of a live job. If `worker` is given, it must hold the job."""
     text = encode(state, field="state", limit=PAYLOAD_LIMIT)
     async with db.begin() as conn:
@@ -37,7 +37,7 @@ async def save(db: Database, job: UUID, state: Any, *, worker: str | None = None
     return Checkpoint(state, *saved)
 
 
-async def get(db: Database, job: UUID) -> Checkpoint:
+async def get(db: Tenant, job: UUID) -> Checkpoint:
     """Return the latest checkpoint, also of a job that ended."""
     await jobs.get(db, job)
     async with db.once() as conn:
@@ -53,7 +53,7 @@ async def of_jobs(db: Database, ids: Sequence[UUID]) -> dict[UUID, Checkpoint]:
         return await store.of_jobs(conn, ids)
 
 
-async def remove(db: Database, job: UUID) -> None:
+async def remove(db: Tenant, job: UUID) -> None:
     """Delete checkpoint and steps, if any: the next attempt starts without them."""
     await jobs.get(db, job)
     async with db.once() as conn:
@@ -81,7 +81,7 @@ async def report_progress(db: Database, reports: Sequence[ProgressReport]) -> No
 
 
 async def record_progress(
-    db: Database, job: UUID, fraction: float, message: str | None = None, data: Any = None
+    db: Tenant, job: UUID, fraction: float, message: str | None = None, data: Any = None
 ) -> Progress:
     """Record the progress of a live job, reported by a worker in any language."""
     text = None if message is None else plain(message[:MAX_MESSAGE])
@@ -94,7 +94,7 @@ async def record_progress(
     return Progress(fraction, text, data, at)
 
 
-async def progress(db: Database, job: UUID) -> Progress | None:
+async def progress(db: Tenant, job: UUID) -> Progress | None:
     """Return a job's progress; None: it has reported none."""
     await jobs.get(db, job)
     async with db.once() as conn:

@@ -14,7 +14,7 @@ from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import JobSpec, advice, check, check_pattern, check_range
 from windlass.core.json_value import PAYLOAD_LIMIT, encode, masked
 from windlass.core.workflows.step_payload import HTTP_TYPE
-from windlass.engine.database import Database, new_ids
+from windlass.engine.database import Database, Tenant, new_ids
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound
 from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
 from windlass.store import claims
@@ -45,7 +45,7 @@ class Recorded(NamedTuple):
     born: AbstractSet[UUID]  # the new ones; the keys of the others existed already
 
 
-async def submit(db: Database, specs: Sequence[JobSpec], *, connection: Connection | None = None) -> list[UUID]:
+async def submit(db: Tenant, specs: Sequence[JobSpec], *, connection: Connection | None = None) -> list[UUID]:
     """Record jobs, all or none; for a key that exists, return the id of the job that has it.
 
     With `connection` the jobs become part of the caller's transaction.
@@ -54,7 +54,7 @@ async def submit(db: Database, specs: Sequence[JobSpec], *, connection: Connecti
 
 
 async def record(
-    db: Database, specs: Sequence[JobSpec], *, connection: Connection | None = None, listed: bool = False
+    db: Tenant, specs: Sequence[JobSpec], *, connection: Connection | None = None, listed: bool = False
 ) -> Recorded:
     """Record jobs and return which of them are new. `listed`: errors name the job's index in the list."""
     if len(specs) > CREATE_LIMIT:
@@ -74,7 +74,7 @@ async def record(
     return recorded
 
 
-async def get(db: Database, id_: UUID) -> Job:
+async def get(db: Tenant, id_: UUID) -> Job:
     """Return a job for display: secret headers of requests and responses are masked."""
     async with db.once() as conn:
         return _shown(await _known(conn, db, id_))
@@ -96,7 +96,7 @@ async def steps(db: Database, jobs: Iterable[Job]) -> dict[UUID, str]:
 
 
 async def list_(
-    db: Database,
+    db: Tenant,
     *,
     statuses: Sequence[str] | None = None,
     queue: str | None = None,
@@ -135,7 +135,7 @@ async def list_(
     return Page(jobs, jobs[-1].seq if len(jobs) == limit else None)
 
 
-async def details(db: Database, id_: UUID) -> JobDetails:
+async def details(db: Tenant, id_: UUID) -> JobDetails:
     """Return a job with the times of its attempts."""
     async with db.once() as conn:
         job = await claims.details(conn, id_, org=db.org)
@@ -144,7 +144,7 @@ async def details(db: Database, id_: UUID) -> JobDetails:
     return job
 
 
-async def activate(db: Database, id_: UUID) -> None:
+async def activate(db: Tenant, id_: UUID) -> None:
     """Release a job that was submitted on hold."""
     async with db.begin() as conn:
         queue = await claims.activate(conn, id_, org=db.org)
@@ -154,7 +154,7 @@ async def activate(db: Database, id_: UUID) -> None:
     db.poke(queue)
 
 
-async def cancel(db: Database, id_: UUID, *, reason: str | None = None) -> None:
+async def cancel(db: Tenant, id_: UUID, *, reason: str | None = None) -> None:
     """End a live job at once and notify its holder."""
     encode(reason, field="reason", limit=MAX_REASON)
     async with db.begin() as conn:
@@ -163,7 +163,7 @@ async def cancel(db: Database, id_: UUID, *, reason: str | None = None) -> None:
     db.poke("cancel", "settle")
 
 
-async def reopen(db: Database, id_: UUID) -> None:
+async def reopen(db: Tenant, id_: UUID) -> None:
     """Return a failed or cancelled job to its queue, with its attempts counted from zero."""
     async with db.begin() as conn:
         queues = await store.reopen(conn, [id_], org=db.org, actor=db.actor)
@@ -172,7 +172,7 @@ async def reopen(db: Database, id_: UUID) -> None:
     db.poke(queues[id_])
 
 
-async def cancel_many(db: Database, ids: Sequence[UUID], *, reason: str | None = None) -> set[UUID]:
+async def cancel_many(db: Tenant, ids: Sequence[UUID], *, reason: str | None = None) -> set[UUID]:
     """End those of these jobs that are live, in one statement; return their ids."""
     async with db.once() as conn:
         ended = await store.cancel(conn, ids, org=db.org, actor=db.actor, reason=reason)
@@ -180,7 +180,7 @@ async def cancel_many(db: Database, ids: Sequence[UUID], *, reason: str | None =
     return ended
 
 
-async def reopen_many(db: Database, ids: Sequence[UUID]) -> set[UUID]:
+async def reopen_many(db: Tenant, ids: Sequence[UUID]) -> set[UUID]:
     """Reopen those of these jobs that failed or were cancelled and are not steps of runs; return their ids."""
     async with db.begin() as conn:
         queues = await store.reopen(conn, ids, org=db.org, actor=db.actor)
@@ -188,7 +188,7 @@ async def reopen_many(db: Database, ids: Sequence[UUID]) -> set[UUID]:
     return set(queues)
 
 
-async def delete(db: Database, id_: UUID) -> None:
+async def delete(db: Tenant, id_: UUID) -> None:
     """Hide a job; one that is still pending is never claimed."""
     async with db.once() as conn:
         if not await store.soft_delete(conn, [id_], org=db.org):
@@ -196,7 +196,7 @@ async def delete(db: Database, id_: UUID) -> None:
     db.poke("settle")
 
 
-async def events(db: Database, id_: UUID, *, after: int = 0, limit: int = PAGE_LIMIT) -> list[Event]:
+async def events(db: Tenant, id_: UUID, *, after: int = 0, limit: int = PAGE_LIMIT) -> list[Event]:
     """Return a job's event trail after an event, oldest first."""
     check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.begin() as conn:
@@ -205,7 +205,7 @@ async def events(db: Database, id_: UUID, *, after: int = 0, limit: int = PAGE_L
 
 
 async def logs(
-    db: Database, id_: UUID, *, attempt: int | None = None, after: LinePlace = BEGINNING, limit: int | None = None
+    db: Tenant, id_: UUID, *, attempt: int | None = None, after: LinePlace = BEGINNING, limit: int | None = None
 ) -> list[LogLine]:
     """Return the lines that the handler logged after a position; all of them unless there is a limit."""
     async with db.begin() as conn:
@@ -225,7 +225,7 @@ async def live(db: Database) -> list[tuple[str, str]]:
         return await store.live(conn)
 
 
-def new_rows(db: Database, specs: Sequence[JobSpec], *, listed: bool = False) -> list[store.NewJob]:
+def new_rows(db: Tenant, specs: Sequence[JobSpec], *, listed: bool = False) -> list[store.NewJob]:
     """Return rows for new jobs, validated and with ids."""
     rows: list[store.NewJob] = []
     for id_, spec in zip(new_ids(len(specs)), specs, strict=True):
@@ -238,7 +238,7 @@ def new_rows(db: Database, specs: Sequence[JobSpec], *, listed: bool = False) ->
     return rows
 
 
-async def insert(conn: Connection, db: Database, rows: Sequence[store.NewJob]) -> dict[UUID, datetime]:
+async def insert(conn: Connection, db: Tenant, rows: Sequence[store.NewJob]) -> dict[UUID, datetime]:
     """Insert jobs; return when each new one was created."""
     try:
         return await store.insert(conn, rows, org=db.org, actor=db.actor)
@@ -249,7 +249,7 @@ async def insert(conn: Connection, db: Database, rows: Sequence[store.NewJob]) -
         raise Duplicate(f"there is a job {id_} already", existing=id_) from None
 
 
-async def _insert(conn: Connection, db: Database, rows: Sequence[store.NewJob]) -> Recorded:
+async def _insert(conn: Connection, db: Tenant, rows: Sequence[store.NewJob]) -> Recorded:
     born = await insert(conn, db, rows)
     keys = [row.idempotency_key for row in rows if row.id not in born and row.idempotency_key is not None]
     known = await store.find_keys(conn, keys) if keys else {}
@@ -309,14 +309,14 @@ def _shown(job: Job) -> Job:
     return replace(job, payload=masked(job.payload), result=masked(job.result))
 
 
-async def _known(conn: Connection, db: Database, id_: UUID) -> Job:
+async def _known(conn: Connection, db: Tenant, id_: UUID) -> Job:
     job = await store.get(conn, id_, org=db.org)
     if job is None:
         raise NotFound("job", id_)
     return job
 
 
-async def _refuse(conn: Connection, db: Database, id_: UUID, word: str, rule: str) -> None:
+async def _refuse(conn: Connection, db: Tenant, id_: UUID, word: str, rule: str) -> None:
     job = await _known(conn, db, id_)
     over = job.status in (JobState.FAILED, JobState.CANCELLED)
     if word == "retried" and over and (holder := await store.unique_holder(conn, id_, org=db.org)) is not None:

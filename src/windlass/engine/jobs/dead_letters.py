@@ -9,7 +9,7 @@ from uuid import UUID
 
 from windlass.core.jobs.spec import check_pattern, check_range
 from windlass.core.json_value import encode
-from windlass.engine.database import MOST_COUNTED, Database
+from windlass.engine.database import MOST_COUNTED, Tenant
 from windlass.engine.jobs.control import Page
 from windlass.engine.runs import control as runs
 from windlass.errors import Conflict, Invalid, NotFound
@@ -51,7 +51,7 @@ class BatchResult:
     next: int | None
 
 
-async def groups(db: Database, filter_: DeadLetterFilter | None = None, *, limit: int = 50) -> GroupPage:
+async def groups(db: Tenant, filter_: DeadLetterFilter | None = None, *, limit: int = 50) -> GroupPage:
     check_range(limit, "limit", most=PAGE_LIMIT)
     kinds = _kinds(db, filter_ or DeadLetterFilter())
     async with db.search("filter by type too") as conn:
@@ -59,32 +59,32 @@ async def groups(db: Database, filter_: DeadLetterFilter | None = None, *, limit
     return GroupPage(rows, rows[-1].seq if len(rows) == limit else None)
 
 
-async def list_(db: Database, filter_: DeadLetterFilter, *, limit: int = 50) -> Page:
+async def list_(db: Tenant, filter_: DeadLetterFilter, *, limit: int = 50) -> Page:
     check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.search("filter by type too") as conn:
         rows = await store.list_(conn, _kinds(db, filter_), limit=limit)
     return Page(rows, rows[-1].seq if len(rows) == limit else None)
 
 
-async def list_by_queue(db: Database, *, queue: str | None, limit: int, offset: int) -> tuple[list[Job], int]:
+async def list_by_queue(db: Tenant, *, queue: str | None, limit: int, offset: int) -> tuple[list[Job], int]:
     """Return a page of dead letters, latest first, and their total number."""
     async with db.once() as conn:
         return await store.list_by_queue(conn, org=db.org, queue=queue, limit=limit, offset=offset)
 
 
-async def check(db: Database, id_: UUID) -> None:
+async def check(db: Tenant, id_: UUID) -> None:
     """Raise `NotFound` if this job is not a dead letter."""
     async with db.once() as conn:
         if not await store.exists(conn, id_, org=db.org):
             raise NotFound("dead letter", id_)
 
 
-async def matching(db: Database, filter_: DeadLetterFilter) -> int:
+async def matching(db: Tenant, filter_: DeadLetterFilter) -> int:
     """Return the number of matching jobs, counted up to MOST_COUNTED."""
     return len(await _find(db, filter_, MOST_COUNTED))
 
 
-async def retry(db: Database, filter_: DeadLetterFilter, *, limit: int = 100) -> BatchResult:
+async def retry(db: Tenant, filter_: DeadLetterFilter, *, limit: int = 100) -> BatchResult:
     """Reopen a batch of jobs, all or none, and retry the runs of steps, each in its own transaction.
 
     A run that cannot be retried (it is still live, or succeeded in spite of the failure) is left unchanged.
@@ -104,7 +104,7 @@ async def retry(db: Database, filter_: DeadLetterFilter, *, limit: int = 100) ->
     return await _batch_result(db, filter_, batch, [id_ for id_ in ids if id_ in queues], retried)
 
 
-async def drop(db: Database, filter_: DeadLetterFilter, *, limit: int = 100) -> BatchResult:
+async def drop(db: Tenant, filter_: DeadLetterFilter, *, limit: int = 100) -> BatchResult:
     """Hide a batch of jobs, all or none. Steps stay: they are removed with their runs."""
     filter_ = droppable(filter_)
     batch = await _batch(db, filter_, limit)
@@ -119,18 +119,18 @@ def droppable(filter_: DeadLetterFilter) -> DeadLetterFilter:
     return replace(filter_, of_runs=False)
 
 
-async def _batch(db: Database, filter_: DeadLetterFilter, limit: int) -> list[Dead]:
+async def _batch(db: Tenant, filter_: DeadLetterFilter, limit: int) -> list[Dead]:
     check_range(limit, "limit", most=BATCH_LIMIT)
     return await _find(db, filter_, limit)
 
 
-async def _find(db: Database, filter_: DeadLetterFilter, limit: int) -> list[Dead]:
+async def _find(db: Tenant, filter_: DeadLetterFilter, limit: int) -> list[Dead]:
     async with db.once() as conn:
         return await store.find(conn, _kinds(db, filter_), limit=limit)
 
 
 async def _batch_result(
-    db: Database, filter_: DeadLetterFilter, batch: Sequence[Dead], done: list[UUID], retried: list[UUID]
+    db: Tenant, filter_: DeadLetterFilter, batch: Sequence[Dead], done: list[UUID], retried: list[UUID]
 ) -> BatchResult:
     if not batch:
         return BatchResult([], [], 0, None)
@@ -138,7 +138,7 @@ async def _batch_result(
     return BatchResult(done, retried, left, batch[-1].seq if left else None)
 
 
-def _kinds(db: Database, filter_: DeadLetterFilter) -> Kinds:
+def _kinds(db: Tenant, filter_: DeadLetterFilter) -> Kinds:
     for name, value in (("type", filter_.type), ("queue", filter_.queue), ("error", filter_.error)):
         encode(value, field=name)  # raise for text that Postgres cannot store, which would match nothing
     check_pattern(filter_.type, "type")

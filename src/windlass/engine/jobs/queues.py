@@ -9,7 +9,7 @@ from typing import Any
 
 from windlass.core.jobs.spec import check_name, check_range
 from windlass.core.json_value import encode
-from windlass.engine.database import MOST_COUNTED, Database
+from windlass.engine.database import MOST_COUNTED, Database, Tenant
 from windlass.errors import Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT
 from windlass.store import queues as store
@@ -122,7 +122,7 @@ async def depth(db: Database, name: str, *, cap: int) -> int:
 # Rate limits
 
 
-async def rate_limit(db: Database, key: str) -> RateLimit:
+async def rate_limit(db: Tenant, key: str) -> RateLimit:
     encode(key, field="key")
     async with db.once() as conn:
         row = await store.rate_limit(conn, f"{db.org}/{key}")
@@ -131,7 +131,7 @@ async def rate_limit(db: Database, key: str) -> RateLimit:
     return row._replace(key=key)
 
 
-async def rate_limits(db: Database, *, limit: int, offset: int) -> list[RateLimit]:
+async def rate_limits(db: Tenant, *, limit: int, offset: int) -> list[RateLimit]:
     prefix = f"{db.org}/"
     async with db.once() as conn:
         rows = await store.rate_limits(conn, prefix, limit=limit, offset=offset)

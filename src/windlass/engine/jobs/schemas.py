@@ -12,7 +12,7 @@ from typing import Any
 from windlass.core.jobs.spec import JobSpec, SchemaMode, check_name, check_version, schema_names, version_precedence
 from windlass.core.json_value import encode
 from windlass.effects.schema_validator import SchemaValidator, TooSlow
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.store import job_schemas as store
 from windlass.store.job_schemas import JobSchema
@@ -34,7 +34,7 @@ class Misfit:
 
 
 async def register(
-    db: Database, type_: str, version: str, document: Any, *, uri: str | None = None, mode: SchemaMode = SchemaMode.WARN
+    db: Tenant, type_: str, version: str, document: Any, *, uri: str | None = None, mode: SchemaMode = SchemaMode.WARN
 ) -> JobSchema:
     check_name(type_, "type", "name the job type")
     check_version(version)
@@ -48,7 +48,7 @@ async def register(
     return JobSchema(type_, version, uri, document, mode, at)
 
 
-async def versions(db: Database, type_: str) -> list[JobSchema]:
+async def versions(db: Tenant, type_: str) -> list[JobSchema]:
     """Return the versions of a type, latest first."""
     encode(type_, field="type")
     async with db.once() as conn:
@@ -56,7 +56,7 @@ async def versions(db: Database, type_: str) -> list[JobSchema]:
     return sorted(rows, key=lambda one: version_precedence(one.version), reverse=True)
 
 
-async def get(db: Database, type_: str, version: str | None = None) -> JobSchema:
+async def get(db: Tenant, type_: str, version: str | None = None) -> JobSchema:
     """Return a version, or the latest."""
     for one in await versions(db, type_):
         if version in (None, one.version):
@@ -64,19 +64,19 @@ async def get(db: Database, type_: str, version: str | None = None) -> JobSchema
     raise NotFound("schema of", ascii(type_[:255]) if version is None else f"{type_!a} {version[:64]!a}")
 
 
-async def list_(db: Database) -> list[JobSchema]:
+async def list_(db: Tenant) -> list[JobSchema]:
     async with db.once() as conn:
         return await store.list_(conn, org=db.org, limit=MOST)
 
 
-async def remove(db: Database, type_: str, version: str) -> None:
+async def remove(db: Tenant, type_: str, version: str) -> None:
     encode([type_, version], field="version")
     async with db.once() as conn:
         if not await store.remove(conn, org=db.org, type_=type_, version=version):
             raise NotFound("schema of", f"{type_!a} {version[:64]!a}")
 
 
-async def schemas(db: Database) -> "Schemas":
+async def schemas(db: Tenant) -> "Schemas":
     """Return all schemas of an org, ready for validation."""
     return Schemas(await list_(db), db.schema_validator)
 

@@ -14,7 +14,7 @@ from windlass.core.jobs.job import JobState
 from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, JobSpec, OnConflict
 from windlass.effects.handlers import Handlers
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.errors import Duplicate, Invalid
 from windlass.schemas.common import CREATE_LIMIT
@@ -83,7 +83,7 @@ def as_timedelta(value: timedelta | float | None, field: str = "timeout") -> tim
     raise Invalid(f"{field} is {value!r}: it must be a timedelta or a number of seconds", field=field)
 
 
-async def push(db: Database, specs: Sequence[JobSpec]) -> list[Pushed]:
+async def push(db: Tenant, specs: Sequence[JobSpec]) -> list[Pushed]:
     """Record jobs, all or none."""
     if len(specs) > CREATE_LIMIT:
         raise Invalid(f"{len(specs)} jobs in one call, the limit is {CREATE_LIMIT}: push in batches", field="jobs")
@@ -99,12 +99,12 @@ async def push(db: Database, specs: Sequence[JobSpec]) -> list[Pushed]:
     return pushed
 
 
-async def include(conn: Connection, db: Database, specs: Sequence[JobSpec]) -> list[Pushed]:
+async def include(conn: Connection, db: Tenant, specs: Sequence[JobSpec]) -> list[Pushed]:
     """Record jobs in the caller's transaction; the caller pokes their queues after the commit."""
     return await _push(conn, db, jobs.new_rows(db, specs), specs) if specs else []
 
 
-async def _push(conn: Connection, db: Database, rows: Sequence[NewJob], specs: Sequence[JobSpec]) -> list[Pushed]:
+async def _push(conn: Connection, db: Tenant, rows: Sequence[NewJob], specs: Sequence[JobSpec]) -> list[Pushed]:
     # Unique keys before the rows of rate limits, as compositions do: the other order would deadlock with them.
     existing, specs = await _resolve_conflicts(conn, db, specs)
     if limits := [(f"{db.org}/{spec.limit.key}", spec.limit) for spec in specs if spec.limit]:
@@ -135,7 +135,7 @@ async def _push(conn: Connection, db: Database, rows: Sequence[NewJob], specs: S
 
 
 async def _resolve_conflicts(
-    conn: Connection, db: Database, specs: Sequence[JobSpec]
+    conn: Connection, db: Tenant, specs: Sequence[JobSpec]
 ) -> tuple[dict[int, UUID], list[JobSpec]]:
     """Lock the unique keys and resolve conflicts: return the existing jobs by index, and the specs for the rest."""
     keys = [(f"{db.org}/{spec.unique.key}", spec.unique) for spec in specs if spec.unique]
@@ -168,7 +168,7 @@ def _replacing(owner: KeyOwner, spec: JobSpec) -> JobSpec:
     return spec
 
 
-async def _insert(conn: Connection, db: Database, rows: Sequence[NewJob], specs: Sequence[JobSpec]) -> list[Pushed]:
+async def _insert(conn: Connection, db: Tenant, rows: Sequence[NewJob], specs: Sequence[JobSpec]) -> list[Pushed]:
     born = await jobs.insert(conn, db, rows)
     return [Pushed(_job(row, spec, born[row.id])) for row, spec in zip(rows, specs, strict=True)]
 

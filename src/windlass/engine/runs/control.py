@@ -13,7 +13,7 @@ from windlass.core.runs.event import CancelRequested, Event, RerunRequested, Ret
 from windlass.core.runs.run import RUN_EDGES, WORDS, Letter, Reason, RunMove, RunState
 from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow
-from windlass.engine.database import Database
+from windlass.engine.database import Database, Tenant
 from windlass.engine.runs import outputs
 from windlass.engine.runs.outputs import TooMany
 from windlass.engine.runs.settle import settle
@@ -47,12 +47,12 @@ class RunView:
         }
 
 
-async def get(db: Database, id_: UUID) -> RunRow:
+async def get(db: Tenant, id_: UUID) -> RunRow:
     async with db.once() as conn:
         return await known(conn, db, id_)
 
 
-async def view(db: Database, id_: UUID) -> RunView:
+async def view(db: Tenant, id_: UUID) -> RunView:
     async with db.begin() as conn:
         row, workflow = await load(conn, db, id_)
         trail = await store.trail(conn, id_, workflow.plan.single_jobs, since=row.created_at)
@@ -60,7 +60,7 @@ async def view(db: Database, id_: UUID) -> RunView:
 
 
 async def events(
-    db: Database, id_: UUID, *, attempt: int | None = None, after: TrailPlace = BEGINNING, limit: int = 100
+    db: Tenant, id_: UUID, *, attempt: int | None = None, after: TrailPlace = BEGINNING, limit: int = 100
 ) -> list[tuple[Step | None, RunEvent]]:
     """Return a page of (step, event) of a run's event trail, oldest first: of all rounds or of one.
 
@@ -80,14 +80,14 @@ async def events(
     return [(None if event.step is None else workflow.steps[event.step], event) for event in trail]
 
 
-async def output(db: Database, id_: UUID) -> Any:
+async def output(db: Tenant, id_: UUID) -> Any:
     """Return a run's output: the output of its last step, or of its last steps by name."""
     async with db.begin() as conn:
         row, workflow = await load(conn, db, id_)
         return _displayed(await outputs.of_run(conn, db, id_, workflow.plan, row.letters))
 
 
-async def step_output(db: Database, id_: UUID, step: str) -> Any:
+async def step_output(db: Tenant, id_: UUID, step: str) -> Any:
     """Return a step's output; null if it has none."""
     async with db.begin() as conn:
         _, workflow = await load(conn, db, id_)
@@ -102,7 +102,7 @@ def _displayed(value: Any) -> Any:
     return {name: _displayed(part) for name, part in value.items()} if isinstance(value, dict) else value
 
 
-async def instances(db: Database, id_: UUID, step: str, *, after: int = -1, limit: int = 100) -> list[Instance]:
+async def instances(db: Tenant, id_: UUID, step: str, *, after: int = -1, limit: int = 100) -> list[Instance]:
     """Return a page of a step's instances, in order."""
     check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.begin() as conn:
@@ -115,19 +115,19 @@ async def states(db: Database, ids: Sequence[UUID]) -> dict[UUID, RunState]:
         return {id_: RunState(state) for id_, state in (await store.states(conn, ids)).items()}
 
 
-async def cancel(db: Database, id_: UUID, *, reason: str | None = None) -> None:
+async def cancel(db: Tenant, id_: UUID, *, reason: str | None = None) -> None:
     """Stop a run: what waits ends at once, running jobs are asked to stop."""
     encode(reason, field="reason", limit=MAX_REASON)
     why = reason or "the run was cancelled"
     await _steer(db, id_, RunMove.CANCEL, "cancelled", lambda _: CancelRequested(Reason("cancelled", why)))
 
 
-async def retry(db: Database, id_: UUID) -> None:
+async def retry(db: Tenant, id_: UUID) -> None:
     """Repeat the failed steps and those that depend on them; successful steps are kept."""
     await _steer(db, id_, RunMove.RETRY, "retried", lambda _: RetryRequested())
 
 
-async def rerun(db: Database, id_: UUID, step: str, *, input_: Any = None, with_input: bool = False) -> None:
+async def rerun(db: Tenant, id_: UUID, step: str, *, input_: Any = None, with_input: bool = False) -> None:
     """Repeat a step and everything after it, with another input if one is given."""
     text = encode(input_, field="input") if with_input else None
 
@@ -138,7 +138,7 @@ async def rerun(db: Database, id_: UUID, step: str, *, input_: Any = None, with_
 
 
 async def _steer(
-    db: Database,
+    db: Tenant,
     id_: UUID,
     move: RunMove,
     word: str,
@@ -163,7 +163,7 @@ async def _steer(
 
 
 async def start_round(
-    conn: Connection, db: Database, locked: Sequence[LockedRun], word: str, reason: str, *, input_: str | None = None
+    conn: Connection, db: Tenant, locked: Sequence[LockedRun], word: str, reason: str, *, input_: str | None = None
 ) -> list[LockedRun]:
     """Move runs that ended to their next round; return them with its number."""
     renewed = [run._replace(round=run.round + 1) for run in locked]
@@ -183,21 +183,21 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-async def _lock(conn: Connection, db: Database, id_: UUID) -> LockedRun:
+async def _lock(conn: Connection, db: Tenant, id_: UUID) -> LockedRun:
     rows = await store.lock(conn, [id_])
     if not rows or rows[0].org != db.org:
         raise NotFound("run", id_)
     return rows[0]
 
 
-async def known(conn: Connection, db: Database, id_: UUID) -> RunRow:
+async def known(conn: Connection, db: Tenant, id_: UUID) -> RunRow:
     row = await store.get(conn, id_, org=db.org)
     if row is None:
         raise NotFound("run", id_)
     return row
 
 
-async def load(conn: Connection, db: Database, id_: UUID) -> tuple[RunRow, Workflow]:
+async def load(conn: Connection, db: Tenant, id_: UUID) -> tuple[RunRow, Workflow]:
     """Return a run and the version of its workflow that it follows."""
     row = await known(conn, db, id_)
     return row, await db.definitions.one(conn, row.version_id)
@@ -208,7 +208,7 @@ async def rounds_of(conn: Connection, row: RunRow) -> tuple[Round, ...]:
     return rounds(lines, state=row.state, began_at=row.created_at, ended_at=row.finished_at)
 
 
-async def definition(db: Database, id_: UUID) -> Workflow:
+async def definition(db: Tenant, id_: UUID) -> Workflow:
     """Return the version that a run follows, even if the workflow was changed or deleted since."""
     async with db.once() as conn:
         return (await load(conn, db, id_))[1]

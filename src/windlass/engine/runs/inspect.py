@@ -26,7 +26,7 @@ from windlass.core.runs.run import OPEN, WORDS, Fan, Letter, RunState
 from windlass.core.workflows.step import ChildAction, HttpAction
 from windlass.core.workflows.workflow import Workflow
 from windlass.effects.handlers import like
-from windlass.engine.database import Database
+from windlass.engine.database import Database, Tenant
 from windlass.engine.runs.control import load, rounds_of, step_number
 from windlass.store import inspect as store
 from windlass.store import runs, workers
@@ -54,7 +54,7 @@ class LineSelection:
         return self.names[line.step]
 
 
-async def snapshot(db: Database, id_: UUID, *, answers: bool = False) -> RunSnapshot:
+async def snapshot(db: Tenant, id_: UUID, *, answers: bool = False) -> RunSnapshot:
     """Return everything known about a run now. `answers`: with the responses to HTTP steps, which cost another read."""
     async with db.begin() as conn:
         row, workflow = await load(conn, db, id_)
@@ -73,13 +73,13 @@ async def snapshot(db: Database, id_: UUID, *, answers: bool = False) -> RunSnap
         )
 
 
-async def explanation(db: Database, id_: UUID) -> tuple[RunSnapshot, Explanation]:
+async def explanation(db: Tenant, id_: UUID) -> tuple[RunSnapshot, Explanation]:
     """Return a run's snapshot and the explanation of its state."""
     run = await snapshot(db, id_)
     return run, explain(run)
 
 
-async def run_timeline(db: Database, id_: UUID, *, attempt: int | None = None) -> tuple[RunSnapshot, list[Span]]:
+async def run_timeline(db: Tenant, id_: UUID, *, attempt: int | None = None) -> tuple[RunSnapshot, list[Span]]:
     """Return the timeline of all rounds of a run, or of one."""
     run = await snapshot(db, id_)
     round_ = None if attempt is None else round_of(run.rounds, attempt)
@@ -94,7 +94,7 @@ async def run_timeline(db: Database, id_: UUID, *, attempt: int | None = None) -
 
 
 async def lines(
-    db: Database,
+    db: Tenant,
     id_: UUID,
     *,
     step: str | None = None,
@@ -112,7 +112,7 @@ async def lines(
 
 
 async def select_lines(
-    db: Database, run: UUID, *, step: str | None = None, index: int | None = None, attempt: int | None = None
+    db: Tenant, run: UUID, *, step: str | None = None, index: int | None = None, attempt: int | None = None
 ) -> LineSelection:
     async with db.once() as conn:
         return await _select(conn, db, run, step, index, attempt)
@@ -154,7 +154,7 @@ async def leased_jobs(db: Database, selection: LineSelection) -> set[UUID]:
 
 
 async def _select(
-    conn: Connection, db: Database, run: UUID, step: str | None, index: int | None, attempt: int | None
+    conn: Connection, db: Tenant, run: UUID, step: str | None, index: int | None, attempt: int | None
 ) -> LineSelection:
     _, workflow = await load(conn, db, run)
     number = None if step is None else step_number(workflow, step)

@@ -10,7 +10,7 @@ from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.core.runs.event import CancelRequested, RetryRequested
 from windlass.core.runs.run import LIVE, RUN_EDGES, Reason, RunMove, RunState
-from windlass.engine.database import MOST_COUNTED, Database
+from windlass.engine.database import MOST_COUNTED, Tenant
 from windlass.engine.definitions import find_live
 from windlass.engine.runs import control
 from windlass.engine.runs.settle import Wakeups, settle
@@ -50,7 +50,7 @@ class RunQuery:
 
 
 async def list_(
-    db: Database,
+    db: Tenant,
     *,
     workflow: str | None = None,
     states: Sequence[str] | None = None,
@@ -66,14 +66,14 @@ async def list_(
     return await find(db, query, limit=limit)
 
 
-async def find(db: Database, query: RunQuery, *, limit: int = 50) -> RunPage:
+async def find(db: Tenant, query: RunQuery, *, limit: int = 50) -> RunPage:
     check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.search("filter by workflow, state, a label or the time of creation too") as conn:
         rows = await store.list_(conn, await narrowed(conn, db, query, limit=limit))
     return RunPage(rows, rows[-1].id if len(rows) == limit else None)
 
 
-async def narrowed(conn: Connection, db: Database, query: RunQuery, *, limit: int) -> RunFilter:
+async def narrowed(conn: Connection, db: Tenant, query: RunQuery, *, limit: int) -> RunFilter:
     """Return the filter in the form that the store takes."""
     for state in query.states or ():
         if state not in set(RunState):
@@ -109,12 +109,12 @@ class RunBatch:
     next: UUID | None
 
 
-async def matching(db: Database, query: RunQuery, move: RunMove) -> int:
+async def matching(db: Tenant, query: RunQuery, move: RunMove) -> int:
     """Return how many runs all batches together would reach, counted up to MOST_COUNTED."""
     return len(await _find(db, query, move, MOST_COUNTED))
 
 
-async def cancel(db: Database, query: RunQuery, *, limit: int = 100, reason: str | None = None) -> RunBatch:
+async def cancel(db: Tenant, query: RunQuery, *, limit: int = 100, reason: str | None = None) -> RunBatch:
     """Stop runs, all of the batch or none. A run that ended meanwhile is left unchanged."""
     encode(reason, field="reason", limit=control.MAX_REASON)
     why = reason or "the run was cancelled"
@@ -129,7 +129,7 @@ async def cancel(db: Database, query: RunQuery, *, limit: int = 100, reason: str
     return await _batch_done(db, query, RunMove.CANCEL, batch, [run.id for run in locked])
 
 
-async def retry(db: Database, query: RunQuery, *, limit: int = 100) -> RunBatch:
+async def retry(db: Tenant, query: RunQuery, *, limit: int = 100) -> RunBatch:
     """Retry runs, all of the batch or none. Child runs are left to their parents, which start them anew."""
     batch = await _batch(db, query, RunMove.RETRY, limit)
     wakeups = Wakeups()
@@ -143,12 +143,12 @@ async def retry(db: Database, query: RunQuery, *, limit: int = 100) -> RunBatch:
     return await _batch_done(db, query, RunMove.RETRY, batch, [run.id for run in locked])
 
 
-async def _batch(db: Database, query: RunQuery, move: RunMove, limit: int) -> list[UUID]:
+async def _batch(db: Tenant, query: RunQuery, move: RunMove, limit: int) -> list[UUID]:
     check_range(limit, "limit", most=BATCH_LIMIT)
     return await _find(db, query, move, limit)
 
 
-async def _find(db: Database, query: RunQuery, move: RunMove, limit: int) -> list[UUID]:
+async def _find(db: Tenant, query: RunQuery, move: RunMove, limit: int) -> list[UUID]:
     allowed = [state.value for state, known in RUN_EDGES if known is move]
     for state in query.states or ():
         if state not in allowed:
@@ -159,7 +159,7 @@ async def _find(db: Database, query: RunQuery, move: RunMove, limit: int) -> lis
 
 
 async def _batch_done(
-    db: Database, query: RunQuery, move: RunMove, batch: Sequence[UUID], done: Sequence[UUID]
+    db: Tenant, query: RunQuery, move: RunMove, batch: Sequence[UUID], done: Sequence[UUID]
 ) -> RunBatch:
     if not batch:
         return RunBatch([], 0, None)

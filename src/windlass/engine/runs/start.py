@@ -15,7 +15,7 @@ from windlass.core.json_value import encode
 from windlass.core.runs.event import Begun
 from windlass.core.runs.run import Letter, RunState
 from windlass.core.workflows.workflow import Workflow
-from windlass.engine.database import Database, new_ids
+from windlass.engine.database import Tenant, new_ids
 from windlass.engine.definitions import find_live
 from windlass.engine.runs.settle import settle
 from windlass.engine.runs.writes import KeyTaken, NewRuns, Wakeups
@@ -42,9 +42,7 @@ class RunSpec:
     id: UUID | None = None  # of the run, if it is new: comparing it with the result shows whether it is
 
 
-async def start(
-    db: Database, name: str, specs: Sequence[RunSpec], *, connection: Connection | None = None
-) -> list[UUID]:
+async def start(db: Tenant, name: str, specs: Sequence[RunSpec], *, connection: Connection | None = None) -> list[UUID]:
     """Start runs of a workflow, all or none; a known key returns the run that has it.
 
     With `connection` the runs become part of the caller's transaction.
@@ -75,7 +73,7 @@ async def start(
     raise Conflict("a run with one of these keys was started at this moment: start again")
 
 
-async def include(conn: Connection, db: Database, name: str, specs: Sequence[RunSpec]) -> tuple[list[UUID], Wakeups]:
+async def include(conn: Connection, db: Tenant, name: str, specs: Sequence[RunSpec]) -> tuple[list[UUID], Wakeups]:
     """Start runs within the transaction of another use case; it must poke the wakeups after its commit."""
     for spec in specs:
         check(spec)
@@ -97,7 +95,7 @@ def check(spec: RunSpec) -> None:
         check_name(value, f"labels.{key}", "a label is a short text")
 
 
-async def _start(conn: Connection, db: Database, name: str, specs: Sequence[RunSpec]) -> tuple[list[UUID], Wakeups]:
+async def _start(conn: Connection, db: Tenant, name: str, specs: Sequence[RunSpec]) -> tuple[list[UUID], Wakeups]:
     live = await find_live(conn, name, org=db.org)
     if not live.enabled:
         raise Conflict(f"workflow {name!r} is disabled: windlass workflows enable {name}")
@@ -110,7 +108,7 @@ async def _start(conn: Connection, db: Database, name: str, specs: Sequence[RunS
     return [next(made) if spec.idempotency_key is None else ids[spec.idempotency_key] for spec in specs], wakeups
 
 
-async def _known(conn: Connection, db: Database, live: Live, specs: Sequence[RunSpec]) -> dict[str, UUID]:
+async def _known(conn: Connection, db: Tenant, live: Live, specs: Sequence[RunSpec]) -> dict[str, UUID]:
     """Return the runs that have these keys already. A key identifies one request and cannot serve two workflows."""
     keys = [spec.idempotency_key for spec in specs if spec.idempotency_key is not None]
     rows = await runs.find_keys(conn, keys, org=db.org) if keys else {}
@@ -134,7 +132,7 @@ def _fresh(specs: Sequence[RunSpec], known: Mapping[str, UUID]) -> list[tuple[UU
 
 
 async def _begin(
-    conn: Connection, db: Database, live: Live, workflow: Workflow, fresh: Sequence[tuple[UUID, RunSpec]]
+    conn: Connection, db: Tenant, live: Live, workflow: Workflow, fresh: Sequence[tuple[UUID, RunSpec]]
 ) -> Wakeups:
     room, now = len(fresh), live.now
     if workflow.concurrency is not None:

@@ -16,7 +16,7 @@ from windlass.core.cron.schedule import Overlap, Schedule
 from windlass.core.cron.syntax import OJS
 from windlass.core.events.cursor import Snapshot
 from windlass.core.jobs.spec import JobSpec, JobTemplate, check
-from windlass.engine.database import Database, new_ids
+from windlass.engine.database import Database, Tenant, new_ids
 from windlass.engine.jobs import submit
 from windlass.engine.quarantine import Kind, each_alone
 from windlass.errors import Duplicate, Invalid, NotFound
@@ -32,7 +32,7 @@ _log = logging.getLogger("windlass.crons")
 
 
 async def put(
-    db: Database,
+    db: Tenant,
     name: str,
     *,
     expression: str,
@@ -54,12 +54,12 @@ async def put(
         return await store.put(conn, row)
 
 
-async def list_(db: Database, *, limit: int, offset: int = 0) -> tuple[list[CronRow], int]:
+async def list_(db: Tenant, *, limit: int, offset: int = 0) -> tuple[list[CronRow], int]:
     async with db.once() as conn:
         return await store.list_(conn, org=db.org, limit=limit, offset=offset)
 
 
-async def delete(db: Database, name: str) -> CronRow:
+async def delete(db: Tenant, name: str) -> CronRow:
     async with db.once() as conn:
         row = await store.delete(conn, name, org=db.org)
     if row is None:
@@ -81,9 +81,9 @@ async def tick(db: Database, *, batch: int = 100) -> int:
 
 
 async def skipped(db: Database, base: Snapshot) -> list[Skipped]:
-    """Return the ticks without a job that this snapshot does not see."""
+    """Return the ticks without a job, of all orgs, that this snapshot does not see."""
     async with db.once() as conn:
-        return await store.skipped(conn, base, org=db.org)
+        return await store.skipped(conn, base)
 
 
 async def serve(db: Database, id_: UUID) -> bool:
@@ -92,7 +92,7 @@ async def serve(db: Database, id_: UUID) -> bool:
         locked = await store.lock(conn, id_)
         if locked is None:
             return False
-        acting = db.acting_for(locked.row.org, actor=ACTOR)
+        acting = db.tenant(locked.row.org, actor=ACTOR)
         firing = schedule.fire(locked.row.schedule, locked.now, live=locked.live)
         if firing.replaces and locked.row.last_job_id is not None:
             await jobs.cancel(conn, [locked.row.last_job_id], org=acting.org, actor=ACTOR, reason=REPLACED)

@@ -13,7 +13,7 @@ from windlass.core.cron.schedule import Schedule, following
 from windlass.core.events import webhook
 from windlass.core.json_value import encode
 from windlass.core.workflows.workflow import CronTrigger, WebhookTrigger, Workflow
-from windlass.engine.database import Database, new_ids
+from windlass.engine.database import Database, Tenant, new_ids
 from windlass.errors import Invalid
 from windlass.store import runs, schedules
 from windlass.store.postgres.pool import Connection
@@ -24,9 +24,7 @@ TOKEN_BYTES = 32
 _log = logging.getLogger("windlass.triggers")
 
 
-async def put(
-    conn: Connection, db: Database, workflows: Sequence[Workflow], live: Mapping[str, Live]
-) -> dict[str, str]:
+async def put(conn: Connection, db: Tenant, workflows: Sequence[Workflow], live: Mapping[str, Live]) -> dict[str, str]:
     """Write the schedules and addresses as published; return new tokens by workflow name. They are not shown again."""
     timed = {live[one.name].workflow_id: one.trigger for one in workflows if isinstance(one.trigger, CronTrigger)}
     called = {live[one.name].workflow_id: one.name for one in workflows if isinstance(one.trigger, WebhookTrigger)}
@@ -55,7 +53,7 @@ async def missing(db: Database, workflows: Sequence[Workflow], live: Mapping[str
     return [one for one in workflows if live[one.name].workflow_id in ids]
 
 
-async def switch(conn: Connection, db: Database, name: str, enabled: bool) -> None:
+async def switch(conn: Connection, db: Tenant, name: str, enabled: bool) -> None:
     """Enable or disable a schedule. Disabled, it keeps its row; enabled, it goes on with the first tick after now."""
     locked = await schedules.lock_named(conn, name, org=db.org)
     if locked is None:

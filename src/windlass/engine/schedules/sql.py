@@ -15,7 +15,7 @@ from windlass.core.jobs.job import SQL_QUEUE
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.engine import quarantine
-from windlass.engine.database import Database
+from windlass.engine.database import Database, Tenant
 from windlass.engine.quarantine import Kind, split_batch
 from windlass.errors import Invalid
 from windlass.schemas.common import PAGE_LIMIT
@@ -55,7 +55,7 @@ async def fire(db: Database, ids: Sequence[UUID]) -> int:
     return len(due)
 
 
-async def list_all(db: Database, *, after: str = "", limit: int = 50) -> SchedulePage:
+async def list_all(db: Tenant, *, after: str = "", limit: int = 50) -> SchedulePage:
     """Return schedules that start runs, by workflow name, then those of plain SQL, by type."""
     encode(after, field="after")
     check_range(limit, "limit", most=PAGE_LIMIT)

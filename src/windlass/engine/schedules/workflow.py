@@ -22,7 +22,7 @@ from windlass.core.json_value import encode
 from windlass.core.runs.event import CancelRequested
 from windlass.core.runs.run import LIVE, Reason
 from windlass.core.workflows.workflow import Trigger, WebhookTrigger
-from windlass.engine.database import Database
+from windlass.engine.database import Database, Tenant
 from windlass.engine.definitions import find_live
 from windlass.engine.quarantine import Kind, each_alone
 from windlass.engine.runs import start as run_start
@@ -97,7 +97,7 @@ async def _serve(db: Database, id_: UUID) -> bool:
             return True
         try:
             async with savepoint(conn):  # a failed tick keeps the lock on the schedule, which is then paused
-                wakeups = await _fire(conn, db.acting_for(locked.org, actor=ACTOR), locked)
+                wakeups = await _fire(conn, db.tenant(locked.org, actor=ACTOR), locked)
         except (Invalid, NotFound) as error:
             await pause_invalid(conn, locked, error)
             wakeups = []
@@ -106,7 +106,7 @@ async def _serve(db: Database, id_: UUID) -> bool:
     return True
 
 
-async def _fire(conn: Connection, db: Database, locked: LockedSchedule) -> list[Wakeups]:
+async def _fire(conn: Connection, db: Tenant, locked: LockedSchedule) -> list[Wakeups]:
     live = await store.live_runs(conn, locked.workflow_id) if locked.schedule.overlap is not Overlap.ALLOW else []
     firing = schedule.fire(locked.schedule, locked.now, live=bool(live))
     cancelled = await _cancel(conn, db, live) if firing.replaces else Wakeups()
@@ -119,7 +119,7 @@ async def _fire(conn: Connection, db: Database, locked: LockedSchedule) -> list[
     return [cancelled, started]
 
 
-async def _cancel(conn: Connection, db: Database, ids: Sequence[UUID]) -> Wakeups:
+async def _cancel(conn: Connection, db: Tenant, ids: Sequence[UUID]) -> Wakeups:
     locked = [run for run in await runs.lock(conn, ids) if run.state in LIVE]
     events = {run.id: [CancelRequested(Reason("replaced", REPLACED))] for run in locked}
     return await settle(conn, db, locked, events, actor=db.actor) if locked else Wakeups()
@@ -137,7 +137,7 @@ def _spec(locked: LockedSchedule, tick: datetime, **labels: str) -> RunSpec:
 # Operations
 
 
-async def get(db: Database, name: str) -> ScheduleRow:
+async def get(db: Tenant, name: str) -> ScheduleRow:
     async with db.begin() as conn:
         row = None if workflow_name_mistake(name) else await store.get(conn, name, org=db.org)
         if row is None:
@@ -145,14 +145,14 @@ async def get(db: Database, name: str) -> ScheduleRow:
     return row
 
 
-async def pause(db: Database, name: str, *, reason: str | None = None) -> None:
+async def pause(db: Tenant, name: str, *, reason: str | None = None) -> None:
     """Pause a schedule: no tick starts a run until it is resumed; runs under way go on."""
     encode(reason, field="reason", limit=MAX_REASON)
     async with db.begin() as conn:
         await store.pause(conn, (await _lock(conn, db, name)).id, reason)
 
 
-async def resume(db: Database, name: str) -> None:
+async def resume(db: Tenant, name: str) -> None:
     """Resume with the first tick after now: ticks missed during the pause are not caught up."""
     async with db.begin() as conn:
         locked = await _lock(conn, db, name)
@@ -160,7 +160,7 @@ async def resume(db: Database, name: str) -> None:
         await store.resume(conn, locked.id, following)
 
 
-async def run_now(db: Database, name: str) -> UUID:
+async def run_now(db: Tenant, name: str) -> UUID:
     """Start a run with the schedule's input, even if others are running; the ticks do not change."""
     async with db.begin() as conn:
         locked = await _lock(conn, db, name)
@@ -169,7 +169,7 @@ async def run_now(db: Database, name: str) -> UUID:
     return id_
 
 
-async def preview(db: Database, name: str, *, count: int = 10) -> list[datetime]:
+async def preview(db: Tenant, name: str, *, count: int = 10) -> list[datetime]:
     """Return the next ticks, in the schedule's time zone; for a paused schedule, those it would have."""
     check_range(count, "count", most=PAGE_LIMIT)
     row = await get(db, name)
@@ -179,7 +179,7 @@ async def preview(db: Database, name: str, *, count: int = 10) -> list[datetime]
 
 
 async def backfill(
-    db: Database, name: str, start: datetime, end: datetime | None = None, *, limit: int = 1000
+    db: Tenant, name: str, start: datetime, end: datetime | None = None, *, limit: int = 1000
 ) -> Backfill:
     """Start the runs of past ticks from `start` until before `end` or now; ticks that have a run are skipped."""
     async with db.begin() as conn:
@@ -192,7 +192,7 @@ async def backfill(
 
 
 async def unfilled(
-    db: Database, name: str, start: datetime, end: datetime | None = None, *, limit: int = 1000
+    db: Tenant, name: str, start: datetime, end: datetime | None = None, *, limit: int = 1000
 ) -> Unfilled:
     """Return how many runs a backfill would start."""
     async with db.begin() as conn:
@@ -201,7 +201,7 @@ async def unfilled(
 
 
 async def _past(
-    conn: Connection, db: Database, locked: LockedSchedule, span: tuple[datetime, datetime | None], limit: int
+    conn: Connection, db: Tenant, locked: LockedSchedule, span: tuple[datetime, datetime | None], limit: int
 ) -> tuple[list[datetime], int, datetime | None]:
     """Return past ticks up to the limit, how many of them have a run, and the first tick beyond the limit."""
     start, end = span[0], locked.now if span[1] is None else span[1]
@@ -225,14 +225,14 @@ def _check_range(start: datetime, end: datetime, now: datetime, limit: int) -> N
     check_range(limit, "limit", most=CREATE_LIMIT)
 
 
-async def _lock(conn: Connection, db: Database, name: str) -> LockedSchedule:
+async def _lock(conn: Connection, db: Tenant, name: str) -> LockedSchedule:
     locked = None if workflow_name_mistake(name) else await store.lock_named(conn, name, org=db.org)
     if locked is None:
         raise await _unscheduled(conn, db, name)
     return locked
 
 
-async def _unscheduled(conn: Connection, db: Database, name: str) -> NotFound:
+async def _unscheduled(conn: Connection, db: Tenant, name: str) -> NotFound:
     await find_live(conn, name, org=db.org)
     return NotFound("schedule of workflow", name, hint="its trigger is not a cron")
 
@@ -259,13 +259,13 @@ async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, s
         _check_signature(trigger, lowered, body, address.now)
         key = _key(address.name, trigger, lowered, body)
         spec = RunSpec(input=parse_body(body, lowered.get("content-type")), headers=lowered, idempotency_key=key)
-        acting = db.acting_for(address.org, actor="webhook")
+        acting = db.tenant(address.org, actor="webhook")
         [id_], wakeups = await run_start.include(conn, acting, address.name, [spec])
     wakeups.poke(db)
     return id_
 
 
-async def rotate(db: Database, name: str) -> str:
+async def rotate(db: Tenant, name: str) -> str:
     """Return a new token for a workflow's webhook address: it is shown once, and the old one stops working."""
     token = new_token()
     async with db.begin() as conn:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from windlass.core.json_value import encode
-from windlass.engine.database import Database
+from windlass.engine.database import Database, Tenant
 from windlass.errors import Conflict, NotFound
 from windlass.store import jobs, workers
 from windlass.store.jobs import Job
@@ -19,7 +19,7 @@ async def list_(db: Database, *, alive_within: timedelta = ALIVE_WITHIN) -> list
         return await workers.list_(conn, alive_within=alive_within)
 
 
-async def get(db: Database, id_: str, *, alive_within: timedelta = ALIVE_WITHIN) -> tuple[WorkerRow, list[Job]]:
+async def get(db: Tenant, id_: str, *, alive_within: timedelta = ALIVE_WITHIN) -> tuple[WorkerRow, list[Job]]:
     """Return a worker and the first MOST_HELD jobs it holds."""
     encode(id_, field="id")
     async with db.begin() as conn:
@@ -37,7 +37,7 @@ async def direct(db: Database, id_: str, directive: str | None) -> None:
             raise NotFound("worker", ascii(id_[:100]))
 
 
-async def forget(db: Database, id_: str) -> None:
+async def forget(db: Tenant, id_: str) -> None:
     """Remove a silent worker from the list; its jobs return to their queues when their leases expire."""
     worker, _ = await get(db, id_)
     if worker.alive:

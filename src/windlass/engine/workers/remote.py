@@ -16,7 +16,7 @@ from uuid import UUID
 from windlass.core.jobs.job import Failed, JobMove, Outcome, Report, Setback, after
 from windlass.core.jobs.spec import MAX_LEASE, check_length
 from windlass.engine import quarantine
-from windlass.engine.database import Database
+from windlass.engine.database import Database, Tenant
 from windlass.engine.quarantine import Kind, split_batch
 from windlass.engine.runs import sweep
 from windlass.engine.workers import turn
@@ -161,7 +161,7 @@ async def heartbeat(
     return HeartbeatAnswer(recorded, directive, [id_ for id_, _, _ in held], stop, test_directive, now)
 
 
-async def record(db: Database, reports: Sequence[RemoteReport]) -> list[Answer]:
+async def record(db: Tenant, reports: Sequence[RemoteReport]) -> list[Answer]:
     """Return the jobs as they are now, or why a report was not accepted."""
     return await _record_all(db, reports, org=db.org)
 

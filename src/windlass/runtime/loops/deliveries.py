@@ -16,7 +16,7 @@ from windlass.effects.context import Context
 from windlass.effects.handlers import Handler
 from windlass.effects.http.step import Http, HttpRequest
 from windlass.effects.tracing import traceparent
-from windlass.engine.database import Database
+from windlass.engine.database import Database, Tenant
 from windlass.engine.events import subscriptions
 from windlass.engine.events.subscriptions import FeedResult
 from windlass.errors import NotFound, Unavailable
@@ -79,7 +79,7 @@ def delivery_handler(http: Http, open_: Callable[[], Awaitable[Database]]) -> Ha
     return Handler.of(DELIVERY_TYPE, deliver, queue=OWN_QUEUE, keeps_time=True, wants_upstream=False)
 
 
-async def ping(http: Http, db: Database, id_: UUID) -> dict[str, Any]:
+async def ping(http: Http, db: Tenant, id_: UUID) -> dict[str, Any]:
     """Send a subscriber a test event now, and return the response."""
     await subscriptions.get(db, id_)
     target = await subscriptions.target(db, id_)

@@ -64,8 +64,8 @@ select (select greatest(next_run_at, 'epoch') - windlass.now() from windlass.cro
 
 -- name: skipped
 -- Return ticks that enqueued no job, written by transactions that the snapshot of a reader did not include: see events.sql.
-select xid::text, id, name, tick, reason, created_at from windlass.cron_event
- where org = $3 and (xid >= $1::text::xid8 or xid = any($2::text[]::xid8[])) order by xid, id limit 1000
+select xid::text, id, org, name, tick, reason, created_at from windlass.cron_event
+ where xid >= $1::text::xid8 or xid = any($2::text[]::xid8[]) order by xid, id limit 1000
 
 -- name: prune_skipped
 -- Delete those of a batch of the oldest skipped ticks that are older than the cutoff.

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import dead_letters
 from windlass.engine.jobs.dead_letters import BatchResult, DeadLetterFilter
 from windlass.engine.views import jobs as views
@@ -105,7 +105,7 @@ def _wanted(filters: Filters | Which) -> DeadLetterFilter:
 
 
 async def _batch(
-    db: Database, body: Which, wanted: DeadLetterFilter, act: Callable[..., Awaitable[BatchResult]]
+    db: Tenant, body: Which, wanted: DeadLetterFilter, act: Callable[..., Awaitable[BatchResult]]
 ) -> Data[DeadLetterBatch]:
     if body.dry_run:
         return Data(views.counted_dead_letters(await dead_letters.matching(db, wanted)))

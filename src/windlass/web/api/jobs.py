@@ -13,7 +13,7 @@ from windlass.core.jobs.job import JobState
 from windlass.core.jobs.retry import Backoff, Retry
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, JobSpec
 from windlass.core.json_value import PAYLOAD_LIMIT
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import checkpoints
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs.control import LinePlace
@@ -221,13 +221,13 @@ async def logs(
     return Listing([views.log_line(row) for row in rows], next_)
 
 
-async def listing(db: Database, rows: Sequence[jobs.Job], next_: int | None) -> Listing[Job]:
+async def listing(db: Tenant, rows: Sequence[jobs.Job], next_: int | None) -> Listing[Job]:
     """Return a page of jobs with the names of their tasks."""
     tasks = await jobs.steps(db, rows)
     return Listing([views.line(row, org=db.org, tasks=tasks) for row in rows], cursor(next_))
 
 
-async def _whole(db: Database, id_: UUID) -> Data[JobDetail]:
+async def _whole(db: Tenant, id_: UUID) -> Data[JobDetail]:
     row = await jobs.get(db, id_)
     tasks, progress = await jobs.steps(db, [row]), await checkpoints.progress(db, id_)
     return Data(views.detail(row, org=db.org, tasks=tasks, progress=progress))

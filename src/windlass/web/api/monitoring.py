@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from windlass.engine import quarantine, stats
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import queues
 from windlass.engine.quarantine import Kind
@@ -90,5 +90,5 @@ async def get_stats(db: Open) -> Data[Stats]:
     return Data(stats.to_schema(await stats.overview(db)))
 
 
-async def _queue(db: Database, name: str) -> Data[Queue]:
+async def _queue(db: Tenant, name: str) -> Data[Queue]:
     return Data(views.queue(await queues.get(db, name)))

@@ -13,7 +13,7 @@ from windlass.core.definition.parser import MAX_LABELS
 from windlass.core.json_value import PAYLOAD_LIMIT
 from windlass.core.runs.run import RunMove, RunState
 from windlass.engine import workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect, search
 from windlass.engine.runs.control import TrailPlace
@@ -248,7 +248,7 @@ def run_states(words: Sequence[str]) -> list[str]:
     return states_named(words, ALIASES, "or success, for completed")
 
 
-async def _list(db: Database, filters: ListFilter, ref: str | None) -> Listing[Run]:
+async def _list(db: Tenant, filters: ListFilter, ref: str | None) -> Listing[Run]:
     id_ = as_id(ref) if ref is not None else None
     query = _query(filters, ref if id_ is None else None, _labels(filters.label))
     if id_ is not None:
@@ -258,7 +258,7 @@ async def _list(db: Database, filters: ListFilter, ref: str | None) -> Listing[R
     return Listing([views.line(row) for row in page.runs], cursor(page.next))
 
 
-async def _batch_filter(db: Database, filters: BatchFilter) -> RunQuery:
+async def _batch_filter(db: Tenant, filters: BatchFilter) -> RunQuery:
     times = (filters.inserted_after, filters.inserted_before)
     is_narrow = any((filters.workflow, filters.status, filters.labels, *times, filters.text, filters.retrying))
     if not is_narrow and not filters.all:

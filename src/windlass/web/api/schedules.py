@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.schedules import sql as sql_schedules
 from windlass.engine.schedules import workflow as workflow_schedules
@@ -104,5 +104,5 @@ async def backfill(db: Open, name: Name, request: Request) -> Data[Backfill]:
     return Data(views.backfill(done))
 
 
-async def _shown(db: Database, name: str) -> Data[Schedule]:
+async def _shown(db: Tenant, name: str) -> Data[Schedule]:
     return Data(views.schedule(await workflow_schedules.get(db, name)))

@@ -18,7 +18,7 @@ from pydantic import AwareDatetime, Field
 from windlass.app import Windlass
 from windlass.engine import workflows
 from windlass.engine.compositions import control as compositions
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs.outputs import TooMany
 from windlass.errors import Conflict, Invalid, NotFound
@@ -46,11 +46,11 @@ async def _app(request: Request) -> Windlass:
 App = Annotated[Windlass, Depends(_app)]
 
 
-async def _db(app: App) -> Database:
+async def _db(app: App) -> Tenant:
     return await app.open()
 
 
-Open = Annotated[Database, Depends(_db)]
+Open = Annotated[Tenant, Depends(_db)]
 Ref = Annotated[str, Path(description="The name of a workflow, or its id.", examples=["order-processing"])]
 RunText = Annotated[
     str,

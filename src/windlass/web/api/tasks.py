@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from windlass.app import Windlass
 from windlass.core.events.cursor import MAX_TEXT, Cursor
 from windlass.engine import hooks
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect
 from windlass.engine.runs.inspect import BEGINNING, LINES_LIMIT, LineSelection, Place, RunLine
@@ -198,7 +198,7 @@ async def follow_task(
     return await _follow(app, selection, tail, last or after)
 
 
-async def _answer(db: Database, run: UUID, query: LogQuery, **which: Any) -> Listing[TaskLogLine] | Response:
+async def _answer(db: Tenant, run: UUID, query: LogQuery, **which: Any) -> Listing[TaskLogLine] | Response:
     if query.as_text or query.tail is not None:
         if query.after is not None:
             raise Invalid("after is for pages: leave it out with tail and format=text", field="after")
@@ -213,7 +213,7 @@ async def _answer(db: Database, run: UUID, query: LogQuery, **which: Any) -> Lis
     return Listing([views.log_line(name, row) for name, row in lines], next_)
 
 
-def _download(db: Database, selection: LineSelection, tail: int | None) -> Response:
+def _download(db: Tenant, selection: LineSelection, tail: int | None) -> Response:
     parts = [selection.workflow, str(selection.which.run)]
     if selection.which.step is not None:
         parts.append(selection.names[selection.which.step])
@@ -223,7 +223,7 @@ def _download(db: Database, selection: LineSelection, tail: int | None) -> Respo
     return StreamingResponse(_texts(db, selection, tail), media_type=f"{TEXT}; charset=utf-8", headers=headers)
 
 
-async def _texts(db: Database, selection: LineSelection, tail: int | None) -> AsyncIterator[bytes]:
+async def _texts(db: Tenant, selection: LineSelection, tail: int | None) -> AsyncIterator[bytes]:
     if tail is not None:
         yield "".join(_text(selection, line) for line in await inspect.last_lines(db, selection, tail)).encode()
         return

@@ -10,7 +10,7 @@ from windlass.core.definition.parser import parse
 from windlass.core.definition.publish import advice
 from windlass.core.workflows import workflow as core
 from windlass.engine import stats, workflows
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.engine.views import workflows as views
 from windlass.engine.workflows import Published
@@ -241,7 +241,7 @@ async def _publish(app: Windlass, document: Any) -> tuple[Published, Data[Publis
     return made, Data(views.published(row, changed=made.changed, webhook_url=address))
 
 
-async def _schedule(db: Database, name: str) -> workflow_schedules.ScheduleRow | None:
+async def _schedule(db: Tenant, name: str) -> workflow_schedules.ScheduleRow | None:
     try:
         return await workflow_schedules.get(db, name)
     except NotFound:  # published by another client without a cron a moment ago

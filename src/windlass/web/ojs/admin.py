@@ -18,7 +18,7 @@ from starlette.routing import Route
 from windlass.core.jobs.job import JobState
 from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.engine import stats
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import dead_letters, queues
 from windlass.engine.maintenance import reset as reset_database
@@ -105,7 +105,7 @@ async def _confirmed_filter(request: Request) -> Mapping[str, Any]:
 
 
 async def _matching(
-    db: Database, filter_: Mapping[str, Any], states: Sequence[str] | None = None
+    db: Tenant, filter_: Mapping[str, Any], states: Sequence[str] | None = None
 ) -> list[dict[str, Any]]:
     """Return the newest jobs that match the filter and, if given, one of `states`."""
     state, type_, queue = (_string(filter_, name) for name in ("state", "type", "queue"))

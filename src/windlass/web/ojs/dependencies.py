@@ -10,7 +10,7 @@ from starlette.requests import Request
 from windlass.app import Windlass
 from windlass.core import ids
 from windlass.core.json_value import PAYLOAD_LIMIT
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.errors import Invalid
 from windlass.runtime.batching import RemoteJobs
 from windlass.web import json_bodies
@@ -26,7 +26,7 @@ def app(request: Request) -> Windlass:
     return app_
 
 
-async def db(request: Request) -> Database:
+async def db(request: Request) -> Tenant:
     """Return the database of the org that the request acts for. No other function decides which org that is."""
     return await app(request).open()
 

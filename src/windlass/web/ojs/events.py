@@ -18,7 +18,7 @@ from starlette.routing import Route
 from windlass.core.events.cursor import Snapshot
 from windlass.core.events.ojs import TYPES, OjsEvent
 from windlass.engine.compositions import control as compositions
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.events import ojs as ojs_events
 from windlass.engine.events import stream, subscriptions
 from windlass.engine.events.stream import Cursor
@@ -91,7 +91,7 @@ async def list_(request: Request) -> Response:
     return answer(request, {"events": events, "has_more": poll.more, "next": poll.at.token})
 
 
-async def _poll(request: Request, db: Database) -> Poll:
+async def _poll(request: Request, db: Tenant) -> Poll:
     dependencies.check_parameters(request, *PARAMETERS)
     limit, _ = dependencies.page(request, most=1000)
     types, queues = (
@@ -112,7 +112,7 @@ async def _poll(request: Request, db: Database) -> Poll:
     return Poll(db.org, types, queues, limit, at, run, after)
 
 
-async def _run(db: Database, workflow_id: str | None) -> UUID | None:
+async def _run(db: Tenant, workflow_id: str | None) -> UUID | None:
     """Return the run of a workflow by its client's id, or by its run id if it was not created through OJS."""
     if workflow_id is None:
         return None

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine.compositions import parent_results
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import dead_letters
 from windlass.engine.runs import sweep
@@ -114,14 +114,14 @@ async def delete_dead(request: Request) -> Response:
     return answer(request, {"deleted": True, "job_id": str(id_)})
 
 
-async def reopen(db: Database, id_: UUID) -> dict[str, Any]:
+async def reopen(db: Tenant, id_: UUID) -> dict[str, Any]:
     """Start a failed or cancelled job over and return it."""
     await _check_alone(db, id_)
     await jobs.reopen(db, id_)
     return envelope.current(await jobs.details(db, id_))
 
 
-async def _check_alone(db: Database, id_: UUID) -> None:
+async def _check_alone(db: Tenant, id_: UUID) -> None:
     """Refuse a job of a workflow: its outcome is part of the workflow's record, which must not change."""
     job = (await jobs.details(db, id_)).job
     if job.run_id is None:

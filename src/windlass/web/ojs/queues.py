@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from windlass.core.jobs.job import DEFAULT_QUEUE
 from windlass.core.jobs.spec import OWN_QUEUE
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import queues
 from windlass.engine.jobs.queues import Queue, RateLimit
 from windlass.errors import Invalid
@@ -56,7 +56,7 @@ async def resume(request: Request) -> Response:
     return await _switched(request, db, name)
 
 
-async def _switched(request: Request, db: Database, name: str) -> Response:
+async def _switched(request: Request, db: Tenant, name: str) -> Response:
     row = (await queues.get(db, name)).row
     at: datetime | None = row.paused_at if row.paused else row.resumed_at
     moment = {"paused_at" if row.paused else "resumed_at": instant(at or await db.now())}

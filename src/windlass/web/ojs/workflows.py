@@ -18,7 +18,7 @@ from windlass.engine.compositions import retries as composition_retries
 from windlass.engine.compositions import views as composition_views
 from windlass.engine.compositions.control import Node
 from windlass.engine.compositions.views import Listed, PartJob, View
-from windlass.engine.database import Database
+from windlass.engine.database import Tenant
 from windlass.errors import Conflict, Duplicate, InvalidWorkflow, NotFound
 from windlass.web.ojs import admission, dependencies, envelope
 from windlass.web.ojs.parse_workflow import Reader, id_mistake
@@ -101,7 +101,7 @@ async def cancel(request: Request) -> Response:
     return answer(request, {"workflow": _cancelled(await composition_views.view(db, id_))})
 
 
-async def _retry(db: Database, body: dict[str, Any]) -> UUID:
+async def _retry(db: Tenant, body: dict[str, Any]) -> UUID:
     """Retry an ended workflow. The request may have no other fields than `retry_of` and the new `id`."""
     wrong = [(f"$.{name}", "not allowed with retry_of") for name in body if name not in ("retry_of", "id")]
     for name in ("retry_of", "id"):

@@ -1,0 +1,132 @@
+"""Organisations: their names, the roles and scopes of their callers, the stored names of their queues, and API keys.
+
+A queue of any org but `default` is stored as `<org>/<queue>`, and so is the id of a worker that uses HTTP. Claims,
+pauses, depths and wake-ups of different orgs are therefore separate without a column of their own.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from windlass.errors import Invalid
+
+DEFAULT_ORG = "default"
+SEPARATOR = "/"
+KEY_PREFIX = "wlk"
+KEY_ID_LENGTH, KEY_SECRET_LENGTH, KEY_CHECKSUM_LENGTH = 12, 43, 6
+_is_name = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?").fullmatch
+_is_key = re.compile(
+    rf"{KEY_PREFIX}_([a-z0-9]{{{KEY_ID_LENGTH}}})_([A-Za-z0-9]{{{KEY_SECRET_LENGTH}}})_([a-z0-9]{{{KEY_CHECKSUM_LENGTH}}})"
+).fullmatch
+
+
+class Scope(StrEnum):
+    """What a caller may do. Each route needs exactly one."""
+
+    READ = "read"  # look at everything but secrets
+    START = "start"  # start runs and submit jobs
+    WORK = "work"  # fetch jobs and report on them
+    OPERATE = "operate"  # cancel, retry, pause, delete
+    DEPLOY = "deploy"  # publish workflows and schedules, register schemas and subscriptions
+    ADMIN = "admin"  # keys, members, secrets, the audit log
+    COMMANDS = "commands"  # publish workflows that run commands on the workers' machines
+
+
+class Role(StrEnum):
+    """A set of scopes that a key or a member has."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    DEVELOPER = "developer"
+    ADMIN = "admin"
+
+    @property
+    def scopes(self) -> frozenset[Scope]:
+        return _SCOPES[self]
+
+
+ALL_SCOPES = frozenset(Scope)
+_VIEW = frozenset({Scope.READ})
+_OPERATE = _VIEW | {Scope.START, Scope.OPERATE}
+_DEVELOP = _OPERATE | {Scope.WORK, Scope.DEPLOY}
+_SCOPES = {
+    Role.VIEWER: _VIEW,
+    Role.OPERATOR: _OPERATE,
+    Role.DEVELOPER: _DEVELOP,
+    Role.ADMIN: _DEVELOP | {Scope.ADMIN},
+}
+
+
+def check_org(name: object) -> str:
+    """Return the name of an org, or raise `Invalid`."""
+    if not isinstance(name, str) or not _is_name(name):
+        raise Invalid(
+            f"org is {name!r}: it must be 1 to 63 characters: lower-case letters, digits and hyphens, no hyphen at the ends",
+            field="org",
+        )
+    return name
+
+
+def check_role(role: object) -> Role:
+    try:
+        return Role(str(role))
+    except ValueError:
+        raise Invalid(f"role is {role!r}: one of {', '.join(Role)}", field="role") from None
+
+
+def stored(org: str, name: str) -> str:
+    """Return the stored name of a queue or of an HTTP worker."""
+    return name if org == DEFAULT_ORG else f"{org}{SEPARATOR}{name}"
+
+
+def shown(org: str, name: str) -> str:
+    """Return the name that the org itself uses for a stored name."""
+    return name if org == DEFAULT_ORG else name.removeprefix(f"{org}{SEPARATOR}")
+
+
+def owner(name: str) -> tuple[str, str]:
+    """Return the org of a stored name, and the name that the org uses."""
+    org, separator, rest = name.partition(SEPARATOR)
+    return (org, rest) if separator else (DEFAULT_ORG, name)
+
+
+# API keys: wlk_<id>_<secret>_<checksum>
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as it was sent. The id is looked up, the secret is compared by its hash."""
+
+    id: str
+    secret: str
+
+    def __str__(self) -> str:
+        return f"{KEY_PREFIX}_{self.id}_{self.secret}_{_checksum(self.id, self.secret)}"
+
+    def __repr__(self) -> str:
+        return f"ApiKey({self.id})"  # keys must not reach a log
+
+
+def parse_key(text: str) -> ApiKey | None:
+    """Return the parts of a key; None if it has another form, or the checksum shows a typing error."""
+    match = _is_key(text)
+    if match is None or match[3] != _checksum(match[1], match[2]):
+        return None
+    return ApiKey(match[1], match[2])
+
+
+def looks_like_key(text: str) -> bool:
+    return text.startswith(f"{KEY_PREFIX}_")
+
+
+def scopes_of(names: Iterable[str]) -> frozenset[Scope]:
+    """Return the scopes with these names; a scope of a later version counts for nothing."""
+    known = {scope.value: scope for scope in Scope}
+    return frozenset(known[name] for name in names if name in known)
+
+
+def _checksum(id_: str, secret: str) -> str:
+    """Let scanners for leaked keys, and a server without a database, recognize a key."""
+    return hashlib.sha256(f"{id_}_{secret}".encode()).hexdigest()[:KEY_CHECKSUM_LENGTH]
