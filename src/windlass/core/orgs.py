@@ -63,7 +63,7 @@ def check_org(name: object) -> str:
     """Return the name of an org, or raise `Invalid`."""
     if not isinstance(name, str) or not _is_name(name):
         raise Invalid(
-            f"org is {name!r}: it must be 1 to 63 characters: lower-case letters, digits and hyphens, no hyphen at the ends",
+            f"org is {name!r}: use 1 to 63 lower-case letters, digits and hyphens, with no hyphen at the ends",
             field="org",
         )
     return name

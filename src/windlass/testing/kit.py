@@ -24,7 +24,7 @@ from windlass.runtime.worker.worker import WorkerOptions
 from windlass.store.postgres.pool import DatabaseOptions
 
 # A change to any of these rows gives them a new xmin: the sums differ if a test has changed the schema, the grants or
-# the settings of its database.
+# the settings of its database, or the rows that migrations insert.
 CATALOG = """
 select array[
   (select (count(*), sum(xmin::text::bigint))::text from pg_class where oid >= 16384),
@@ -36,7 +36,9 @@ select array[
   (select string_agg(setconfig::text, ' ' order by setrole) from pg_db_role_setting
     where setdatabase = (select oid from pg_database where datname = current_database())),
   (select (count(*), sum(xmin::text::bigint))::text from windlass.migration),
-  (select (count(*), sum(xmin::text::bigint))::text from windlass.secret)
+  (select (count(*), sum(xmin::text::bigint))::text from windlass.secret),
+  (select (count(*), sum(xmin::text::bigint))::text from windlass.plan),
+  (select (count(*), sum(xmin::text::bigint))::text from windlass.org)
 ]::text
 """
 # Deletes instead of truncating, which would change the catalog and create files. Replica mode skips the triggers.
@@ -51,7 +53,8 @@ begin
   for relation in
     select oid from pg_class
      where relkind = 'r' and relnamespace in ('windlass'::regnamespace, 'workflow'::regnamespace)
-       and oid not in ('windlass.migration'::regclass, 'windlass.secret'::regclass)  -- rows that migrations insert
+       and oid not in ('windlass.migration'::regclass, 'windlass.secret'::regclass, 'windlass.plan'::regclass,
+                       'windlass.org'::regclass)  -- rows that migrations insert
        and pg_relation_size(oid) > 0
   loop
     execute format('delete from %s', relation);

@@ -53,11 +53,13 @@ update windlass.rate set taken_by = null, taken = 0 where taken_by is not null
 
 -- name: tables
 -- Return the tables to empty: jobs, runs, events, schedules, and settings of queues and workers. Definitions are kept, because
--- processes cache the shapes of compositions by number. Published workflows are deleted by `unpublish`.
+-- processes cache the shapes of compositions by number, and so are orgs, their keys and members. Published workflows are deleted by `unpublish`.
 select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
  where n.nspname in ('workflow', 'windlass') and c.relkind in ('r', 'p') and not c.relispartition
    and (n.nspname, c.relname) not in (('windlass', 'migration'), ('windlass', 'workflow'), ('windlass', 'version'), ('windlass', 'term'),
-                                      ('windlass', 'secret'), ('windlass', 'hook_key'))
+                                      ('windlass', 'secret'), ('windlass', 'plan'), ('windlass', 'org'), ('windlass', 'api_key'),
+                                      ('windlass', 'identity'), ('windlass', 'member'), ('windlass', 'session'),
+                                      ('windlass', 'audit'), ('windlass', 'sql_role'))
  order by 1
 
 -- name: unpublish

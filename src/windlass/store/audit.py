@@ -1,0 +1,52 @@
+"""The audit log: who did what to which object of an org."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from windlass.core.json_value import decode_object, encode
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import statements
+
+_SQL = statements("audit")
+
+
+class AuditCursor(NamedTuple):
+    """The position of an entry: lists go on before it."""
+
+    at: datetime
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    id: int
+    at: datetime
+    org: str
+    actor: str
+    action: str  # such as key.create
+    object: str | None
+    data: dict[str, Any]
+
+
+async def insert(
+    conn: Connection, *, org: str, actor: str, action: str, object_: str | None, data: Mapping[str, Any]
+) -> None:
+    document = encode(data, field="data") if data else None
+    await conn.execute(_SQL["insert"], org, actor, action, object_, document)
+
+
+async def list_(
+    conn: Connection,
+    *,
+    org: str,
+    actor: str | None = None,
+    action: str | None = None,
+    object_: str | None = None,
+    before: AuditCursor | None = None,
+    limit: int = 50,
+) -> list[AuditEntry]:
+    at, id_ = before or (None, None)
+    rows = await conn.fetch(_SQL["list"], org, actor, action, object_, at, id_, limit)
+    return [AuditEntry(**{**row, "data": decode_object(row["data"]) or {}}) for row in rows]
