@@ -12,6 +12,7 @@
         LeaseLost        the attempt no longer holds its job
       Gone               it existed and has ended              -> 410
       Refused            a signature does not match            -> 401
+      Forbidden          the caller lacks a scope              -> 403
       Unavailable        the database cannot be used now       -> 503
         Locked           another session holds a row lock
         ServerUnreachable  a client got no answer
@@ -112,6 +113,14 @@ class Gone(WindlassError):
 
 class Refused(WindlassError):
     """The request is not authenticated."""
+
+
+class Forbidden(WindlassError):
+    """The caller may not do this. `scope` is the scope that the key or the session lacks, if that is the reason."""
+
+    def __init__(self, message: str, *, scope: str | None = None) -> None:
+        super().__init__(message)
+        self.scope = scope
 
 
 class Unavailable(WindlassError):

@@ -59,6 +59,25 @@ _SCOPES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What the caller of a request may do, and in which org."""
+
+    org: str
+    actor: str  # in event trails and in the audit log: operator, key:NAME or user:EMAIL
+    scopes: frozenset[Scope] = ALL_SCOPES
+    label: str | None = None  # the tenant of the Open Job Spec that the key is bound to
+    operates: bool = False  # whether the caller operates the installation, with all its orgs
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether the caller may see and change what belongs to all orgs."""
+        return self.operates and self.org == DEFAULT_ORG and Scope.ADMIN in self.scopes
+
+
+OPERATOR = Access(DEFAULT_ORG, "operator", operates=True)
+
+
 def check_org(name: object) -> str:
     """Return the name of an org, or raise `Invalid`."""
     if not isinstance(name, str) or not _is_name(name):
@@ -74,6 +93,15 @@ def check_role(role: object) -> Role:
         return Role(str(role))
     except ValueError:
         raise Invalid(f"role is {role!r}: one of {', '.join(Role)}", field="role") from None
+
+
+def check_scopes(names: Iterable[object]) -> frozenset[Scope]:
+    """Return the scopes with these names, or raise `Invalid`."""
+    try:
+        return frozenset(Scope(str(name)) for name in names)
+    except ValueError:
+        unknown = next(name for name in names if str(name) not in list(Scope))
+        raise Invalid(f"scope {unknown!r} is unknown: one of {', '.join(Scope)}", field="scopes") from None
 
 
 def stored(org: str, name: str) -> str:

@@ -20,7 +20,8 @@ from windlass.core.ids import RANDOM_BYTES, uuid7
 from windlass.core.orgs import ALL_SCOPES, DEFAULT_ORG, Scope
 from windlass.effects.schema_validator import SchemaValidator
 from windlass.engine.definitions import Definitions, StepTemplates
-from windlass.store import hooks, runs
+from windlass.errors import Forbidden
+from windlass.store import hooks, keys, runs
 from windlass.store.hooks import RecordedUrl
 from windlass.store.postgres import migrate
 from windlass.store.postgres.notify import Listener, Notifier
@@ -113,6 +114,7 @@ class Database:
         self.public_url = PublicUrl(public_url)
         self.tree_limit = tree_limit
         self._hook_key: bytes | None = None
+        self._key_pepper: bytes | None = None
         self._notifier = notifier
 
     @classmethod
@@ -162,6 +164,15 @@ class Database:
         if self._hook_key is None:
             self._hook_key = await hooks.key(conn)
         return self._hook_key
+
+    async def key_pepper(self) -> bytes:
+        """Return the key of the hashes of API keys; it never changes. It is made in a transaction of its own: one that
+        is rolled back must not leave it in the cache."""
+        if self._key_pepper is None:
+            async with self.begin() as conn:
+                value = await keys.pepper(conn)
+            self._key_pepper = value
+        return self._key_pepper
 
     def poke(self, *topics: str) -> None:
         """Wake the listeners of these topics; call it only after the commit."""
@@ -214,6 +225,14 @@ class Tenant(Database):
 
     async def hook_key(self, conn: Connection) -> bytes:
         return await self.database.hook_key(conn)  # which keeps it for all tenants
+
+    async def key_pepper(self) -> bytes:
+        return await self.database.key_pepper()
+
+    def require(self, scope: Scope) -> None:
+        """Refuse callers that lack a scope."""
+        if scope not in self.scopes:
+            raise Forbidden(f"{self.actor} lacks the scope {scope}: use a key or a role that has it", scope=scope)
 
     def stored(self, name: str) -> str:
         """Return the stored name of a queue, or of an HTTP worker, of this org."""

@@ -58,8 +58,11 @@ table windlass.api_key
   expires_at timestamp with time zone
   last_used_at timestamp with time zone
   revoked_at timestamp with time zone
+  old_hash bytea
+  old_until timestamp with time zone
   constraint api_key_org_fkey FOREIGN KEY (org) REFERENCES windlass.org(name)
   constraint api_key_pkey PRIMARY KEY (id)
+  CREATE UNIQUE INDEX api_key_name ON windlass.api_key USING btree (org, name) WHERE (revoked_at IS NULL)
   CREATE INDEX api_key_org ON windlass.api_key USING btree (org, created_at DESC, id DESC)
   CREATE UNIQUE INDEX api_key_pkey ON windlass.api_key USING btree (id)
 
@@ -1061,6 +1064,35 @@ begin
      where l.org = old.org and l.key = left(o.key, 200) and l.run_id = old.id;
   end if;
   return null;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.make_audit_partition(at timestamp with time zone)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  first timestamptz := date_trunc('month', at at time zone 'UTC') at time zone 'UTC';
+  next timestamptz := (date_trunc('month', at at time zone 'UTC') + interval '1 month') at time zone 'UTC';
+  name text := 'audit_' || to_char(first at time zone 'UTC', 'YYYYMM');
+begin
+  if to_regclass('windlass.' || name) is not null then
+    return null;
+  end if;
+  execute format('create table windlass.%I (like windlass.audit including defaults including indexes,
+                  constraint month check (at >= %L and at < %L))', name, first, next);
+  if exists (select from windlass.audit_default as a where a.at >= first and a.at < next) then
+    -- The month was not created in time, and its entries went to the default partition. Writers wait for the move, as for events.
+    -- Moving is not changing: the trigger that forbids changes is off for the move, under the lock.
+    lock table windlass.audit in share row exclusive mode;
+    alter table windlass.audit_default disable trigger audit_forbid;
+    execute format('with moved as (delete from windlass.audit_default where at >= %L and at < %L returning *)
+                    insert into windlass.%I select * from moved', first, next, name);
+    alter table windlass.audit_default enable trigger audit_forbid;
+  end if;
+  execute format('alter table windlass.audit attach partition windlass.%I for values from (%L) to (%L)', name, first, next);
+  execute format('alter table windlass.%I drop constraint month', name);
+  return name;
 end $function$
 
 CREATE OR REPLACE FUNCTION windlass.make_event_partition(at timestamp with time zone)

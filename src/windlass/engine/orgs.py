@@ -1,0 +1,88 @@
+"""Organisations: create, list, disable and enable them. Only the operator of the installation may."""
+
+from dataclasses import dataclass
+
+from windlass.core.jobs.spec import check_range
+from windlass.core.json_value import encode
+from windlass.core.orgs import DEFAULT_ORG, SEPARATOR, check_org
+from windlass.engine import audit
+from windlass.engine.database import Database, Tenant
+from windlass.errors import Conflict, Invalid, NotFound
+from windlass.schemas.common import PAGE_LIMIT
+from windlass.store import orgs as store
+from windlass.store.orgs import OrgRow
+
+__all__ = ["OrgRow"]
+DEFAULT_PLAN = "unlimited"
+TOPIC = "orgs"  # of the notification after each change
+
+
+@dataclass(frozen=True, slots=True)
+class OrgPage:
+    """A page of orgs by name. Pass `next` as `after` for the next page; None means the end."""
+
+    orgs: list[OrgRow]
+    next: str | None
+
+
+async def create(db: Tenant, name: str, *, plan: str = DEFAULT_PLAN) -> OrgRow:
+    """Create an org on a plan."""
+    check_org(name)
+    async with db.begin() as conn:
+        if plan not in (plans := await store.plans(conn)):
+            raise Invalid(f"plan is {plan!r}: one of {', '.join(plans)}", field="plan")
+        queue = await store.default_queue(conn, f"{name}{SEPARATOR}")
+        if queue is not None:  # the queues of the new org would have names such as this one
+            raise Conflict(f"org {DEFAULT_ORG} has a queue {queue!r}: choose a name that no queue begins with")
+        row = await store.insert(conn, name, plan=plan)
+        if row is None:
+            raise Conflict(f"org {name} exists")
+        await audit.record(conn, db, "org.create", name, plan=plan)
+    db.poke(TOPIC)
+    return row
+
+
+async def list_(db: Database, *, after: str = "", limit: int = 100) -> OrgPage:
+    encode(after, field="after")
+    check_range(limit, "limit", most=PAGE_LIMIT)
+    async with db.once() as conn:
+        rows = await store.list_(conn, after=after, limit=limit)
+    return OrgPage(rows, rows[-1].name if len(rows) == limit else None)
+
+
+async def get(db: Database, name: str) -> OrgRow:
+    async with db.once() as conn:
+        row = await store.get(conn, check_org(name))
+    if row is None:
+        raise NotFound("org", name)
+    return row
+
+
+async def disable(db: Tenant, name: str) -> OrgRow:
+    """Disable an org: its keys and sessions are refused, its schedules and jobs wait until it is enabled again."""
+    if check_org(name) == DEFAULT_ORG:
+        raise Conflict(f"org {DEFAULT_ORG} cannot be disabled")
+    async with db.begin() as conn:
+        row = await store.disable(conn, name)
+        if row is None:
+            raise NotFound("org", name)
+        await audit.record(conn, db, "org.disable", name)
+    db.poke(TOPIC)
+    return row
+
+
+async def enable(db: Tenant, name: str) -> OrgRow:
+    check_org(name)
+    async with db.begin() as conn:
+        row = await store.enable(conn, name)
+        if row is None:
+            raise NotFound("org", name)
+        await audit.record(conn, db, "org.enable", name)
+    db.poke(TOPIC)
+    return row
+
+
+async def is_alone(db: Database) -> bool:
+    """Return whether `default` is the only org."""
+    async with db.once() as conn:
+        return await store.is_alone(conn)

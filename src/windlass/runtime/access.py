@@ -1,0 +1,154 @@
+"""Finds out what the caller of a request may do, by the key that was sent. Answers come from a cache.
+
+Keys and orgs are cached for CACHED_SECONDS; a notification after each change empties the cache at once, so that a
+revoked key is refused everywhere within a moment, and within CACHED_SECONDS if the notification is lost.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Generic, TypeVar
+
+from windlass.core.orgs import DEFAULT_ORG, Access, ApiKey, scopes_of
+from windlass.engine import keys, orgs
+from windlass.engine.database import Database, Tenant
+from windlass.engine.keys import StoredKey
+from windlass.engine.orgs import OrgRow
+from windlass.errors import NotFound, WindlassError
+
+T = TypeVar("T")
+CACHED_SECONDS = 10.0
+MOST_CACHED = 10_000
+RECORD_USE_SECONDS = 60.0
+_log = logging.getLogger("windlass.access")
+
+
+class Cache(Generic[T]):
+    """Values by name for CACHED_SECONDS; concurrent lookups of a name share a query. A full cache is emptied."""
+
+    def __init__(self, load: Callable[[str], Awaitable[T]]) -> None:
+        self._load = load
+        self._known: dict[str, tuple[float, T]] = {}
+        self._loading: dict[str, asyncio.Task[T]] = {}
+
+    async def get(self, name: str) -> T:
+        known = self._known.get(name)
+        if known is not None and time.monotonic() - known[0] < CACHED_SECONDS:
+            return known[1]
+        task = self._loading.get(name)
+        if task is None:
+            task = self._loading[name] = asyncio.create_task(self._fetch(name))
+        return await asyncio.shield(task)  # a caller that leaves must not take the answer from the others
+
+    def clear(self) -> None:
+        self._known.clear()
+        self._loading.clear()  # what is being loaded may be older than the change: its callers are answered, once
+
+    async def _fetch(self, name: str) -> T:
+        started, this = time.monotonic(), asyncio.current_task()
+        try:
+            value = await self._load(name)
+            if self._loading.get(name) is this:
+                if len(self._known) >= MOST_CACHED:
+                    self._known.clear()
+                self._known[name] = (started, value)
+            return value
+        finally:
+            if self._loading.get(name) is this:
+                del self._loading[name]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedKey:
+    """A key as it was found, None if there is none, and when."""
+
+    stored: StoredKey | None
+    at: float
+
+    @property
+    def age(self) -> timedelta:
+        return timedelta(seconds=time.monotonic() - self.at)
+
+
+class Authority:
+    """Decides what callers may do. `open_` returns the open database; the same one until it is closed."""
+
+    def __init__(self, open_: Callable[[], Awaitable[Tenant]]) -> None:
+        self._open = open_
+        self._db: Database | None = None
+        self._subscription = ExitStack()
+        self._keys = Cache(self._load_key)
+        self._orgs = Cache(self._load_org)
+        self._alone = Cache(self._load_alone)
+        self._used: dict[str, float] = {}  # when the use of each key was last recorded
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def of_key(self, key: ApiKey) -> tuple[Access, bool] | None:
+        """Return what the owner of a key may do, and whether the org is disabled; None for an invalid key."""
+        db = await self._database()
+        loaded, pepper = await self._keys.get(key.id), await db.key_pepper()
+        stored = loaded.stored
+        if not keys.is_valid(stored, key, pepper, age=loaded.age) or stored is None:
+            return None
+        self._record_use(stored.id)
+        access = Access(stored.org, f"key:{stored.name}", scopes_of(stored.scopes), stored.label)
+        return access, stored.disabled
+
+    async def org(self, name: str) -> OrgRow | None:
+        await self._database()
+        return await self._orgs.get(name)
+
+    async def is_alone(self) -> bool:
+        """Return whether `default` is the only org."""
+        await self._database()
+        return await self._alone.get(DEFAULT_ORG)
+
+    async def _database(self) -> Database:
+        """Return the open database, and listen to its notifications."""
+        db = (await self._open()).database
+        if db is not self._db:
+            self._subscription.close()
+            self._subscription.enter_context(db.subscribe(self._changed))
+            self._db = db
+            self._changed("")
+        return db
+
+    def _changed(self, topic: str) -> None:
+        if topic in (keys.TOPIC, orgs.TOPIC, ""):
+            for cache in (self._keys, self._orgs, self._alone):
+                cache.clear()
+
+    async def _load_key(self, id_: str) -> LoadedKey:
+        at = time.monotonic()
+        return LoadedKey(await keys.find(await self._database(), id_), at)
+
+    async def _load_org(self, name: str) -> OrgRow | None:
+        try:
+            return await orgs.get(await self._database(), name)
+        except NotFound:
+            return None
+
+    async def _load_alone(self, _name: str) -> bool:
+        return await orgs.is_alone(await self._database())
+
+    def _record_use(self, id_: str) -> None:
+        """Record the use of a key, beside the request and at most once a minute."""
+        now = time.monotonic()
+        if now - self._used.get(id_, float("-inf")) < RECORD_USE_SECONDS or self._db is None:
+            return
+        if len(self._used) >= MOST_CACHED:
+            self._used.clear()
+        self._used[id_] = now
+        task = asyncio.create_task(self._write_use(self._db, id_))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _write_use(self, db: Database, id_: str) -> None:
+        try:
+            await keys.record_use(db, [id_])
+        except WindlassError as error:  # the next use after a minute tries again
+            _log.info("the use of key %s was not recorded: %s", id_, error)

@@ -1,0 +1,59 @@
+"""Organisations."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import column, statements
+
+_SQL = statements("orgs")
+
+
+@dataclass(frozen=True, slots=True)
+class OrgRow:
+    name: str
+    plan: str
+    created_at: datetime
+    disabled_at: datetime | None
+
+
+async def insert(conn: Connection, name: str, *, plan: str) -> OrgRow | None:
+    """Insert an org; return None if it exists already."""
+    return _read(await conn.fetchrow(_SQL["insert"], name, plan))
+
+
+async def get(conn: Connection, name: str) -> OrgRow | None:
+    return _read(await conn.fetchrow(_SQL["get"], name))
+
+
+async def list_(conn: Connection, *, after: str, limit: int) -> list[OrgRow]:
+    return [OrgRow(**row) for row in await conn.fetch(_SQL["list"], after, limit)]
+
+
+async def disable(conn: Connection, name: str) -> OrgRow | None:
+    return _read(await conn.fetchrow(_SQL["disable"], name))
+
+
+async def enable(conn: Connection, name: str) -> OrgRow | None:
+    return _read(await conn.fetchrow(_SQL["enable"], name))
+
+
+async def plans(conn: Connection) -> list[str]:
+    return column(await conn.fetch(_SQL["plans"]))
+
+
+async def default_queue(conn: Connection, prefix: str) -> str | None:
+    """Return a queue of `default` whose name begins with this."""
+    queue: str | None = await conn.fetchval(_SQL["default_queue"], prefix)
+    return queue
+
+
+async def is_alone(conn: Connection) -> bool:
+    """Return whether `default` is the only org."""
+    return bool(await conn.fetchval(_SQL["is_alone"]))
+
+
+def _read(row: asyncpg.Record | None) -> OrgRow | None:
+    return None if row is None else OrgRow(**row)
