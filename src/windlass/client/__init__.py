@@ -25,6 +25,7 @@ from windlass.schemas.monitoring import (
     Worker,
     WorkerDetail,
 )
+from windlass.schemas.plans import AssignedPlan, Plan
 from windlass.schemas.runs import Batch, Explanation, NewRun, Run, RunDetail, RunEvent, StartedRun
 from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail, TickRun
 from windlass.schemas.tasks import Counts, Instance, NamedTask, Span, Task, TaskExplanation, TaskLogLine
@@ -111,4 +112,7 @@ __all__ = [
     "TickRun",
     "Worker",
     "WorkerDetail",
+    # Plans
+    "AssignedPlan",
+    "Plan",
 ]

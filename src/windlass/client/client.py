@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from windlass.client.descriptors import Group, W, operation, streaming
 from windlass.client.jobs import DeadLetters, Jobs, Quarantine, Queues, Workers
+from windlass.client.plans import Plans
 from windlass.client.request import NOTHING, Call, one, present
 from windlass.client.runs import Runs, Tasks
 from windlass.client.transport import AsyncTransport, Options, SyncTransport
@@ -34,6 +35,7 @@ class Operations(Group[W]):
         self.queues = Queues(transport)
         self.workers = Workers(transport)
         self.quarantine = Quarantine(transport)
+        self.plans = Plans(transport)
 
     @operation
     def start(

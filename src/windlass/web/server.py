@@ -18,7 +18,7 @@ from windlass import __version__
 from windlass.app import Windlass
 from windlass.errors import Invalid, Unavailable
 from windlass.web import dashboard, docs, health, hooks, openapi, problems
-from windlass.web.api import dead_letters, jobs, live, monitoring, runs, schedules, starts, tasks, workflows
+from windlass.web.api import dead_letters, jobs, live, monitoring, plans, runs, schedules, starts, tasks, workflows
 from windlass.web.api.shared import belongs
 from windlass.web.middleware.access_log import AccessLog, RequestIds
 from windlass.web.middleware.connections import Connection, Connections, ListeningSocket
@@ -70,7 +70,7 @@ def _routes() -> list[BaseRoute]:
         api.include_router(router, prefix="/workflows/{ref}/runs", dependencies=[Depends(belongs)])
     for router in (jobs.router, schedules.router, monitoring.queues_router, monitoring.workers_router):
         api.include_router(router)
-    for router in (dead_letters.router, monitoring.quarantine_router, monitoring.stats_router):
+    for router in (dead_letters.router, monitoring.quarantine_router, monitoring.stats_router, plans.router):
         api.include_router(router)
     others = (health.router, hooks.router, docs.router, dashboard.routes())
     return [*api.routes, *(route for router in others for route in router.routes)]

@@ -1,7 +1,7 @@
 """Commands on the database."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -11,7 +11,7 @@ from windlass.cli import arguments
 from windlass.cli.backend.interface import RunBackend
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.workflow import Workflow as Definition
-from windlass.engine import quarantine, stats, workflows
+from windlass.engine import plans, quarantine, stats, workflows
 from windlass.engine.compositions import control as compositions
 from windlass.engine.jobs import checkpoints, dead_letters, queues
 from windlass.engine.jobs import control as jobs
@@ -32,6 +32,7 @@ from windlass.runtime.handle import Run as RunHandle
 from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
 from windlass.schemas.monitoring import Quarantined, Queue, Worker
+from windlass.schemas.plans import Plan
 from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
 from windlass.schemas.schedules import Backfill, Schedule
 from windlass.schemas.tasks import TaskLogLine
@@ -235,6 +236,23 @@ class Direct:
 
     async def retry_quarantined(self, kind: str, key: str) -> Quarantined:
         return job_views.quarantined(await quarantine.retry_now(await self._app.open(), Kind(kind), key))
+
+    # Plans
+
+    async def plans(self) -> list[Plan]:
+        return await plans.list_(await self._app.open())
+
+    async def plan(self, name: str) -> Plan:
+        return await plans.get(await self._app.open(), name)
+
+    async def set_plan(self, name: str, limits: Mapping[str, Any]) -> Plan:
+        return await plans.put(await self._app.open(), name, limits)
+
+    async def delete_plan(self, name: str) -> None:
+        await plans.delete(await self._app.open(), name)
+
+    async def assign_plan(self, org: str, plan: str) -> None:
+        await plans.assign(await self._app.open(), org, plan)
 
 
 def _text(cursor: object) -> str | None:

@@ -1,7 +1,7 @@
 """Commands through a server."""
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -17,6 +17,7 @@ from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
 from windlass.schemas.monitoring import Quarantined, Queue, Worker
+from windlass.schemas.plans import Plan
 from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
 from windlass.schemas.schedules import Backfill, Schedule
 from windlass.schemas.tasks import TaskLogLine
@@ -225,6 +226,21 @@ class Remote:
 
     async def retry_quarantined(self, kind: str, key: str) -> Quarantined:
         return await self._client.quarantine.retry(kind, key)
+
+    async def plans(self) -> list[Plan]:
+        return [plan async for plan in self._client.plans.list()]
+
+    async def plan(self, name: str) -> Plan:
+        return await self._client.plans.get(name)
+
+    async def set_plan(self, name: str, limits: Mapping[str, Any]) -> Plan:
+        return await self._client.plans.put(name, **limits)
+
+    async def delete_plan(self, name: str) -> None:
+        await self._client.plans.delete(name)
+
+    async def assign_plan(self, org: str, plan: str) -> None:
+        await self._client.plans.assign(org, plan)
 
 
 @contextlib.contextmanager

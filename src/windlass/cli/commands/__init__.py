@@ -31,6 +31,7 @@ COMMANDS = {  # name: (module, help)
     "schema": ("graph", "Print the JSON Schema of workflow files, for editors."),
     "workers": ("queues", "List workers, most recent heartbeat first."),
     "quarantine": ("queues", "List and retry items set aside after an unexpected error."),
+    "plans": ("plans", "List, show, set, delete and assign plans: what orgs may use."),
     "db": ("db", "Inspect, migrate, dump and stop the database."),
     "doctor": ("doctor", "Check the installation; exit code 1 on problems."),
 }

@@ -302,6 +302,19 @@ PROBLEM: Example = {
     "errors": [{"field": "tasks.send-receipt.needs", "message": "there is no step 'chrage'"}],
 }
 
+PLAN: Example = {
+    "name": "free",
+    "workflows": 3,
+    "steps_per_workflow": 5,
+    "runs_at_once": 1,
+    "executions_per_month": 10_000,
+    "executions_at_once": 5,
+    "schedules": False,
+    "orgs": 12,
+    "created_at": "2026-02-01T10:00:00Z",
+    "updated_at": "2026-02-01T10:00:00Z",
+}
+
 EXAMPLES: Mapping[str, Example] = {
     "Job": JOB,
     "JobDetail": JOB_DETAIL,
@@ -339,5 +352,7 @@ EXAMPLES: Mapping[str, Example] = {
     "ScheduleDetail": SCHEDULE | {"upcoming": ["2026-02-23T02:00:00+01:00"]},
     "Backfill": BACKFILL,
     "Stats": STATS,
+    "Plan": PLAN,
+    "AssignedPlan": {"org": "acme", "plan": "free"},
     "Problem": PROBLEM,
 }

@@ -1,0 +1,64 @@
+"""/plans: what orgs may use. Only for the operator."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from pydantic import Field
+
+from windlass.core.plans import MAX_EXECUTIONS, MAX_NUMBER
+from windlass.engine import plans
+from windlass.schemas.plans import AssignedPlan, Plan
+from windlass.web.api import bodies
+from windlass.web.api.shared import Data, Listing, Open, problems
+
+router = APIRouter(prefix="/plans", tags=["plans"])
+
+PlanName = Annotated[str, Path(description="The name of a plan.", examples=["free"])]
+OrgName = Annotated[str, Path(description="The name of an org.", examples=["acme"])]
+
+
+class Changes(bodies.RequestBody):
+    """The limits to set: null is unlimited. Those that are left out are kept; of a new plan, they are unlimited."""
+
+    workflows: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
+    steps_per_workflow: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
+    runs_at_once: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
+    executions_per_month: Annotated[int, Field(ge=0, le=MAX_EXECUTIONS)] | None = None
+    executions_at_once: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
+    schedules: bool = True
+
+
+@router.get("", summary="List plans")
+async def list_(db: Open) -> Listing[Plan]:
+    """By name."""
+    return Listing(await plans.list_(db))
+
+
+@router.get("/{name}", summary="Get a plan", responses=problems(404, 422))
+async def get(db: Open, name: PlanName) -> Data[Plan]:
+    return Data(await plans.get(db, name))
+
+
+@router.put(
+    "/{name}",
+    summary="Create a plan, or change its limits",
+    openapi_extra=bodies.described(Changes, {"executions_per_month": 10_000, "runs_at_once": 1}),
+    responses=problems(404, 409, 413, 422),
+)
+async def put(db: Open, name: PlanName, request: Request) -> Data[Plan]:
+    """Limits that are left out are kept; those of a new plan are unlimited. 409 for `unlimited`, which has none."""
+    changes = await bodies.model(request, Changes)
+    return Data(await plans.put(db, name, changes.model_dump(exclude_unset=True)))
+
+
+@router.delete("/{name}", summary="Delete a plan", status_code=204, responses=problems(404, 409, 422))
+async def delete(db: Open, name: PlanName) -> None:
+    """409 while an org has it."""
+    await plans.delete(db, name)
+
+
+@router.put("/{name}/orgs/{org}", summary="Put an org on a plan", responses=problems(404, 422))
+async def assign(db: Open, name: PlanName, org: OrgName) -> Data[AssignedPlan]:
+    """It takes effect within seconds. What the org has already is kept, even if it is more than the plan allows."""
+    await plans.assign(db, org, name)
+    return Data(AssignedPlan(org=org, plan=name))
