@@ -35,7 +35,7 @@ ASKED: dict[str, tuple[str, str, tuple[Any, ...], int]] = {
     "progress": ("progress", "get", (JOB,), 20),
     "progress is reported": ("progress", "report", ([JOB], [1], [0.1], [None], [None]), 20),
     "how full a queue is": ("queues", "depth", ("q", CAP), 20 * CAP),
-    "ends of the last minute": ("queues", "ends", (CAP,), 3 * CAP),
+    "ends of the last minute": ("queues", "ends", (CAP, "default"), 6 * CAP),
     "tenants": ("tenants", "list", ("default", 1000), 100),
     "jobs of a tenant": ("tenants", "counts", ("default", "t1", CAP), 3 * CAP),
     "a target": ("subscriptions", "target", (JOB, timedelta(hours=24), JOB), 20),

@@ -114,8 +114,8 @@ LISTS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
 }
 # These count: their bound is what is counted.
 COUNTS: dict[str, tuple[str, str, tuple[Any, ...], int]] = {
-    "GET /queues": ("queues", "list", ("", 100, CAP, None), 12 * CAP),
-    "the rate": ("queues", "rates", (CAP, timedelta(minutes=1)), 5 * CAP),
+    "GET /queues": ("queues", "list", ("", 100, CAP, None, "default"), 12 * CAP),
+    "the rate": ("queues", "rates", (CAP, timedelta(minutes=1), "default"), 5 * CAP),
     "GET /stats, hours": ("stats", "hours", ("default", CAP), 50 * CAP),
 }
 ALL = {name: (*asked, BOUND) for name, asked in LISTS.items()} | COUNTS

@@ -15,6 +15,7 @@ from uuid import UUID
 from windlass.core.jobs.job import MAX_DATA, MAX_MESSAGE, fraction_of
 from windlass.core.jobs.spec import check_name
 from windlass.core.json_value import RESULT_LIMIT, decode, encode, plain
+from windlass.core.orgs import DEFAULT_ORG
 from windlass.core.workflows.step import Action
 from windlass.errors import Invalid, NonRetryable
 
@@ -188,6 +189,7 @@ class Context:
     parent_results: Mapping[str, Any] = field(default_factory=dict)  # in a chain or batch, by index: "0", "1", ...
     epoch: int = 0  # increases when the job is started over
     timeout: timedelta | None = None  # of this attempt
+    org: str = DEFAULT_ORG  # whose job it is
     _action: Action | None = None  # of the step
     _context_data: ContextData | None = None  # None: nothing is recorded, for example if a test calls the handler
     _steps: Steps | None = None

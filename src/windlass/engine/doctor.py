@@ -9,15 +9,16 @@ from urllib.parse import urlsplit
 
 from windlass.core import duration
 from windlass.core.jobs.spec import advice
+from windlass.core.orgs import DEFAULT_ORG, owner
 from windlass.effects.handlers import like
-from windlass.engine import maintenance, quarantine
+from windlass.engine import maintenance
 from windlass.engine.database import URL_LIVE_WITHIN, Database
-from windlass.engine.quarantine import QuarantineEntry
 from windlass.store import doctor as store
-from windlass.store import hooks
+from windlass.store import hooks, quarantine
 from windlass.store import workers as worker_store
 from windlass.store.doctor import Server, Snapshot, Waiting
 from windlass.store.hooks import RecordedUrl
+from windlass.store.quarantine import QuarantineEntry
 from windlass.store.workers import ALIVE_WITHIN, RUNTIME, WorkerRow
 
 OLDEST_VERSION = 15
@@ -54,10 +55,10 @@ async def examine(db: Database) -> list[Finding]:
         registry = {name: (runtime, on) for name, runtime, on in await worker_store.registry(conn)}
         urls = await hooks.list_urls(conn, live_within=URL_LIVE_WITHIN)
         called = await hooks.hooks_in_use(conn)
+        aside = await quarantine.list_(conn, limit=1000)
     alive = [worker for worker in workers if worker.alive]
     findings += [judge_types(types), judge_workers(alive, lines), *judge_lines(lines, alive, registry)]
     findings.append(judge_public_url(urls, db.public_url.configured, called=called))
-    aside = await quarantine.list_(db, limit=1000)
     return [*findings, *judge_queues(lines), *judge_snapshots(snapshots), *judge_quarantine(aside)]
 
 
@@ -112,11 +113,12 @@ def judge_lines(
     """Yield the jobs that have waited for longer than a minute because no worker will claim them."""
     for line in lines:
         runtime, enabled = registry.get(line.type, (RUNTIME, True))
+        org, queue = owner(line.queue)
         problem = f"{line.type} in queue {line.queue} has waited {duration.rough(line.waits)}"
         if line.waits <= PATIENCE:
             continue
         if line.paused:
-            fix = f"windlass queues resume {quote(line.queue)}"
+            fix = f"windlass queues resume {quote(queue)}" + (f" --org {org}" if org != DEFAULT_ORG else "")
             yield Finding(Level.WARNING, "waiting", f"{problem}: the queue is paused", fix)
         elif not enabled:
             fix = "set is_enabled of its row in workflow.workflow_registry"
@@ -125,7 +127,7 @@ def judge_lines(
             fix = f"start a {runtime} worker, or set its runtime in workflow.workflow_registry to {RUNTIME}"
             yield Finding(Level.WARNING, "waiting", f"{problem}: it is registered to runtime {runtime}", fix)
         elif not any(_serves(worker, line) for worker in alive):
-            fix = f"start a worker that has a handler for it: windlass worker MODULE:APP --queue {quote(line.queue)}"
+            fix = f"start a worker that has a handler for it: windlass worker MODULE:APP --queue {quote(queue)}"
             yield Finding(Level.PROBLEM, "waiting", f"{problem}: no live worker serves it", fix)
 
 
@@ -190,4 +192,4 @@ def judge_snapshots(snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
 
 
 def _serves(worker: WorkerRow, line: Waiting) -> bool:
-    return line.queue in worker.queues and any(like(type_).fullmatch(line.type) for type_ in worker.types)
+    return owner(line.queue)[1] in worker.queues and any(like(type_).fullmatch(line.type) for type_ in worker.types)

@@ -15,7 +15,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from windlass.core.json_value import encode, plain
-from windlass.engine.database import Database
+from windlass.engine.database import Database, Tenant
 from windlass.errors import Conflict, Locked, NotFound, Unavailable
 from windlass.store import quarantine as store
 from windlass.store.quarantine import QuarantineEntry
@@ -117,19 +117,19 @@ async def retry_due(db: Database, handlers: Mapping[Kind, Retry], *, limit: int 
     return done
 
 
-async def list_(db: Database, *, limit: int = 100) -> list[QuarantineEntry]:
-    """Return the entries, latest first."""
+async def list_(db: Tenant, *, limit: int = 100) -> list[QuarantineEntry]:
+    """Return the entries of the org, latest first."""
     async with db.once() as conn:
-        return await store.list_(conn, limit=limit)
+        return await store.list_(conn, org=db.org, limit=limit)
 
 
-async def retry_now(db: Database, kind: Kind, key: str) -> QuarantineEntry:
+async def retry_now(db: Tenant, kind: Kind, key: str) -> QuarantineEntry:
     """Make an item due for a retry now, regardless of its pause."""
     encode(key, field="key")
     async with db.begin() as conn:
-        retried = await store.retry_now(conn, kind, key)
+        retried = await store.retry_now(conn, kind, key, org=db.org)
         if retried is None:
-            known = {(entry.kind, entry.key) for entry in await store.list_(conn, limit=10_000)}
+            known = {(entry.kind, entry.key) for entry in await store.list_(conn, org=db.org, limit=10_000)}
             if (kind, key) in known:
                 raise Conflict(f"{kind} {key} is only reported: there is nothing to try again")
             raise NotFound(f"{kind} in quarantine:", key)

@@ -49,8 +49,8 @@ async def overview(db: Tenant) -> Overview:
             ended_jobs=await stats.ended_jobs(conn, org=db.org, cap=MOST_COUNTED),
             hours=await stats.hours(conn, org=db.org, cap=MOST_COUNTED),
             failing=await runs.list_(conn, bad),
-            queues=await queues.list_(conn, after="", limit=PAGE_LIMIT, cap=MOST_COUNTED),
-            workers=await workers.list_(conn, alive_within=ALIVE_WITHIN),
+            queues=await queues.list_(conn, org=db.org, after="", limit=PAGE_LIMIT, cap=MOST_COUNTED),
+            workers=await workers.list_(conn, org=db.org, alive_within=ALIVE_WITHIN),
             ticks=await stats.next_ticks(conn, org=db.org, limit=TICKS),
         )
 

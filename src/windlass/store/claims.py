@@ -100,13 +100,21 @@ async def heartbeat(
 
 
 async def seen(
-    conn: Connection, *, worker: str, host: str, queues: Sequence[str], state: str, active: int, reported: bool
+    conn: Connection,
+    *,
+    org: str,
+    worker: str,
+    host: str,
+    queues: Sequence[str],
+    state: str,
+    active: int,
+    reported: bool,
 ) -> tuple[str, str | None, datetime]:
     """Update the worker's row; return its state, the directive for it, and the time.
 
     `reported`: the worker itself reported the state.
     """
-    row = await conn.fetchrow(_SQL["seen"], worker, host, list(queues), state, active, reported)
+    row = await conn.fetchrow(_SQL["seen"], worker, host, list(queues), state, active, reported, org)
     assert row is not None
     return row[0], row[1], row[2]
 

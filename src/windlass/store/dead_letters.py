@@ -1,10 +1,11 @@
 """Dead letters: jobs that failed permanently, grouped by type, queue and error."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from windlass.core.orgs import shown, stored
 from windlass.store.jobs import Job, job
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import statements
@@ -43,7 +44,8 @@ class Kinds:
     @property
     def arguments(self) -> tuple[object, ...]:
         before = LATEST if self.before is None else self.before
-        return (self.org, self.type, self.queue, self.error, self.of_run, before)
+        queue = None if self.queue is None else stored(self.org, self.queue)
+        return (self.org, self.type, queue, self.error, self.of_run, before)
 
 
 class Dead(NamedTuple):
@@ -53,7 +55,8 @@ class Dead(NamedTuple):
 
 
 async def groups(conn: Connection, kinds: Kinds, *, limit: int, cap: int) -> list[Group]:
-    return [Group(*row) for row in await conn.fetch(_SQL["groups"], *kinds.arguments, limit, cap)]
+    rows = await conn.fetch(_SQL["groups"], *kinds.arguments, limit, cap)
+    return [replace(Group(*row), queue=shown(kinds.org, row["queue"])) for row in rows]
 
 
 async def find(conn: Connection, kinds: Kinds, *, limit: int) -> list[Dead]:
@@ -67,7 +70,7 @@ async def list_(conn: Connection, kinds: Kinds, *, limit: int) -> list[Job]:
 async def list_by_queue(
     conn: Connection, *, org: str, queue: str | None, limit: int, offset: int
 ) -> tuple[list[Job], int]:
-    rows = await conn.fetch(_SQL["list_by_queue"], org, queue, limit, offset)
+    rows = await conn.fetch(_SQL["list_by_queue"], org, queue and stored(org, queue), limit, offset)
     return [job(row) for row in rows], rows[0]["total"] if rows else 0
 
 

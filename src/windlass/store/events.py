@@ -11,6 +11,7 @@ import asyncpg
 
 from windlass.core.events.cursor import Cursor, Snapshot, interleaved
 from windlass.core.json_value import decode, decode_objects
+from windlass.core.orgs import shown
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, statements
 
@@ -150,7 +151,7 @@ def _line(row: asyncpg.Record) -> Line:
         items=row["items"],
         job_id=row["job_id"],
         type=row["type"],
-        queue=row["queue"],
+        queue=row["queue"] and shown(row["org"], row["queue"]),
         run_id=row["run_id"],
         org=row["org"],
         version_id=row["version_id"],

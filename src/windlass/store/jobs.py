@@ -10,6 +10,7 @@ import asyncpg
 
 from windlass.core.jobs.job import Claimed, Fence, Gap, JobState, Setback, Success
 from windlass.core.json_value import decode, decode_object, decode_objects, encode
+from windlass.core.orgs import shown, stored
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, mapping, statements
 
@@ -64,7 +65,7 @@ class Job:
 
 
 class NewJob(NamedTuple):
-    """A row to insert. Values of jsonb columns are JSON texts."""
+    """A row to insert. Values of jsonb columns are JSON texts, and `queue` is the stored name."""
 
     id: UUID
     type: str
@@ -106,7 +107,8 @@ class HeldLease(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Due jobs with the same queue, type and priority, and the cursor (`seq`) up to which they were claimed."""
+    """Due jobs with the same queue (its stored name), type and priority, and the cursor (`seq`) up to which they were
+    claimed."""
 
     queue: str
     type: str
@@ -172,6 +174,11 @@ async def find_lanes(conn: Connection, queues: Sequence[str], served: Served | N
         if len(page) < PAGE:
             return sorted(lanes, key=lambda lane: (lane.priority, lane.seq))
         after |= {lane.queue: lane for lane in page}
+
+
+async def find_orgs(conn: Connection, *, after: str, limit: int) -> list[str]:
+    """Return orgs with due jobs, other than `default`, in alphabetical order."""
+    return column(await conn.fetch(_SQL["find_orgs"], after, limit))
 
 
 async def claim(
@@ -308,7 +315,8 @@ async def get(conn: Connection, id_: UUID, *, org: str) -> Job | None:
 async def list_(conn: Connection, filter_: Filter) -> list[Job]:
     statuses = list(filter_.statuses) if filter_.statuses else None
     before = 2**62 if filter_.before is None else filter_.before
-    arguments = (filter_.org, statuses, filter_.queue, filter_.type, before, filter_.limit, filter_.tag)
+    queue = filter_.queue and stored(filter_.org, filter_.queue)
+    arguments = (filter_.org, statuses, queue, filter_.type, before, filter_.limit, filter_.tag)
     if filter_.run is not None:
         return [job(row) for row in await conn.fetch(_SQL["list_of_run"], *arguments, filter_.run)]
     return [job(row) for row in await conn.fetch(_SQL["list"], *arguments, filter_.steps)]
@@ -352,7 +360,7 @@ def job(row: asyncpg.Record) -> Job:
         status=JobState(row["status"]),
         payload=decode(row["payload"]),
         result=decode(row["result"]),
-        queue=row["queue"],
+        queue=shown(row["org"], row["queue"]),
         priority=row["priority"],
         attempt=row["attempt"],
         lost=row["lost"],
@@ -360,7 +368,7 @@ def job(row: asyncpg.Record) -> Job:
         run_at=row["run_at"] if row["run_at"].tzinfo else FAR,
         created_at=row["created_at"],
         updated_at=row["updated_at"],
-        leased_by=row["leased_by"],
+        leased_by=row["leased_by"] and shown(row["org"], row["leased_by"]),
         lease_until=row["lease_until"],
         last_error=row["last_error"],
         errors=decode_objects(row["errors"]),

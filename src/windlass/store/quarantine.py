@@ -37,13 +37,14 @@ async def take_due(conn: Connection, kinds: Sequence[str], limit: int) -> list[t
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["take_due"], kinds, limit)]
 
 
-async def retry_now(conn: Connection, kind: str, key: str) -> QuarantineEntry | None:
-    row = await conn.fetchrow(_SQL["retry_now"], kind, key)
+async def retry_now(conn: Connection, kind: str, key: str, *, org: str) -> QuarantineEntry | None:
+    row = await conn.fetchrow(_SQL["retry_now"], kind, key, org)
     return QuarantineEntry(*row) if row else None
 
 
-async def list_(conn: Connection, *, limit: int) -> list[QuarantineEntry]:
-    return [QuarantineEntry(*row) for row in await conn.fetch(_SQL["list"], limit)]
+async def list_(conn: Connection, *, org: str | None = None, limit: int) -> list[QuarantineEntry]:
+    """List the entries of an org, or of all orgs."""
+    return [QuarantineEntry(*row) for row in await conn.fetch(_SQL["list"], limit, org)]
 
 
 async def count(conn: Connection) -> dict[str, int]:

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from windlass.core.json_value import decode
+from windlass.core.orgs import shown, stored
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, statements
 
@@ -24,23 +25,27 @@ class QueueRow:
     resumed_at: datetime | None
 
 
-async def list_(conn: Connection, *, after: str, limit: int, cap: int, name: str | None = None) -> list[QueueRow]:
-    """List queues by name; only one if `name` is given."""
-    return [QueueRow(*row) for row in await conn.fetch(_SQL["list"], after, limit, cap, name)]
+async def list_(
+    conn: Connection, *, org: str, after: str, limit: int, cap: int, name: str | None = None
+) -> list[QueueRow]:
+    """List the queues of an org by name; only one if `name` is given."""
+    place = stored(org, after) if after else "", limit, cap, name and stored(org, name)
+    rows = await conn.fetch(_SQL["list"], *place, org)
+    return [QueueRow(shown(org, row["name"]), *tuple(row)[1:]) for row in rows]
 
 
-async def rates(conn: Connection, *, lines: int, within: timedelta) -> dict[str, float]:
-    """Return the ended jobs per second of each queue in which any ended."""
-    rows = await conn.fetch(_SQL["rates"], lines, within)
-    return {row["queue"]: row["ended"] / row["span"].total_seconds() for row in rows}
+async def rates(conn: Connection, *, org: str, lines: int, within: timedelta) -> dict[str, float]:
+    """Return the ended jobs per second of each queue of an org in which any ended."""
+    rows = await conn.fetch(_SQL["rates"], lines, within, org)
+    return {shown(org, row["queue"]): row["ended"] / row["span"].total_seconds() for row in rows}
 
 
-async def pause(conn: Connection, name: str) -> None:
-    await conn.execute(_SQL["pause"], name)
+async def pause(conn: Connection, name: str, *, org: str) -> None:
+    await conn.execute(_SQL["pause"], stored(org, name))
 
 
-async def resume(conn: Connection, name: str) -> None:
-    await conn.execute(_SQL["resume"], name)
+async def resume(conn: Connection, name: str, *, org: str) -> None:
+    await conn.execute(_SQL["resume"], stored(org, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,34 +56,34 @@ class DepthLimit:
     config: dict[str, Any]
 
 
-async def configure(conn: Connection, name: str, *, max_depth: int | None, config: str) -> None:
-    await conn.execute(_SQL["configure"], name, max_depth, config)
+async def configure(conn: Connection, name: str, *, org: str, max_depth: int | None, config: str) -> None:
+    await conn.execute(_SQL["configure"], stored(org, name), max_depth, config)
 
 
-async def depth_limits(conn: Connection) -> dict[str, DepthLimit]:
-    rows = await conn.fetch(_SQL["bounds"])
-    return {row[0]: DepthLimit(row[1], decode(row[2]) or {}) for row in rows}
+async def depth_limits(conn: Connection, *, org: str) -> dict[str, DepthLimit]:
+    rows = await conn.fetch(_SQL["bounds"], org)
+    return {shown(org, row[0]): DepthLimit(row[1], decode(row[2]) or {}) for row in rows}
 
 
-async def depth_limit(conn: Connection, name: str) -> DepthLimit:
-    row = await conn.fetchrow(_SQL["config"], name)
+async def depth_limit(conn: Connection, name: str, *, org: str) -> DepthLimit:
+    row = await conn.fetchrow(_SQL["config"], stored(org, name))
     return DepthLimit(row[0], decode(row[1]) or {}) if row else DepthLimit(None, {})
 
 
-async def depth(conn: Connection, name: str, *, cap: int) -> int:
-    count: int = await conn.fetchval(_SQL["depth"], name, cap)
+async def depth(conn: Connection, name: str, *, org: str, cap: int) -> int:
+    count: int = await conn.fetchval(_SQL["depth"], stored(org, name), cap)
     return count
 
 
-async def state_counts(conn: Connection, queue: str, *, cap: int) -> dict[str, int]:
-    row = await conn.fetchrow(_SQL["state_counts"], queue, cap)
+async def state_counts(conn: Connection, queue: str, *, org: str, cap: int) -> dict[str, int]:
+    row = await conn.fetchrow(_SQL["state_counts"], stored(org, queue), cap)
     assert row is not None
     return dict(row)
 
 
-async def ends(conn: Connection, *, lines: int) -> tuple[int, int]:
-    """Return the numbers of jobs that succeeded and failed in the last minute."""
-    row = await conn.fetchrow(_SQL["ends"], lines)
+async def ends(conn: Connection, *, org: str, lines: int) -> tuple[int, int]:
+    """Return the numbers of jobs of an org that succeeded and failed in the last minute."""
+    row = await conn.fetchrow(_SQL["ends"], lines, org)
     assert row is not None
     return row[0], row[1]
 

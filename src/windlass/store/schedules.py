@@ -203,8 +203,10 @@ async def fire_sql(conn: Connection, next_times: Mapping[UUID, datetime | None],
     return column(rows)
 
 
-async def list_sql(conn: Connection, *, limit: int, after: tuple[str, UUID] = FIRST_SQL) -> list[JobScheduleRow]:
-    rows = await conn.fetch(_SQL["list_sql"], limit, *after)
+async def list_sql(
+    conn: Connection, *, org: str, limit: int, after: tuple[str, UUID] = FIRST_SQL
+) -> list[JobScheduleRow]:
+    rows = await conn.fetch(_SQL["list_sql"], limit, *after, org)
     return [JobScheduleRow(**{**row, "payload": decode(row["payload"])}) for row in rows]
 
 

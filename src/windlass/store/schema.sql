@@ -312,6 +312,7 @@ table windlass.quarantine
   first_at timestamp with time zone not null default windlass.now()
   last_at timestamp with time zone not null default windlass.now()
   retry_at timestamp with time zone
+  org text not null default 'default'::text
   constraint quarantine_pkey PRIMARY KEY (kind, key)
   CREATE UNIQUE INDEX quarantine_pkey ON windlass.quarantine USING btree (kind, key)
   CREATE INDEX quarantine_retry ON windlass.quarantine USING btree (retry_at) WHERE (retry_at IS NOT NULL)
@@ -325,6 +326,7 @@ table windlass.queue
   config jsonb
   created_at timestamp with time zone not null default windlass.now()
   updated_at timestamp with time zone not null default windlass.now()
+  org text default windlass.queue_org(name)
   constraint queue_max_depth_check CHECK ((max_depth > 0))
   constraint queue_pkey PRIMARY KEY (name)
   CREATE INDEX queue_paused ON windlass.queue USING btree (name) WHERE paused
@@ -532,6 +534,7 @@ table windlass.worker
   started_at timestamp with time zone not null default windlass.now()
   seen_at timestamp with time zone not null default windlass.now()
   directive text
+  org text not null default 'default'::text
   constraint worker_directive_check CHECK ((directive = ANY (ARRAY['quiet'::text, 'terminate'::text])))
   constraint worker_pkey PRIMARY KEY (id)
   constraint worker_state_check CHECK ((state = ANY (ARRAY['running'::text, 'draining'::text, 'stopped'::text])))
@@ -617,6 +620,7 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   needs_created_event boolean not null default true
   constraint idx_workflow_run_idempotency UNIQUE (idempotency_key)
   constraint workflow_run_pkey PRIMARY KEY (id)
+  constraint workflow_run_queue_org CHECK (((org = 'default'::text) OR starts_with(queue, (org || '/'::text)))) NOT VALID
   constraint workflow_run_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'leased'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text])))
   CREATE INDEX idx_workflow_run_backoff ON workflow.workflow_run USING btree (run_id) WHERE ((status = 'pending'::text) AND (NOT due) AND (run_id IS NOT NULL))
   CREATE INDEX idx_workflow_run_claim ON workflow.workflow_run USING btree (priority, created_at) WHERE (status = 'pending'::text)
@@ -627,6 +631,8 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   CREATE UNIQUE INDEX idx_workflow_run_idempotency ON workflow.workflow_run USING btree (idempotency_key)
   CREATE INDEX idx_workflow_run_lease ON workflow.workflow_run USING btree (lease_until) WHERE (status = 'leased'::text)
   CREATE INDEX idx_workflow_run_needs_created ON workflow.workflow_run USING btree (seq) WHERE needs_created_event
+  CREATE INDEX idx_workflow_run_org_queue ON workflow.workflow_run USING btree (due, org, queue) WHERE ((status = 'pending'::text) AND (deleted_at IS NULL) AND (org <> 'default'::text))
+  CREATE INDEX idx_workflow_run_org_seq ON workflow.workflow_run USING btree (org, seq) WHERE (org <> 'default'::text)
   CREATE INDEX idx_workflow_run_rate ON workflow.workflow_run USING btree (rate_key) WHERE ((status = 'leased'::text) AND (rate_key IS NOT NULL))
   CREATE UNIQUE INDEX idx_workflow_run_step ON workflow.workflow_run USING btree (run_id, step, item) WHERE (run_id IS NOT NULL)
   CREATE INDEX idx_workflow_run_stop ON workflow.workflow_run USING btree (stop_at) WHERE ((status = 'leased'::text) AND (stop_at IS NOT NULL))
@@ -638,6 +644,7 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   CREATE INDEX idx_workflow_run_wait ON workflow.workflow_run USING btree (run_at) WHERE ((status = 'pending'::text) AND (NOT due))
   CREATE INDEX idx_workflow_run_wait_queue ON workflow.workflow_run USING btree (queue, seq) WHERE ((status = 'pending'::text) AND (NOT due))
   CREATE UNIQUE INDEX workflow_run_pkey ON workflow.workflow_run USING btree (id)
+  CREATE TRIGGER workflow_run_03_org BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN (((new.org <> 'default'::text) AND (NOT starts_with(new.queue, (new.org || '/'::text))))) EXECUTE FUNCTION windlass.inbox_org()
   CREATE TRIGGER workflow_run_05_bounds BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND (((new.timeout < '00:00:00'::interval) OR (new.timeout > '36525 days'::interval)) OR ((new.visibility < '00:00:00'::interval) OR (new.visibility > '36525 days'::interval)) OR (new.max_attempts > 1000000) OR ((new.attempt < 0) OR (new.attempt > 1000000)) OR ((new.priority < '-2000000000'::integer) OR (new.priority > 2000000000)) OR (jsonb_typeof((new.retry -> 'dead_letter'::text)) <> 'boolean'::text) OR ((new.run_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.run_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.created_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.created_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.updated_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.updated_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.expires_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.expires_at > '9999-12-30 00:00:00+00'::timestamp with time zone))))) EXECUTE FUNCTION windlass.inbox_bounds()
   CREATE TRIGGER workflow_run_05_reserved BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND (new.run_id IS NULL) AND ((new.queue = 'windlass'::text) OR (new.type ~~ 'windlass.%'::text)) AND (NOT ((new.queue = 'windlass'::text) AND (new.type = 'windlass.webhook.v1'::text) AND has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))))) EXECUTE FUNCTION windlass.inbox_reserved()
   CREATE TRIGGER workflow_run_06_foreign BEFORE UPDATE OF type, queue, org, epoch, run_id, version_id, step, item, items ON workflow.workflow_run FOR EACH ROW WHEN ((NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))) EXECUTE FUNCTION windlass.inbox_foreign()
@@ -669,6 +676,7 @@ table workflow.workflow_schedule
   created_at timestamp with time zone not null default windlass.now()
   updated_at timestamp with time zone not null default windlass.now()
   deleted_at timestamp with time zone
+  org text not null default 'default'::text
   constraint workflow_schedule_pkey PRIMARY KEY (id)
   constraint workflow_schedule_type_reserved CHECK ((type !~~ 'windlass.%'::text)) NOT VALID
   CREATE INDEX idx_workflow_schedule_due ON workflow.workflow_schedule USING btree (next_run_at) WHERE (enabled AND (deleted_at IS NULL))
@@ -1036,6 +1044,16 @@ begin
   return new;
 end $function$
 
+CREATE OR REPLACE FUNCTION windlass.inbox_org()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  new.queue := windlass.stored_queue(new.org, new.queue);
+  return new;
+end $function$
+
 CREATE OR REPLACE FUNCTION windlass.inbox_reserved()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1065,6 +1083,25 @@ begin
   end if;
   return null;
 end $function$
+
+CREATE OR REPLACE FUNCTION windlass.lanes(queues text[])
+ RETURNS TABLE(queue text, type text, priority integer, alone boolean, seq bigint)
+ LANGUAGE sql
+ STABLE
+AS $function$
+  with recursive lane as (
+    (select head.* from unnest(queues) as q(name) cross join lateral (
+       select j.queue, j.type, j.priority, j.alone, j.seq from workflow.workflow_run j
+        where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = q.name
+        order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as head)
+    union all
+    select next.* from lane cross join lateral (
+      select j.queue, j.type, j.priority, j.alone, j.seq from workflow.workflow_run j
+       where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue
+         and (j.type, j.priority, j.alone) > (lane.type, lane.priority, lane.alone)
+       order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as next)
+  select * from lane
+$function$
 
 CREATE OR REPLACE FUNCTION windlass.make_audit_partition(at timestamp with time zone)
  RETURNS text
@@ -1135,6 +1172,24 @@ CREATE OR REPLACE FUNCTION windlass.now()
  STABLE PARALLEL SAFE
 RETURN COALESCE((NULLIF(current_setting('windlass.now'::text, true), ''::text))::timestamp with time zone, statement_timestamp())
 
+CREATE OR REPLACE FUNCTION windlass.org_of(kind text, key text)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+begin
+  case kind
+    when 'run' then return (select org from windlass.run where id = key::uuid);
+    when 'workflow' then return (select org from windlass.workflow where id = key::uuid);
+    when 'trigger' then return (select org from windlass.schedule where id = key::uuid);
+    when 'cron' then return (select org from windlass.cron where id = key::uuid);
+    when 'schedule' then return (select org from workflow.workflow_schedule where id = key::uuid);
+    when 'job' then return (select org from workflow.workflow_run where id = key::uuid);
+    else return null;  -- an event or a maintenance task
+  end case;
+exception when invalid_text_representation then return null;
+end $function$
+
 CREATE OR REPLACE FUNCTION windlass.part_results(runs uuid[], steps integer[], each bigint, most bigint)
  RETURNS TABLE(run_id uuid, step integer, item integer, items integer, status text, result jsonb, error jsonb, last_error text, attempts integer, omitted boolean)
  LANGUAGE plpgsql
@@ -1168,6 +1223,39 @@ begin
     return next;
   end loop;
 end $function$
+
+CREATE OR REPLACE FUNCTION windlass.pending_queues(wanted text, is_due boolean)
+ RETURNS SETOF text
+ LANGUAGE plpgsql
+ STABLE
+AS $function$
+declare
+  name text := '';
+begin
+  loop
+    if wanted <> 'default' then
+      select j.queue into name from workflow.workflow_run j
+       where j.status = 'pending' and j.deleted_at is null and j.org <> 'default' and j.due = is_due and j.org = wanted and j.queue > name
+       order by j.queue limit 1;
+    elsif is_due then
+      select j.queue into name from workflow.workflow_run j
+       where j.status = 'pending' and j.due and j.deleted_at is null and j.queue > name order by j.queue limit 1;
+    else
+      select j.queue into name from workflow.workflow_run j
+       where j.status = 'pending' and not j.due and j.queue > name order by j.queue limit 1;
+    end if;
+    exit when name is null;
+    if wanted <> 'default' or position('/' in name) = 0 then
+      return next name;
+    end if;
+  end loop;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.queue_org(queue text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN (POSITION(('/'::text) IN (queue)) > 0) THEN split_part(queue, '/'::text, 1) ELSE 'default'::text END
 
 CREATE OR REPLACE FUNCTION windlass.rate_admit(wanted text, job uuid, place bigint, take boolean)
  RETURNS boolean
@@ -1333,6 +1421,18 @@ CREATE OR REPLACE FUNCTION windlass.remember(errors jsonb, error jsonb)
  LANGUAGE sql
  IMMUTABLE
 RETURN (SELECT jsonb_agg(last.e ORDER BY last.n) AS jsonb_agg FROM (SELECT x.e, x.n FROM jsonb_array_elements((COALESCE(remember.errors, '[]'::jsonb) || jsonb_build_array(remember.error))) WITH ORDINALITY x(e, n) ORDER BY x.n DESC LIMIT 10) last)
+
+CREATE OR REPLACE FUNCTION windlass.shown_name(org text, name text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN ((org <> 'default'::text) AND starts_with(name, (org || '/'::text))) THEN substr(name, (length(org) + 2)) ELSE name END
+
+CREATE OR REPLACE FUNCTION windlass.stored_queue(org text, queue text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN (org = 'default'::text) THEN queue ELSE ((org || '/'::text) || queue) END
 
 CREATE OR REPLACE FUNCTION windlass.submit(type text, payload jsonb DEFAULT '{}'::jsonb, idempotency_key text DEFAULT NULL::text, queue text DEFAULT 'sql'::text, priority integer DEFAULT 100, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval, max_attempts integer DEFAULT 3, timeout interval DEFAULT NULL::interval, retry jsonb DEFAULT NULL::jsonb, tags text[] DEFAULT NULL::text[], meta jsonb DEFAULT NULL::jsonb, org text DEFAULT 'default'::text)
  RETURNS uuid

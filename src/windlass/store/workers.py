@@ -55,20 +55,23 @@ async def seen(conn: Connection, *, id_: str, state: str, active: int) -> Regist
     return Registered(*row) if row else None
 
 
-async def list_(conn: Connection, *, alive_within: timedelta, id_: str | None = None) -> list[WorkerRow]:
-    return [WorkerRow(*row) for row in await conn.fetch(_SQL["list"], alive_within, id_)]
+async def list_(
+    conn: Connection, *, org: str | None = None, alive_within: timedelta, id_: str | None = None
+) -> list[WorkerRow]:
+    """List the workers of an org, or of all orgs, by their stored ids."""
+    return [WorkerRow(*row) for row in await conn.fetch(_SQL["list"], alive_within, id_, org)]
 
 
 async def forget(conn: Connection, *, silent_for: timedelta) -> None:
     await conn.execute(_SQL["forget"], silent_for)
 
 
-async def direct(conn: Connection, id_: str, directive: str | None) -> bool:
-    return await conn.fetchval(_SQL["direct"], id_, directive) is True
+async def direct(conn: Connection, id_: str, directive: str | None, *, org: str) -> bool:
+    return await conn.fetchval(_SQL["direct"], id_, directive, org) is True
 
 
-async def remove(conn: Connection, id_: str) -> None:
-    await conn.execute(_SQL["remove"], id_)
+async def remove(conn: Connection, id_: str, *, org: str) -> None:
+    await conn.execute(_SQL["remove"], id_, org)
 
 
 async def registry(conn: Connection) -> list[tuple[str, str, bool]]:

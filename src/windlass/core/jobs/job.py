@@ -18,6 +18,7 @@ from uuid import UUID
 
 from windlass.core.jobs.retry import SQUARED_MINUTES, Retry
 from windlass.core.json_value import decode
+from windlass.core.orgs import owner
 from windlass.errors import Invalid
 
 DEFAULT_QUEUE = "default"
@@ -106,7 +107,7 @@ class Claimed(NamedTuple):
     id: UUID
     type: str
     payload: str
-    queue: str
+    queue: str  # its stored name
     priority: int
     seq: int
     attempt: int
@@ -129,6 +130,10 @@ class Claimed(NamedTuple):
     def number(self) -> int:
         """Return the number of this attempt, counting from 1."""
         return self.attempt + self.lost + 1
+
+    @property
+    def org(self) -> str:
+        return owner(self.queue)[0]
 
     @property
     def fence(self) -> Fence:

@@ -13,6 +13,7 @@ from windlass.core.jobs.job import JobState
 from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import JobSpec, advice, check, check_pattern, check_range
 from windlass.core.json_value import PAYLOAD_LIMIT, encode, masked
+from windlass.core.orgs import stored
 from windlass.core.workflows.step_payload import HTTP_TYPE
 from windlass.engine.database import Database, Tenant, new_ids
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound
@@ -69,7 +70,7 @@ async def record(
         recorded = await _insert(conn, db, rows)
         # Already committed: poking before the connection is released saves a tenth of a millisecond. Behind a pooler
         # the commit is still to come: there are no notifications there, and a worker of this process polls.
-        for queue in {spec.queue for spec in specs}:
+        for queue in {row.queue for row in rows}:
             db.poke(queue)
     return recorded
 
@@ -266,7 +267,7 @@ def _row(org: str, id_: UUID, spec: JobSpec) -> store.NewJob:
         id_,
         spec.type,
         encode(spec.payload, field="payload", limit=PAYLOAD_LIMIT),
-        spec.queue,
+        stored(org, spec.queue),
         spec.priority,
         FAR if spec.held else spec.run_at,
         spec.delay,

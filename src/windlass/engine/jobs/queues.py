@@ -36,50 +36,50 @@ class QueuePage:
     next: str | None
 
 
-async def list_(db: Database, *, after: str = "", limit: int = 100) -> QueuePage:
+async def list_(db: Tenant, *, after: str = "", limit: int = 100) -> QueuePage:
     """Return the queues that have jobs or settings."""
     encode(after, field="after")
     check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.begin() as conn:
-        rows = await store.list_(conn, after=after, limit=limit, cap=MOST_COUNTED)
-        rates = await store.rates(conn, lines=LINES, within=RATE_WITHIN)
+        rows = await store.list_(conn, org=db.org, after=after, limit=limit, cap=MOST_COUNTED)
+        rates = await store.rates(conn, org=db.org, lines=LINES, within=RATE_WITHIN)
     page = [Queue(row, rates.get(row.name, 0.0)) for row in rows]
     return QueuePage(page, rows[-1].name if len(rows) == limit else None)
 
 
-async def get(db: Database, name: str) -> Queue:
+async def get(db: Tenant, name: str) -> Queue:
     _check(name)
     async with db.begin() as conn:
-        rows = await store.list_(conn, after="", limit=1, cap=MOST_COUNTED, name=name)
-        rates = await store.rates(conn, lines=LINES, within=RATE_WITHIN)
+        rows = await store.list_(conn, org=db.org, after="", limit=1, cap=MOST_COUNTED, name=name)
+        rates = await store.rates(conn, org=db.org, lines=LINES, within=RATE_WITHIN)
     row = rows[0] if rows else QueueRow(name, 0, 0, 0, False, None, False, None, None)
     return Queue(row, rates.get(name, 0.0))
 
 
-async def ends(db: Database) -> tuple[int, int]:
-    """Return how many jobs of all queues succeeded and failed in the last minute."""
+async def ends(db: Tenant) -> tuple[int, int]:
+    """Return how many jobs of the org succeeded and failed in the last minute."""
     async with db.once() as conn:
-        return await store.ends(conn, lines=LINES)
+        return await store.ends(conn, org=db.org, lines=LINES)
 
 
-async def state_counts(db: Database, name: str) -> dict[str, int]:
+async def state_counts(db: Tenant, name: str) -> dict[str, int]:
     """Return how many jobs of a queue are in each state: available, scheduled and so on, and the latest outcomes."""
     async with db.once() as conn:
-        return await store.state_counts(conn, name, cap=MOST_COUNTED)
+        return await store.state_counts(conn, name, org=db.org, cap=MOST_COUNTED)
 
 
-async def pause(db: Database, name: str) -> None:
+async def pause(db: Tenant, name: str) -> None:
     """Pause a queue: our workers claim nothing from it until it is resumed; they finish the jobs they hold."""
     _check(name)
     async with db.once() as conn:
-        await store.pause(conn, name)
+        await store.pause(conn, name, org=db.org)
 
 
-async def resume(db: Database, name: str) -> None:
+async def resume(db: Tenant, name: str) -> None:
     _check(name)
     async with db.once() as conn:
-        await store.resume(conn, name)
-    db.poke(name)
+        await store.resume(conn, name, org=db.org)
+    db.poke(db.stored(name))
 
 
 def _check(name: str) -> None:
@@ -90,33 +90,33 @@ def _check(name: str) -> None:
 # Depth limits: only interfaces with backpressure enforce them, by refusing new jobs
 
 
-async def set_depth_limit(db: Database, name: str, *, max_depth: int | None, config: dict[str, Any]) -> DepthLimit:
+async def set_depth_limit(db: Tenant, name: str, *, max_depth: int | None, config: dict[str, Any]) -> DepthLimit:
     """Set how many jobs may wait (None: any number); `config` is stored unchanged."""
     check_name(name, "queue", "name a queue, for example default")
     if max_depth is not None and not 1 <= max_depth <= MAX_DEPTH:
         raise Invalid(f"max_depth is {max_depth}: it must lie between 1 and {MAX_DEPTH}", field="max_depth")
     text = encode(config, field="config", limit=MAX_CONFIG)
     async with db.once() as conn:
-        await store.configure(conn, name, max_depth=max_depth, config=text)
+        await store.configure(conn, name, org=db.org, max_depth=max_depth, config=text)
     return DepthLimit(max_depth, config)
 
 
-async def depth_limit(db: Database, name: str) -> DepthLimit:
+async def depth_limit(db: Tenant, name: str) -> DepthLimit:
     encode(name, field="queue")
     async with db.once() as conn:
-        return await store.depth_limit(conn, name)
+        return await store.depth_limit(conn, name, org=db.org)
 
 
-async def depth_limits(db: Database) -> dict[str, DepthLimit]:
+async def depth_limits(db: Tenant) -> dict[str, DepthLimit]:
     """Return the queues that have a limit."""
     async with db.once() as conn:
-        return await store.depth_limits(conn)
+        return await store.depth_limits(conn, org=db.org)
 
 
-async def depth(db: Database, name: str, *, cap: int) -> int:
+async def depth(db: Tenant, name: str, *, cap: int) -> int:
     """Return how many jobs wait in a queue, counted up to `cap`."""
     async with db.once() as conn:
-        return await store.depth(conn, name, cap=cap)
+        return await store.depth(conn, name, org=db.org, cap=cap)
 
 
 # Rate limits

@@ -93,7 +93,7 @@ async def push(db: Tenant, specs: Sequence[JobSpec]) -> list[Pushed]:
     plain = not any(spec.unique or spec.limit for spec in specs)
     async with db.once() if plain else db.begin() as conn:
         pushed = await (_insert(conn, db, rows, specs) if plain else _push(conn, db, rows, specs))
-    db.poke(*{each.job.queue for each in pushed if not each.existed})
+    db.poke(*{db.stored(each.job.queue) for each in pushed if not each.existed})
     if any(spec.unique and spec.unique.on_conflict in REPLACING for spec in specs):
         db.poke("cancel", "settle")
     return pushed

@@ -22,6 +22,7 @@ from windlass.core.explain.snapshot import (
 )
 from windlass.core.jobs.job import JobState
 from windlass.core.jobs.spec import check_range
+from windlass.core.orgs import owner, shown
 from windlass.core.runs.run import OPEN, WORDS, Fan, Letter, RunState
 from windlass.core.workflows.step import ChildAction, HttpAction
 from windlass.core.workflows.workflow import Workflow
@@ -58,7 +59,7 @@ async def snapshot(db: Tenant, id_: UUID, *, answers: bool = False) -> RunSnapsh
     """Return everything known about a run now. `answers`: with the responses to HTTP steps, which cost another read."""
     async with db.begin() as conn:
         row, workflow = await load(conn, db, id_)
-        steps = await _steps(conn, row, workflow)
+        steps = await _steps(conn, db, row, workflow)
         if answers:
             steps = await _answered(conn, id_, steps)
         trail = await runs.events(conn, id_)
@@ -202,7 +203,7 @@ def _snapshot(
     )
 
 
-async def _steps(conn: Connection, row: RunRow, workflow: Workflow) -> list[StepSnapshot]:
+async def _steps(conn: Connection, db: Tenant, row: RunRow, workflow: Workflow) -> list[StepSnapshot]:
     letters = [Letter(letter) for letter in row.letters]
     fans = {int(step): Fan(*counters) for step, counters in row.fans.items()}
     begun = [n for n, letter in enumerate(letters) if letter not in (Letter.WAITING, Letter.SKIPPED)]
@@ -214,7 +215,9 @@ async def _steps(conn: Connection, row: RunRow, workflow: Workflow) -> list[Step
     waiting = await store.waiting_jobs(conn, row.id, active) if active else {}
     children = await store.children(conn, row.id, below) if below else {}
     wakes = await store.wake_times(conn, row.id) if Letter.ACTIVE in letters else {}
-    served = await _service(conn, [*(one.job for one in waiting.values()), *(first.job for first in jobs.values())])
+    served = await _service(
+        conn, db.org, [*(one.job for one in waiting.values()), *(first.job for first in jobs.values())]
+    )
     return [
         _step(
             StepSnapshot(
@@ -268,8 +271,8 @@ def _step(
     return replace(bare, job=job, failed=tally.failed if tally else None, began_at=first.began_at, ended_at=ended)
 
 
-async def _service(conn: Connection, jobs: Sequence[JobSnapshot]) -> dict[UUID, JobSnapshot]:
-    """Return the jobs by id; for pending ones, set who will serve them."""
+async def _service(conn: Connection, org: str, jobs: Sequence[JobSnapshot]) -> dict[UUID, JobSnapshot]:
+    """Return the jobs by id, with the names that their org uses; for pending ones, set who will serve them."""
     pending = {job.id: job for job in jobs}
     waiting = [job for job in jobs if job.state is JobState.PENDING]
     if waiting:
@@ -277,7 +280,10 @@ async def _service(conn: Connection, jobs: Sequence[JobSnapshot]) -> dict[UUID, 
         registry = {name: (runtime, enabled) for name, runtime, enabled in await workers.registry(conn)}
         paused = await store.paused(conn, {job.queue for job in waiting})
         pending |= {job.id: _judged(job, alive, registry, paused) for job in waiting}
-    return pending
+    return {
+        id_: replace(job, queue=shown(org, job.queue), worker=job.worker and shown(org, job.worker))
+        for id_, job in pending.items()
+    }
 
 
 def _judged(
@@ -289,7 +295,7 @@ def _judged(
     if runtime != RUNTIME:
         return replace(job, served=Served.ELSEWHERE, runtime=runtime)
     serves = any(
-        job.queue in worker.queues and any(like(type_).fullmatch(job.type) for type_ in worker.types)
+        owner(job.queue)[1] in worker.queues and any(like(type_).fullmatch(job.type) for type_ in worker.types)
         for worker in alive
     )
     if not serves:

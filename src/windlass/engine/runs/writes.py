@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from windlass.core.orgs import stored
 from windlass.core.runs.command import Note
 from windlass.core.runs.run import WORDS, Run, RunState, fans_to_json
 from windlass.engine.database import Database, new_ids
@@ -28,7 +29,7 @@ class KeyTaken(Exception):
 class Wakeups:
     """The topics to poke after the commit."""
 
-    queues: set[str] = field(default_factory=set)
+    queues: set[str] = field(default_factory=set)  # stored names
     made: dict[UUID, str] = field(default_factory=dict)  # single jobs and their queues: they may be claimed at once
     ended: bool = False  # a run ended: clients may be waiting for it
     unsettled: bool = False  # a run has a notice to apply, or waits to begin
@@ -164,7 +165,7 @@ class RunWrites:
             await self._write_jobs()
         if self._parts:
             await compositions.enqueue(self._conn, self._parts, new_ids(len(self._parts)), actor=self.actor)
-            self.wakeups.queues.update(part.queue for part in self._parts)
+            self.wakeups.queues.update(stored(part.org, part.queue) for part in self._parts)
             self._parts = []
         if self._timers:
             await steps.insert_timers(self._conn, [(run, step, at) for (run, step), at in self._timers.items()])
@@ -175,7 +176,7 @@ class RunWrites:
         await steps.enqueue(self._conn, self._list, self._jobs, ids, actor=self.actor)
         few = len(ids) + len(self.wakeups.made) < MANY
         for job, id_ in zip(self._jobs, ids, strict=True):
-            queue = self._list[job.shape - 1].queue
+            queue = stored(job.org, self._list[job.shape - 1].queue)
             if few and job.many == 1:
                 self.wakeups.made[id_] = queue
             else:

@@ -16,6 +16,7 @@ from windlass.core.cron.schedule import Overlap, Schedule
 from windlass.core.cron.syntax import OJS
 from windlass.core.events.cursor import Snapshot
 from windlass.core.jobs.spec import JobSpec, JobTemplate, check
+from windlass.core.orgs import stored
 from windlass.engine.database import Database, Tenant, new_ids
 from windlass.engine.jobs import submit
 from windlass.engine.quarantine import Kind, each_alone
@@ -111,7 +112,7 @@ async def serve(db: Database, id_: UUID) -> bool:
         _log.info("cron %s made no job for %s: %s", locked.row.name, firing.skipped_at, firing.reason)
     if firing.replaces:
         db.poke("cancel", "settle")
-    db.poke(locked.row.template.spec.queue)
+    db.poke(stored(locked.row.org, locked.row.template.spec.queue))
     return True
 
 

@@ -66,7 +66,7 @@ async def list_all(db: Tenant, *, after: str = "", limit: int = 50) -> ScheduleP
         if not is_sql:
             rows += await store.list_(conn, org=db.org, after=after, limit=limit)
         if len(rows) < limit:
-            rows += await store.list_sql(conn, limit=limit - len(rows), after=place)
+            rows += await store.list_sql(conn, org=db.org, limit=limit - len(rows), after=place)
     return SchedulePage(rows, _cursor(rows[-1]) if len(rows) == limit else None)
 
 

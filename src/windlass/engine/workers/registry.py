@@ -1,9 +1,10 @@
 """Workers for operators: list, inspect, direct, forget."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from windlass.core.json_value import encode
-from windlass.engine.database import Database, Tenant
+from windlass.engine.database import Tenant
 from windlass.errors import Conflict, NotFound
 from windlass.store import jobs, workers
 from windlass.store.jobs import Job
@@ -13,27 +14,28 @@ __all__ = ["ALIVE_WITHIN", "WorkerRow"]
 MOST_HELD = 1000
 
 
-async def list_(db: Database, *, alive_within: timedelta = ALIVE_WITHIN) -> list[WorkerRow]:
-    """Return the workers, latest heartbeat first."""
+async def list_(db: Tenant, *, alive_within: timedelta = ALIVE_WITHIN) -> list[WorkerRow]:
+    """Return the workers of the org, latest heartbeat first."""
     async with db.begin() as conn:
-        return await workers.list_(conn, alive_within=alive_within)
+        rows = await workers.list_(conn, org=db.org, alive_within=alive_within)
+    return [_shown(db, row) for row in rows]
 
 
 async def get(db: Tenant, id_: str, *, alive_within: timedelta = ALIVE_WITHIN) -> tuple[WorkerRow, list[Job]]:
     """Return a worker and the first MOST_HELD jobs it holds."""
     encode(id_, field="id")
     async with db.begin() as conn:
-        rows = await workers.list_(conn, alive_within=alive_within, id_=id_)
+        rows = await workers.list_(conn, org=db.org, alive_within=alive_within, id_=db.stored(id_))
         if not rows:
             raise NotFound("worker", ascii(id_[:100]))
-        return rows[0], await jobs.list_held(conn, id_, org=db.org, limit=MOST_HELD)
+        return _shown(db, rows[0]), await jobs.list_held(conn, db.stored(id_), org=db.org, limit=MOST_HELD)
 
 
-async def direct(db: Database, id_: str, directive: str | None) -> None:
+async def direct(db: Tenant, id_: str, directive: str | None) -> None:
     """Set what a worker receives with its next heartbeat: `quiet`, `terminate`, or None for nothing."""
     encode(id_, field="id")
     async with db.once() as conn:
-        if not await workers.direct(conn, id_, directive):
+        if not await workers.direct(conn, db.stored(id_), directive, org=db.org):
             raise NotFound("worker", ascii(id_[:100]))
 
 
@@ -45,4 +47,8 @@ async def forget(db: Tenant, id_: str) -> None:
             f"worker {id_} was seen {worker.silence.total_seconds():.0f} s ago: only silent workers are forgotten"
         )
     async with db.once() as conn:
-        await workers.remove(conn, id_)
+        await workers.remove(conn, db.stored(id_), org=db.org)
+
+
+def _shown(db: Tenant, row: WorkerRow) -> WorkerRow:
+    return replace(row, id=db.shown(row.id))

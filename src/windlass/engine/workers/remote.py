@@ -15,6 +15,7 @@ from uuid import UUID
 
 from windlass.core.jobs.job import Failed, JobMove, Outcome, Report, Setback, after
 from windlass.core.jobs.spec import MAX_LEASE, check_length
+from windlass.core.orgs import owner
 from windlass.engine import quarantine
 from windlass.engine.database import Database, Tenant
 from windlass.engine.quarantine import Kind, split_batch
@@ -74,8 +75,9 @@ class RemoteReport:
     fence: int | None = None
 
 
-async def fetch(db: Database, requests: Sequence[Fetch]) -> list[list[Job]]:
+async def fetch(db: Tenant, requests: Sequence[Fetch]) -> list[list[Job]]:
     """Return the jobs for each fetch, claimed in one transaction. Jobs that cannot be handed out are set aside."""
+    requests = [_stored(db, request) for request in requests]
     async with db.begin() as conn:
         batches = [await _fetch(conn, db, request) for request in requests]
         if versions := {job.version_id for batch in batches for job in batch if job.version_id is not None}:
@@ -86,6 +88,11 @@ async def fetch(db: Database, requests: Sequence[Fetch]) -> list[list[Job]]:
     return batches
 
 
+def _stored(db: Tenant, request: Fetch) -> Fetch:
+    """Return the fetch with the stored names of its queues and its worker."""
+    return replace(request, queues=[db.stored(queue) for queue in request.queues], worker=db.stored(request.worker))
+
+
 async def _readable(conn: Connection, known: Container[int], request: Fetch, batch: list[Job]) -> list[Job]:
     """Return those of these jobs whose version this process can read; set the others aside."""
     bad = {job.id: UNREADABLE for job in batch if job.version_id is not None and job.version_id not in known}
@@ -93,10 +100,10 @@ async def _readable(conn: Connection, known: Container[int], request: Fetch, bat
     return [job for job in batch if job.id not in bad]
 
 
-async def set_aside(db: Database, worker: str, reasons: Mapping[UUID, str]) -> None:
+async def set_aside(db: Tenant, worker: str, reasons: Mapping[UUID, str]) -> None:
     """Release jobs that were claimed for this worker but cannot be handed out; they are tried again later."""
     async with db.begin() as conn:
-        await _set_aside(conn, worker, reasons)
+        await _set_aside(conn, db.stored(worker), reasons)
 
 
 async def _set_aside(conn: Connection, worker: str, reasons: Mapping[UUID, str]) -> None:
@@ -105,7 +112,7 @@ async def _set_aside(conn: Connection, worker: str, reasons: Mapping[UUID, str])
     await store.set_aside(conn, reasons, worker=worker, delay=SET_ASIDE, actor=ACTOR)
 
 
-async def _fetch(conn: Connection, db: Database, request: Fetch) -> list[Job]:
+async def _fetch(conn: Connection, db: Tenant, request: Fetch) -> list[Job]:
     taken, limited = await _take(conn, request, request.count)
     if len(taken) < request.count and (queues := await jobs.become_due(conn, PROMOTE)):
         # Jobs that have just become due are not left to the timer loop, which could take another second.
@@ -135,7 +142,7 @@ async def _take(conn: Connection, request: Fetch, count: int) -> tuple[list[Job]
 
 
 async def heartbeat(
-    db: Database,
+    db: Tenant,
     worker: str,
     ids: Sequence[UUID],
     *,
@@ -146,9 +153,11 @@ async def heartbeat(
     """Extend leases; return the worker's state and the directives for it."""
     check_length(lease, "visibility_timeout_ms", most=MAX_LEASE)
     async with db.begin() as conn:
+        worker = db.stored(worker)
         held = await store.heartbeat(conn, sorted(ids), worker=worker, lease=lease, default=LEASE) if ids else []
         recorded, directive, now = await store.seen(
             conn,
+            org=db.org,
             worker=worker,
             host=host,
             queues=(),
@@ -163,7 +172,8 @@ async def heartbeat(
 
 async def record(db: Tenant, reports: Sequence[RemoteReport]) -> list[Answer]:
     """Return the jobs as they are now, or why a report was not accepted."""
-    return await _record_all(db, reports, org=db.org)
+    named = [replace(each, worker=db.stored(each.worker)) if each.worker is not None else each for each in reports]
+    return await _record_all(db, named, org=db.org)
 
 
 async def end_overdue(db: Database, *, batch: int = 500) -> int:
@@ -257,7 +267,7 @@ def _refusal(report: RemoteReport, row: LockedJob, *, again: bool) -> Conflict |
     if row.status != "leased" or again:
         return Conflict(f"job {report.job} is {row.status}: only a job that is being worked on can be reported on")
     if report.worker is not None and report.worker != row.holder:
-        return Conflict(f"job {report.job} is held by another worker: {report.worker!r} lost its lease")
+        return Conflict(f"job {report.job} is held by another worker: {owner(report.worker)[1]!r} lost its lease")
     if report.fence is not None and report.fence != row.job.claim_no:
         return Conflict(f"job {report.job} was claimed again since")
     return None

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from windlass.core.jobs.job import Claimed, Fence
 from windlass.core.json_value import plain
+from windlass.core.orgs import stored
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine import quarantine
 from windlass.engine.database import Database
@@ -20,7 +21,7 @@ from windlass.engine.faults import point
 from windlass.engine.quarantine import Kind
 from windlass.engine.workers.recording import Turn, lock_and_record, record, record_apart
 from windlass.errors import Locked, Unavailable
-from windlass.store import compositions, jobs, workers
+from windlass.store import compositions, jobs, orgs, workers
 from windlass.store.events import NewLogLine
 from windlass.store.jobs import HeldLease, Lane, Served
 from windlass.store.postgres.pool import Connection
@@ -28,6 +29,7 @@ from windlass.store.workers import Registered
 
 __all__ = ["HeldLease", "Lane", "NewLogLine", "Served", "Turn", "record"]
 
+ORGS_PER_LOOK = 250
 DEFER = timedelta(minutes=1)  # how long a job that cannot be claimed is postponed
 PAUSE_UNREADABLE = timedelta(minutes=5)  # before a job that could not be read is tried again
 _log = logging.getLogger("windlass.work")
@@ -164,10 +166,51 @@ async def _put_back(db: Database, fence: Fence, worker: str, error: Exception) -
     await quarantine.set_aside(db, Kind.JOB, fence[0], error)
 
 
-async def look(db: Database, queues: Sequence[str], served: Served | None = None) -> list[Lane]:
-    """Return the lanes with due work of the served types (None: all), the most urgent first."""
-    async with db.once() as conn:
-        return await jobs.find_lanes(conn, queues, served)
+class OrgPages:
+    """Which orgs the next look visits. There may be thousands: a look visits ORGS_PER_LOOK that have due jobs."""
+
+    def __init__(self) -> None:
+        self.several = False  # there are other orgs than `default`
+        self._after = ""
+
+    async def refresh(self, db: Database) -> None:
+        """Read whether there are several orgs; until then only the queues of `default` are searched."""
+        async with db.once() as conn:
+            self.several = not await orgs.is_alone(conn)
+
+    async def next(self, conn: Connection) -> tuple[list[str], bool]:
+        """Return the next orgs, from the beginning after the last one, and whether there are more."""
+        page = await jobs.find_orgs(conn, after=self._after, limit=ORGS_PER_LOOK)
+        if len(page) < ORGS_PER_LOOK and self._after:
+            known = set(page)
+            first = await jobs.find_orgs(conn, after="", limit=ORGS_PER_LOOK - len(page))
+            page += [org for org in first if org not in known]
+        is_full = len(page) == ORGS_PER_LOOK
+        self._after = page[-1] if is_full else ""
+        return page, is_full
+
+
+async def look(
+    db: Database, queues: Sequence[str], served: Served | None = None, *, pages: OrgPages | None = None
+) -> list[Lane]:
+    """Return the lanes with due work of the served types (None: all), the most urgent first.
+
+    With several orgs the queues of each of them are searched, a page of orgs at a time: further pages are searched only
+    if nothing was found.
+    """
+    if pages is None or not pages.several:
+        async with db.once() as conn:
+            return await jobs.find_lanes(conn, queues, served)
+    async with db.begin() as conn:
+        names, visited = list(queues), set[str]()
+        while True:
+            page, more = await pages.next(conn)
+            names += [stored(org, queue) for org in page for queue in queues]
+            lanes = await jobs.find_lanes(conn, names, served)
+            if lanes or not more or visited.issuperset(page):
+                return lanes
+            visited.update(page)
+            names = []
 
 
 async def heartbeat(db: Database, claims: Iterable[Fence], *, worker: str, lease: timedelta) -> list[HeldLease]:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from windlass.core.jobs.job import Cancelled, Claimed, Fence, JobMove, Outcome, Released, Report, Setback, after
 from windlass.core.json_value import decode
+from windlass.core.orgs import owner
 from windlass.effects.context import Context, enter
 from windlass.effects.handlers import Handler, Handlers, failed, perform, timed_out
 from windlass.effects.tracing import span, tracer
@@ -113,12 +114,13 @@ class Attempts:
     def start(self, job: Claimed) -> None:
         handler = self._handlers.find(job.type)
         assert handler is not None  # only lanes of served types are claimed
+        org, queue = owner(job.queue)
         context = Context(
             job.id,
             job.type,
             job.number,
             job.max_attempts,
-            job.queue,
+            queue,
             job.priority,
             job.claim_no,
             job.created_at,
@@ -127,6 +129,7 @@ class Attempts:
         )
         timeout = job.timeout or handler.timeout
         context.epoch, context.timeout, context._context_data = job.epoch, timeout, self._context_data
+        context.org = org
         attempt = Attempt(job, handler, context, time.monotonic(), timeout)
         self._per_handler[handler.type] += 1
         if job.alone:

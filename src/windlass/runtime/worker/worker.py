@@ -26,11 +26,12 @@ from datetime import timedelta
 from uuid import UUID
 
 from windlass.core.jobs.job import Claimed, Fence, JobMove, Report, Setback
+from windlass.core.orgs import owner
 from windlass.effects.context import keep_lines
 from windlass.effects.handlers import Handlers
 from windlass.engine.database import Database
 from windlass.engine.workers import turn
-from windlass.engine.workers.turn import Lane, NewLogLine, Turn
+from windlass.engine.workers.turn import Lane, NewLogLine, OrgPages, Turn
 from windlass.errors import Unavailable
 from windlass.runtime.loops.loop import LONGEST_PAUSE, run_periodically
 from windlass.runtime.metrics import WorkerMetrics
@@ -53,6 +54,7 @@ class Worker:
         self._db = db
         self._types = ServedTypes(db, handlers, self.options.prefixes, self.options.runtime)
         self._lanes = Lanes(self._types.serves)
+        self._pages = OrgPages()
         self._context_data = ContextData(db, self.options.concurrency)
         self._attempts = Attempts(handlers, self.options.concurrency, self._ended, self._context_data)
         self._reports: list[Report] = []
@@ -95,6 +97,7 @@ class Worker:
             (self._poll, self.options.poll),
             (self._register, timedelta(seconds=1)),
             (self._types.refresh, self.options.registry_every),
+            (lambda: self._pages.refresh(self._db), self.options.registry_every),
             (self._context_data.write_progress, self.options.progress_every),
         ]
         loops = [asyncio.create_task(run_periodically(tick, every=every, stop=over)) for tick, every in periodic]
@@ -115,6 +118,9 @@ class Worker:
         if topic == "cancel":
             self._heartbeat.look_soon()
         elif not topic or topic in self.options.queues:
+            self._wake()
+        elif owner(topic)[1] in self.options.queues:  # of another org
+            self._pages.several = True
             self._wake()
 
     def _wake(self) -> None:
@@ -280,7 +286,7 @@ class Worker:
             self._hungry = False
             asyncio.get_running_loop().call_later(rest, self._wake)
             return False
-        lanes = await turn.look(self._db, self.options.queues, self._types.search())
+        lanes = await turn.look(self._db, self.options.queues, self._types.search(), pages=self._pages)
         is_due = self._lanes.found(lanes, started=started, ended=time.monotonic())
         self._hungry = is_due or wakes != self._wakes  # the search may have missed jobs that arrived during it
         return is_due

@@ -109,8 +109,8 @@ select id, cancel_requested, directive from held
 
 -- name: seen
 -- Record a heartbeat of an HTTP worker. The first one inserts its row. Returns its state, its directive and the time.
-insert into windlass.worker (id, host, pid, queues, types, concurrency, state, active)
-values ($1, $2, 0, $3, '{}', 0, $4, $5)
+insert into windlass.worker (id, host, pid, queues, types, concurrency, state, active, org)
+values ($1, $2, 0, $3, '{}', 0, $4, $5, $7)
 on conflict (id) do update set seen_at = windlass.now(), active = excluded.active,
   state = case when $6 then excluded.state when worker.state = 'stopped' then 'running' else worker.state end
 returning state, directive, windlass.now()

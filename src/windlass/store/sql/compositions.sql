@@ -62,7 +62,7 @@ born as (
          case when a.items is null then coalesce(p.payload, '[]')
               else coalesce(p.payload, '[]') || jsonb_build_array((
                 select value from windlass.item i where i.run_id = run.run_id and i.step = a.step and i.item = n)) end,
-         a.queue, coalesce(p.priority, 100), coalesce(p.max_attempts, 3), make_interval(secs => p.timeout), p.retry,
+         windlass.stored_queue(a.org, a.queue), coalesce(p.priority, 100), coalesce(p.max_attempts, 3), make_interval(secs => p.timeout), p.retry,
          case when p.tags is null then null else array(select jsonb_array_elements_text(p.tags)) end,
          p.meta, p.envelope, coalesce(p.expires_at, (select windlass.now()) + make_interval(secs => p.lifetime)), p.unique_key, make_interval(secs => p.visibility), p.rate_key,
          a.org, run.run_id, a.version_id, a.step, n, a.items, a.round, false,

@@ -71,6 +71,18 @@ lane as (
        order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as next)
 select queue, type, priority, seq, alone from lane limit $7
 
+-- name: find_orgs
+-- List orgs other than `default` that have due jobs and are not disabled, after org $1: one probe for each.
+with recursive hop as (
+  (select j.org from workflow.workflow_run j
+    where j.status = 'pending' and j.deleted_at is null and j.org <> 'default' and j.due and j.org > $1 order by j.org limit 1)
+  union all
+  select next.org from hop cross join lateral (
+    select j.org from workflow.workflow_run j
+     where j.status = 'pending' and j.deleted_at is null and j.org <> 'default' and j.due and j.org > hop.org
+     order by j.org limit 1) as next)
+select hop.org from hop where not exists (select from windlass.org o where o.name = hop.org and o.disabled_at is not null) limit $2
+
 -- name: claim
 -- Claim up to $7 jobs from these lanes: the most urgent lane first, then the one whose first job has the lowest `seq`.
 -- `any(array(...))` and the inner limit keep the plan on its indexes. A job whose rate limit has no room becomes not due

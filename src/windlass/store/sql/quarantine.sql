@@ -2,8 +2,9 @@
 
 -- name: put
 -- Put an item into quarantine, or postpone its next retry: 1 s, 2 s, 4 s, ... up to ten minutes.
-insert into windlass.quarantine as q (kind, key, error_type, reason, retry_at)
-values ($1, $2, $3, $4, case when $5::boolean then windlass.now() + interval '1 second' end)
+insert into windlass.quarantine as q (kind, key, error_type, reason, retry_at, org)
+values ($1, $2, $3, $4, case when $5::boolean then windlass.now() + interval '1 second' end,
+        coalesce(windlass.org_of($1, $2), 'default'))
 on conflict (kind, key) do update
    set error_type = excluded.error_type, reason = excluded.reason, failures = q.failures + 1, last_at = windlass.now(),
        retry_at = case when $5::boolean then windlass.now() + least(interval '1 second' * 2 ^ least(q.failures, 20), interval '10 minutes') end
@@ -24,13 +25,13 @@ returning q.kind, q.key
 
 -- name: retry_now
 -- Make an entry due at once. Returns no row if it does not exist or is only informational.
-update windlass.quarantine set retry_at = windlass.now() where kind = $1 and key = $2 and retry_at is not null
+update windlass.quarantine set retry_at = windlass.now() where kind = $1 and key = $2 and org = $3 and retry_at is not null
 returning kind, key, error_type, reason, failures, first_at, last_at, retry_at
 
 -- name: list
--- List entries, newest first.
+-- List the entries of an org, newest first. Null means all orgs.
 select kind, key, error_type, reason, failures, first_at, last_at, retry_at from windlass.quarantine
- order by last_at desc, kind, key limit $1
+ where $2::text is null or org = $2 order by last_at desc, kind, key limit $1
 
 -- name: count
 -- Count the entries of each kind.

@@ -2,13 +2,13 @@
 -- for inspection and upkeep.
 
 -- name: list
--- List queues by name, $2 at a time, after name $1, each with the numbers of due, scheduled and leased jobs, the first two
+-- List the queues of org $5 by stored name, $2 at a time, after name $1, each with the numbers of due, scheduled and leased jobs, the first two
 -- counted up to $3 (per lane and per queue). The cost grows with the number of lanes and leased jobs, not with the depth or the
 -- history.
 with due as (
   select lane.queue, sum(counted.n) as n, max(windlass.now() - greatest(head.run_at, head.updated_at)) as oldest,
          bool_or(counted.n = $3) as capped
-    from windlass.lane
+    from windlass.lanes(array(select * from windlass.pending_queues($5, true))) as lane
    cross join lateral (
      select j.run_at, j.updated_at from workflow.workflow_run j
       where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue and j.type = lane.type
@@ -21,16 +21,16 @@ with due as (
    where lane.queue > $1 and ($4::text is null or lane.queue = $4)
    group by lane.queue),
 later as (
-  select w.queue, counted.n from windlass.waiting_queue w cross join lateral (
+  select w.queue, counted.n from windlass.pending_queues($5, false) as w(queue) cross join lateral (
     select count(*) as n from (
       select 1 from workflow.workflow_run j where j.status = 'pending' and not j.due and j.queue = w.queue limit $3) as waiting) as counted
    where w.queue > $1 and ($4::text is null or w.queue = $4)),
 held as (
   select queue, count(*) as n from workflow.workflow_run
-   where status = 'leased' and queue > $1 and ($4::text is null or queue = $4) group by queue),
+   where status = 'leased' and org = $5 and queue > $1 and ($4::text is null or queue = $4) group by queue),
 name as (
   select queue from due union select queue from later union select queue from held
-  union (select q.name from windlass.queue q where q.name > $1 and ($4::text is null or q.name = $4) order by q.name limit $2))
+  union (select q.name from windlass.queue q where q.org = $5 and q.name > $1 and ($4::text is null or q.name = $4) order by q.name limit $2))
 select name.queue as name, coalesce(due.n, 0)::bigint as due, coalesce(later.n, 0)::bigint as scheduled,
        coalesce(held.n, 0)::bigint as leased, coalesce(due.capped, false) or coalesce(later.n = $3, false) as capped,
        due.oldest, coalesce(q.paused, false) as paused, q.paused_at, q.resumed_at
@@ -40,7 +40,8 @@ select name.queue as name, coalesce(due.n, 0)::bigint as due, coalesce(later.n, 
  order by name.queue limit $2
 
 -- name: rates
--- Count the jobs of each queue that ended, and the time span of the count, from the last $1 events, ignoring those older than $2.
+-- Count the jobs of each queue of org $3 that ended, and the time span of the count, from the last $1 events, ignoring those older
+-- than $2.
 -- The event trail is read from its end, so the cost does not depend on the history.
 with line as materialized (
   select workflow_id, event_type, created_at from workflow.workflow_event order by xid desc, id desc limit $1),
@@ -53,7 +54,7 @@ ended as (
    where event_type in ('succeeded', 'failed', 'cancelled') and created_at > windlass.now() - $2::interval)
 select j.queue, count(*) as ended, (select span from window_) as span
   from ended join workflow.workflow_run j on j.id = ended.workflow_id
- group by j.queue
+ where j.org = $3 group by j.queue
 
 -- name: pause
 -- Pause a queue: nothing is claimed from it from now on.
@@ -71,8 +72,8 @@ insert into windlass.queue as q (name, max_depth, config) values ($1, $2, $3::js
 on conflict (name) do update set max_depth = excluded.max_depth, config = excluded.config, updated_at = windlass.now()
 
 -- name: bounds
--- Return the queues that have a maximum depth.
-select name, max_depth, config from windlass.queue where max_depth is not null
+-- Return the queues of an org that have a maximum depth.
+select name, max_depth, config from windlass.queue where max_depth is not null and org = $1
 
 -- name: config
 -- Return the settings of a queue.
@@ -102,12 +103,11 @@ select least($2, (
 -- name: state_counts
 -- Count the jobs of a queue by state, up to $2 of each kind. Of finished jobs only the latest $2 of each type and status are
 -- read, so that the cost does not grow with the history.
-select coalesce((select sum(n) from windlass.lane cross join lateral (
+select coalesce((select sum(n) from windlass.lanes(array[$1]) as lane cross join lateral (
          select count(*) as n from (
            select from workflow.workflow_run j
             where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue and j.type = lane.type
-              and j.priority = lane.priority and j.alone = lane.alone limit $2) as waiting) as counted
-        where lane.queue = $1), 0)::bigint as available,
+              and j.priority = lane.priority and j.alone = lane.alone limit $2) as waiting) as counted), 0)::bigint as available,
        waiting.*, held.active, ended.*
   from (select count(*) filter (where run_at < 'infinity' and attempt + lost = 0) as scheduled,
                count(*) filter (where run_at < 'infinity' and attempt + lost > 0) as retryable,
@@ -126,10 +126,11 @@ select coalesce((select sum(n) from windlass.lane cross join lateral (
          where j.queue = $1 and j.deleted_at is null) as ended
 
 -- name: ends
--- Count the jobs that succeeded and failed in the last minute, from the last $1 events.
-select count(*) filter (where event_type = 'succeeded') as succeeded, count(*) filter (where event_type = 'failed') as failed
-  from (select event_type, created_at from workflow.workflow_event order by xid desc, id desc limit $1) as line
- where created_at > windlass.now() - interval '1 minute'
+-- Count the jobs of an org that succeeded and failed in the last minute, from the last $1 events.
+select count(*) filter (where line.event_type = 'succeeded') as succeeded, count(*) filter (where line.event_type = 'failed') as failed
+  from (select workflow_id, event_type, created_at from workflow.workflow_event order by xid desc, id desc limit $1) as line
+  join workflow.workflow_run j on j.id = line.workflow_id
+ where line.created_at > windlass.now() - interval '1 minute' and line.event_type in ('succeeded', 'failed') and j.org = $2
 
 -- name: rate_limit
 -- Return a rate limit, its remaining tokens and the number of leased jobs under it.

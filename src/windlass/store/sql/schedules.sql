@@ -160,8 +160,8 @@ select id, type, schedule, timezone, windlass.now() as now from workflow.workflo
 with tick as (
   select * from unnest($1::uuid[], $2::timestamptz[]) as t(id, next_run_at)),
 born as (
-  insert into workflow.workflow_run (type, payload, priority, max_attempts, needs_created_event, idempotency_key)
-  select s.type, s.payload, s.priority, s.max_attempts, false,
+  insert into workflow.workflow_run (type, payload, priority, max_attempts, org, queue, needs_created_event, idempotency_key)
+  select s.type, s.payload, s.priority, s.max_attempts, s.org, windlass.stored_queue(s.org, 'sql'), false,
          'schedule:' || s.id || ':' || extract(epoch from date_trunc('second', greatest(s.next_run_at, 'epoch')))::bigint
     from workflow.workflow_schedule s join tick on tick.id = s.id where tick.next_run_at is not null
   on conflict (idempotency_key) do nothing
@@ -178,4 +178,4 @@ select id from born
 -- name: list_sql
 -- List schedules by type, $1 at a time, after a given one.
 select id, type, payload, schedule, timezone, next_run_at, last_run_at, enabled from workflow.workflow_schedule
- where deleted_at is null and (type, id) > ($2, $3) order by type, id limit $1
+ where org = $4 and deleted_at is null and (type, id) > ($2, $3) order by type, id limit $1

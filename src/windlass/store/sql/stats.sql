@@ -42,7 +42,7 @@ select hour.at, began.n as started, ended.completed, ended.failed, ended.cancell
   where not s.paused and s.next_run_at is not null and s.org = $1 order by s.next_run_at limit $2)
 union all
 (select type, 'job', schedule, timezone, next_run_at from workflow.workflow_schedule
-  where enabled and deleted_at is null order by next_run_at limit $2)
+  where enabled and deleted_at is null and org = $1 order by next_run_at limit $2)
 union all
 (select name, 'job', expression, timezone, next_run_at from windlass.cron
   where enabled and next_run_at is not null and org = $1 order by next_run_at limit $2)

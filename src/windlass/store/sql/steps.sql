@@ -19,7 +19,7 @@ born as (
                    || jsonb_build_object('item', (
                      select value from windlass.item i where i.run_id = a.run_id and i.step = s.step and i.item = n))
               else coalesce(a.payload, s.payload) end,
-         s.queue, s.priority, s.max_attempts, s.timeout, s.retry, a.org, a.run_id, s.version_id, s.step, n, a.items, a.round, false,
+         windlass.stored_queue(a.org, s.queue), s.priority, s.max_attempts, s.timeout, s.retry, a.org, a.run_id, s.version_id, s.step, n, a.items, a.round, false,
          (select windlass.now()), (select windlass.now()), (select windlass.now()), false
     from requested a join shape s on s.no = a.no
    cross join lateral generate_series(a.first, a.first + a.count - 1) as n
@@ -178,7 +178,8 @@ select c.parent_id, c.parent_step, c.id, c.version_id, c.steps
 
 -- name: instances
 -- Return a page of the instances of a step, in order. Jobs left over from an earlier round are ignored.
-select j.item, j.id, j.status, j.attempt, j.lost, j.max_attempts, j.result, j.last_error, j.errors, j.leased_by, j.created_at,
+select j.item, j.id, j.status, j.attempt, j.lost, j.max_attempts, j.result, j.last_error, j.errors,
+       windlass.shown_name(j.org, j.leased_by) as leased_by, j.created_at,
        j.updated_at
   from windlass.run r join workflow.workflow_run j on j.run_id = r.id
  where r.id = $1 and j.step = $2 and j.item >= $3
@@ -188,6 +189,6 @@ select j.item, j.id, j.status, j.attempt, j.lost, j.max_attempts, j.result, j.la
 -- Return the first instance of each step that has a job: the one shown for the step.
 select s.step, j.* from windlass.run r cross join lateral generate_series(0, length(r.steps) - 1) as s(step)
  cross join lateral (
-   select id, status, attempt, lost, max_attempts, last_error, leased_by, created_at, updated_at
+   select id, status, attempt, lost, max_attempts, last_error, windlass.shown_name(j.org, j.leased_by) as leased_by, created_at, updated_at
      from workflow.workflow_run j where j.run_id = r.id and j.step = s.step order by j.item limit 1) as j
  where r.id = $1

@@ -20,10 +20,10 @@ update windlass.worker set seen_at = windlass.now(), state = $2, active = $3 whe
 returning directive, host, pid, true as alive
 
 -- name: list
--- List workers, the latest heartbeat first: all of them, or the one with the given id.
+-- List the workers of org $3, the latest heartbeat first: all of them, or the one with the given id. Null means all orgs.
 select id, host, pid, queues, types, concurrency, state, active, started_at, seen_at,
        seen_at > windlass.now() - $1::interval and state <> 'stopped' as alive, windlass.now() - seen_at as silence
-  from windlass.worker where $2::text is null or id = $2 order by seen_at desc, id
+  from windlass.worker where ($2::text is null or id = $2) and ($3::text is null or org = $3) order by seen_at desc, id
 
 -- name: forget
 -- Delete workers whose last heartbeat is older than the cutoff.
@@ -31,11 +31,11 @@ delete from windlass.worker where seen_at < windlass.now() - $1::interval
 
 -- name: direct
 -- Set the directive for a worker.
-update windlass.worker set directive = $2 where id = $1 returning true
+update windlass.worker set directive = $2 where id = $1 and org = $3 returning true
 
 -- name: remove
 -- Delete a worker that is gone.
-delete from windlass.worker where id = $1
+delete from windlass.worker where id = $1 and org = $2
 
 -- name: registry
 -- Return which runtime serves which type.
