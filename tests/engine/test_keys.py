@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from windlass.core.orgs import ApiKey, Role, Scope, parse_key
-from windlass.engine import keys, orgs
 from windlass.engine.database import Tenant
+from windlass.engine.orgs import control as orgs
+from windlass.engine.orgs import keys
 from windlass.errors import Conflict, Forbidden, Invalid, NotFound
-from windlass.store import audit
+from windlass.store.orgs import audit
 from windlass.testing import Clock
 
 HOUR = timedelta(hours=1)

@@ -5,8 +5,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from windlass.engine import plans
 from windlass.engine.database import Tenant
+from windlass.engine.orgs import plans
 from windlass.errors import Conflict, Invalid, NotFound
 
 ENTRIES = "select actor, action, object, data::jsonb ->> 'plan' as plan from windlass.audit order by id"

@@ -3,12 +3,12 @@
 import pytest
 
 from windlass.core.jobs.spec import JobSpec
-from windlass.engine import orgs
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import queues
+from windlass.engine.orgs import control as orgs
 from windlass.errors import Conflict, Invalid, NotFound
-from windlass.store import audit
+from windlass.store.orgs import audit
 
 
 async def entries(db: Tenant) -> list[tuple[str, str, str | None]]:

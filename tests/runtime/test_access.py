@@ -5,8 +5,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from windlass.core.orgs import ApiKey, Role
-from windlass.engine import keys, orgs
 from windlass.engine.database import Tenant
+from windlass.engine.orgs import control as orgs
+from windlass.engine.orgs import keys
 from windlass.runtime.access import Authority
 
 

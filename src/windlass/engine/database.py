@@ -21,8 +21,9 @@ from windlass.core.orgs import ALL_SCOPES, DEFAULT_ORG, Scope
 from windlass.effects.schema_validator import SchemaValidator
 from windlass.engine.definitions import Definitions, StepTemplates
 from windlass.errors import Forbidden
-from windlass.store import hooks, keys, runs
+from windlass.store import hooks, runs
 from windlass.store.hooks import RecordedUrl
+from windlass.store.orgs import keys
 from windlass.store.postgres import migrate
 from windlass.store.postgres.notify import Listener, Notifier
 from windlass.store.postgres.pool import (

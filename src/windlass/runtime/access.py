@@ -14,10 +14,11 @@ from datetime import timedelta
 from typing import Generic, TypeVar
 
 from windlass.core.orgs import DEFAULT_ORG, Access, ApiKey, scopes_of
-from windlass.engine import keys, orgs
 from windlass.engine.database import Database, Tenant
-from windlass.engine.keys import StoredKey
-from windlass.engine.orgs import OrgRow
+from windlass.engine.orgs import control as orgs
+from windlass.engine.orgs import keys
+from windlass.engine.orgs.control import OrgRow
+from windlass.engine.orgs.keys import StoredKey
 from windlass.errors import NotFound, WindlassError
 
 T = TypeVar("T")

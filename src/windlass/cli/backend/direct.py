@@ -11,11 +11,12 @@ from windlass.cli import arguments
 from windlass.cli.backend.interface import RunBackend
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.workflow import Workflow as Definition
-from windlass.engine import plans, quarantine, stats, workflows
+from windlass.engine import quarantine, stats, workflows
 from windlass.engine.compositions import control as compositions
 from windlass.engine.jobs import checkpoints, dead_letters, queues
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs.dead_letters import DeadLetterFilter
+from windlass.engine.orgs import plans
 from windlass.engine.quarantine import Kind
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect

@@ -21,9 +21,10 @@ from windlass.engine.faults import point
 from windlass.engine.quarantine import Kind
 from windlass.engine.workers.recording import Turn, lock_and_record, record, record_apart
 from windlass.errors import Locked, Unavailable
-from windlass.store import compositions, jobs, orgs, workers
+from windlass.store import compositions, jobs, workers
 from windlass.store.events import NewLogLine
 from windlass.store.jobs import HeldLease, Lane, Served
+from windlass.store.orgs import orgs
 from windlass.store.postgres.pool import Connection
 from windlass.store.workers import Registered
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Request
 from pydantic import Field
 
 from windlass.core.plans import MAX_EXECUTIONS, MAX_NUMBER
-from windlass.engine import plans
+from windlass.engine.orgs import plans
 from windlass.schemas.plans import AssignedPlan, Plan
 from windlass.web.api import bodies
 from windlass.web.api.shared import Data, Listing, Open, problems

@@ -6,12 +6,12 @@ from typing import Any
 
 from windlass.core.orgs import check_org
 from windlass.core.plans import NO_LIMITS, UNLIMITED, check_limits, check_name
-from windlass.engine import audit
 from windlass.engine.database import Database, Tenant
+from windlass.engine.orgs import audit
 from windlass.errors import Conflict, NotFound
 from windlass.schemas.plans import Plan
-from windlass.store import plans as store
-from windlass.store.plans import PlanRow
+from windlass.store.orgs import plans as store
+from windlass.store.orgs.plans import PlanRow
 from windlass.store.postgres.pool import Connection
 
 NAMED_ORGS = 5  # in the refusal to delete a plan

@@ -15,12 +15,12 @@ from datetime import timedelta
 from windlass.core.jobs.spec import check_name, check_range
 from windlass.core.json_value import encode
 from windlass.core.orgs import KEY_ID_LENGTH, KEY_SECRET_LENGTH, ApiKey, Role, check_role, check_scopes
-from windlass.engine import audit
 from windlass.engine.database import Database, Tenant
+from windlass.engine.orgs import audit
 from windlass.errors import Conflict, Forbidden, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT
-from windlass.store import keys as store
-from windlass.store.keys import KeyRow, StoredKey
+from windlass.store.orgs import keys as store
+from windlass.store.orgs.keys import KeyRow, StoredKey
 from windlass.store.postgres.pool import Connection
 
 __all__ = ["KeyRow", "StoredKey"]

@@ -8,8 +8,8 @@ jobs and runs have the actor of each line.
 from typing import Any
 
 from windlass.engine.database import Tenant
-from windlass.store import audit as store
-from windlass.store.audit import AuditCursor, AuditEntry
+from windlass.store.orgs import audit as store
+from windlass.store.orgs.audit import AuditCursor, AuditEntry
 from windlass.store.postgres.pool import Connection
 
 __all__ = ["AuditCursor", "AuditEntry"]

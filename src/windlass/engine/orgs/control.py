@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.core.orgs import DEFAULT_ORG, SEPARATOR, check_org
-from windlass.engine import audit
 from windlass.engine.database import Database, Tenant
+from windlass.engine.orgs import audit
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT
-from windlass.store import orgs as store
-from windlass.store.orgs import OrgRow
+from windlass.store.orgs import orgs as store
+from windlass.store.orgs.orgs import OrgRow
 
 __all__ = ["OrgRow"]
 DEFAULT_PLAN = "unlimited"

@@ -1,0 +1,1 @@
+"""Organisations: their keys, plans and audit log."""
