@@ -71,7 +71,8 @@ class ManualWorker:
         await turn.register(self.db, id_=self.name, host="h", pid=1, queues=QUEUES, types=list(types), concurrency=100)
 
     async def take(self, count: int = 1000) -> list[Claimed]:
-        lanes = [(replace(lane, seq=0), count) for lane in await turn.look(self.db, QUEUES)]
+        queues = [self.db.stored(queue) for queue in QUEUES]
+        lanes = [(replace(lane, seq=0), count) for lane in await turn.look(self.db, queues)]
         if not lanes:
             return []
         request = Turn(worker=self.name, lease=LEASE, lanes=lanes, count=count)

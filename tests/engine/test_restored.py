@@ -22,11 +22,10 @@ async def come_from_another_cluster(conn: Connection) -> None:
     """What a restored dump looks like: every number that a transaction left is beyond this cluster's."""
     for table in TABLES:
         await conn.execute(f"update {table} set xid = (xid::text::bigint + {AHEAD})::text::xid8")
-    place = await conn.fetchval("select place from windlass.bookmark")
-    if place is not None:
+    for reader, place in await conn.fetch("select reader, place from windlass.bookmark"):
         had = Cursor.parse(place).upto
         moved = Snapshot(had.xmax + AHEAD, frozenset(xid + AHEAD for xid in had.under_way))
-        await conn.execute("update windlass.bookmark set place = $1", str(Cursor(moved)))
+        await conn.execute("update windlass.bookmark set place = $2 where reader = $1", reader, str(Cursor(moved)))
 
 
 async def test_readers_of_a_restored_trail_find_nothing_new_and_do_not_ask_for_more(

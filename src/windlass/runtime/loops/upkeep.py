@@ -14,6 +14,8 @@ from windlass.core.jobs.job import Continuity
 from windlass.engine import quarantine, upkeep
 from windlass.engine.database import Database
 from windlass.engine.jobs import queues
+from windlass.engine.orgs import usage
+from windlass.engine.orgs.usage import Metered
 from windlass.engine.upkeep import UpkeepResult
 from windlass.engine.workers import remote
 from windlass.errors import Unavailable
@@ -26,6 +28,7 @@ REST, LONGEST_REST = 10, 30.0
 @dataclass(frozen=True, kw_only=True)
 class UpkeepOptions:
     every: timedelta = timedelta(milliseconds=500)
+    meter_every: timedelta = timedelta(seconds=1)
     prune_every: timedelta = timedelta(seconds=30)
     tend_every: timedelta = timedelta(minutes=10)
     term: timedelta = timedelta(seconds=10)  # recovery pauses this long if its process dies; at most a lease
@@ -84,7 +87,8 @@ class Upkeep:
         self._db = db
         self._recovery = recovery
         self._duties = Duties(db, "upkeep")
-        self._prune_at = self._tend_at = float("-inf")
+        self._meter_at = self._prune_at = self._tend_at = float("-inf")
+        self._lagging = False  # there are more jobs to count
 
     async def tick(self) -> UpkeepResult:
         """Run the duties that are due. A failing duty does not prevent the others."""
@@ -95,6 +99,7 @@ class Upkeep:
         late = await run("expired", lambda: upkeep.expire(db, batch=batch), 0)
         overdue = await run("overdue", lambda: remote.end_overdue(db, batch=batch), 0)
         logged = await run("created events", lambda: upkeep.log_created(db, batch=batch), 0)
+        self._lagging = (await run("usage", self._meter, Metered())).more
         pruned = await run("prune", self._prune, 0)
         await run("tend", self._tend, None)
         return UpkeepResult(failed=late + overdue, logged=logged, pruned=pruned)
@@ -102,9 +107,17 @@ class Upkeep:
     async def run(self, stop: asyncio.Event) -> None:
         async def tick() -> timedelta | None:
             swept = await self.tick()
-            return SOON if max(swept.failed, swept.logged, swept.pruned) >= self.options.batch else None
+            full = max(swept.failed, swept.logged, swept.pruned) >= self.options.batch
+            return SOON if full or self._lagging else None
 
         await run_periodically(tick, every=self.options.every, stop=stop)
+
+    async def _meter(self) -> Metered:
+        now = time.monotonic()
+        if now < self._meter_at and not self._lagging:
+            return Metered()
+        self._meter_at = now + self.options.meter_every.total_seconds()
+        return await usage.count(self._db)
 
     async def _prune(self) -> int:
         now, keep, pruned = time.monotonic(), self.options.keep, 0

@@ -187,6 +187,7 @@ async def renumber_restored(conn: Connection) -> bool:
         here = await events.here(conn)
         place = await conn.fetchval(_SQL["bookmark"])
         delivered = events.snapshot_arguments(_delivered(place).base)
+        await conn.execute(_SQL["forget_usage_bookmark"])
         await conn.execute(_SQL["renumber_checkpoints"])
         for trail in ("events", "job_events", "cron_events"):
             await conn.execute(_SQL[f"renumber_{trail}"], *delivered)

@@ -18,6 +18,10 @@ select place from windlass.bookmark where reader = 'subscriptions' for update
 -- Set the position of the subscription reader in transaction ids of this cluster.
 update windlass.bookmark set place = $1 where reader = 'subscriptions'
 
+-- name: forget_usage_bookmark
+-- Forget up to which events executions were counted, in transaction ids of the other cluster: the count goes on from here.
+delete from windlass.bookmark where reader = 'usage'
+
 -- name: renumber_checkpoints
 -- Renumber checkpoints. A saved step that a later success invalidated stays invalid: it gets 1, which is below the 2 of the
 -- events.

@@ -1,0 +1,55 @@
+"""What orgs use: counts by month, and the position in the event trail up to which they are complete."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from windlass.core.events.cursor import Cursor, Snapshot
+from windlass.store.events import snapshot_arguments
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import columns, statements
+
+_SQL = statements("usage")
+
+
+class Count(NamedTuple):
+    org: str
+    month: str  # its first day
+    executions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What was new after a position, the next position, and whether there may be more."""
+
+    counts: list[Count]
+    upto: Snapshot
+    read_at: datetime
+    more: bool
+
+
+async def begin(conn: Connection, place: Cursor) -> None:
+    await conn.execute(_SQL["begin"], str(place))
+
+
+async def lock(conn: Connection) -> Cursor | None:
+    """Lock and return the position; None if there is none, or another process has it locked."""
+    place = await conn.fetchval(_SQL["lock"])
+    return None if place is None else Cursor.parse(place)
+
+
+async def count(conn: Connection, at: Snapshot, *, limit: int) -> Counted:
+    await conn.execute(_SQL["avoid_sorts"])
+    rows = await conn.fetch(_SQL["count"], *snapshot_arguments(at), limit)
+    now, fence = Snapshot.parse(rows[0]["snapshot"]), rows[0]["fence"]
+    return Counted(
+        counts=[Count(row["org"], row["month"], row["executions"]) for row in rows if row["org"] is not None],
+        upto=now if fence is None else now.below(int(fence) + 1),
+        read_at=rows[0]["read_at"],
+        more=fence is not None,
+    )
+
+
+async def add(conn: Connection, counts: Sequence[Count], *, place: Cursor, read_at: datetime) -> None:
+    await conn.execute(_SQL["add"], str(place), read_at, *(columns(counts) or ([], [], [])))

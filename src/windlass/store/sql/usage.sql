@@ -1,0 +1,45 @@
+-- What orgs use: the monthly count of executions, which is read from the event trail, and what a process needs to know to admit work.
+
+-- name: begin
+-- Begin to count at this position, unless the count has begun.
+insert into windlass.bookmark (reader, place, read_at) values ('usage', $1, windlass.now()) on conflict do nothing
+
+-- name: lock
+-- Lock the position up to which events are counted. No row: the count has not begun, or another process has it locked.
+select place from windlass.bookmark where reader = 'usage' for update skip locked
+
+-- name: avoid_sorts
+-- Let this transaction's queries read from indexes in order and group by hashing. Statistics of the event trail know nothing of
+-- its latest rows, so the planner takes them for few, and would sort them all to find the first.
+select set_config('enable_sort', 'off', true)
+
+-- name: count
+-- Count the `created` events after a snapshot by org and month: whole transactions, about $3 events of any kind. `fence` is the
+-- last transaction, or null if there are no more. $1 and $2 describe the snapshot: its xmax and the transactions that were in
+-- progress. The org is on the row of the job, which is read only if `default` is not alone or has a limit.
+with fence as (
+  select xid from workflow.workflow_event where xid >= $1::text::xid8 and xid < pg_snapshot_xmax(pg_current_snapshot())
+   order by xid, id offset $3 limit 1),
+apart as materialized (
+  select exists (select from windlass.org o join windlass.plan p on p.name = o.plan
+                  where o.name <> 'default' or p.executions_per_month is not null) as needed),
+fresh as (
+  select workflow_id, created_at from workflow.workflow_event where xid = any($2::text[]::xid8[]) and event_type = 'created'
+  union all
+  select workflow_id, created_at from workflow.workflow_event
+   where xid >= $1::text::xid8 and xid <= coalesce((select xid from fence), '18446744073709551615'::xid8)
+     and xid < pg_snapshot_xmax(pg_current_snapshot()) and event_type = 'created'),
+counted as (
+  select case when apart.needed then (select j.org from workflow.workflow_run j where j.id = fresh.workflow_id)
+              else 'default' end as org,
+         date_trunc('month', fresh.created_at at time zone 'UTC')::date::text as month, count(*) as executions
+    from fresh cross join apart group by 1, 2)
+select pg_current_snapshot()::text as snapshot, (select xid::text from fence) as fence, windlass.now() as read_at, c.*
+  from (select 1) as one left join counted c on c.org is not null
+
+-- name: add
+-- Add to the counts and move the position, which is locked.
+with moved as (update windlass.bookmark set place = $1, read_at = $2 where reader = 'usage')
+insert into windlass.usage as u (org, month, executions)
+select org, month::date, executions from unnest($3::text[], $4::text[], $5::bigint[]) as n(org, month, executions) order by 1, 2
+on conflict (org, month) do update set executions = u.executions + excluded.executions
