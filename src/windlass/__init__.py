@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         InvalidWorkflow,
         NonRetryable,
         NotFound,
+        QuotaExceeded,
         RetryAfter,
         Unavailable,
         WindlassError,
@@ -55,6 +56,7 @@ __all__ = [
     "Conflict",
     "Invalid",
     "NotFound",
+    "QuotaExceeded",
     "Unavailable",
     "WindlassError",
 ]
@@ -70,6 +72,7 @@ _HOMES = {
     "JobState": "core.jobs.job",
     "NonRetryable": "errors",
     "NotFound": "errors",
+    "QuotaExceeded": "errors",
     "Retry": "core.jobs.retry",
     "RetryAfter": "errors",
     "Run": "runtime.handle",

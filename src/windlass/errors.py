@@ -13,6 +13,7 @@
       Gone               it existed and has ended              -> 410
       Refused            a signature does not match            -> 401
       Forbidden          the caller lacks a scope              -> 403
+      QuotaExceeded      the org's plan does not allow this    -> 429, 402
       Unavailable        the database cannot be used now       -> 503
         Locked           another session holds a row lock
         ServerUnreachable  a client got no answer
@@ -22,7 +23,7 @@ that outcome.
 """
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -121,6 +122,26 @@ class Forbidden(WindlassError):
     def __init__(self, message: str, *, scope: str | None = None) -> None:
         super().__init__(message)
         self.scope = scope
+
+
+class QuotaExceeded(WindlassError):
+    """The plan of the org does not allow this, or not now. `code` is the name of the limit, `limit` its value and
+    `used` what counts against it. `resets_at`: when the count begins anew. `retry_after`: seconds after which the same
+    call may succeed; None if waiting does not help."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str,
+        limit: int,
+        used: int,
+        resets_at: datetime | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code, self.limit, self.used = code, limit, used
+        self.resets_at, self.retry_after = resets_at, retry_after
 
 
 class Unavailable(WindlassError):

@@ -21,6 +21,7 @@ from windlass.errors import (
     Invalid,
     InvalidWorkflow,
     NotFound,
+    QuotaExceeded,
     Refused,
     ServerUnreachable,
     Unavailable,
@@ -135,7 +136,10 @@ def perform(call: Call[T], url: str, retries: int) -> Flow[T]:
                 raise error_of(answer.status, answer.text, None, f"{url}{call.address}") from None
         wait = _wait(answer, pause)
         if retries <= 0 or not call.is_repeatable or answer.status not in AGAIN | {0} or wait > MOST_PATIENCE:
-            raise error_of(answer.status, answer.text, answer.json, f"{url}{call.address}", call.refused)
+            error = error_of(answer.status, answer.text, answer.json, f"{url}{call.address}", call.refused)
+            if isinstance(error, QuotaExceeded) and "retry-after" in answer.headers:
+                error.retry_after = wait
+            raise error
         yield Pause(wait)
         retries, pause = retries - 1, min(pause * 2, MOST_PAUSE)
 
@@ -250,6 +254,14 @@ def error_of(status: int, text: str, document: Any, address: str, invalid: type[
         return NotFound(problem.what, problem.key, hint=problem.hint)
     if status in (413, 415, 422):
         return _invalid(problem, invalid)
+    if problem.code is not None and problem.limit is not None and problem.used is not None:
+        return QuotaExceeded(
+            problem.detail,
+            code=problem.code,
+            limit=problem.limit,
+            used=problem.used,
+            resets_at=problem.resets_at,
+        )
     if kind := ERRORS.get(status):
         return kind(problem.detail)
     return WindlassError(f"{address} answered {status}: {problem.detail}")

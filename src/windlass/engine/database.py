@@ -19,6 +19,7 @@ from windlass.core import orgs
 from windlass.core.ids import RANDOM_BYTES, uuid7
 from windlass.core.orgs import ALL_SCOPES, DEFAULT_ORG, Scope
 from windlass.effects.schema_validator import SchemaValidator
+from windlass.engine.allowances import Allowances
 from windlass.engine.definitions import Definitions, StepTemplates
 from windlass.errors import Forbidden
 from windlass.store import hooks, runs
@@ -111,6 +112,7 @@ class Database:
         self.definitions = Definitions()
         self.step_templates = StepTemplates()
         self.shapes = Shapes()
+        self.allowances = Allowances()
         self.schema_validator = SchemaValidator()
         self.public_url = PublicUrl(public_url)
         self.tree_limit = tree_limit

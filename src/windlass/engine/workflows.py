@@ -14,6 +14,7 @@ from windlass.core.workflows.step import ChildAction
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database, Tenant, new_ids
 from windlass.engine.definitions import check_workflow_name, find_live, unknown_workflow
+from windlass.engine.orgs import quota
 from windlass.engine.schedules import publish as triggers
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.errors import Invalid, InvalidWorkflow, NotFound
@@ -288,6 +289,8 @@ async def _record(db: Tenant, workflows: Sequence[Workflow]) -> tuple[set[int], 
         for workflow in workflows
     ]
     async with db.begin() as conn:
+        if not quota.is_unlimited(db, db.org):
+            await quota.check_publication(conn, db, workflows)
         await store.hold(conn, new_ids(len(names)), names, org=db.org)
         made = await store.publish(conn, rows, org=db.org)
         live = await store.live(conn, names, org=db.org)

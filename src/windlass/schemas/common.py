@@ -1,6 +1,7 @@
 """What the types of all nouns share: sets of values, pages of lists, and problem documents."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Generic, Literal, TypeVar
 
@@ -74,5 +75,13 @@ class Problem:
     """How to fix it, where that is known."""
     field: str | None = None
     """The first field that is wrong."""
+    code: str | None = None
+    """The limit of the org's plan that does not allow this: executions_per_month, runs_at_once, ..."""
+    limit: int | None = None
+    """Its value."""
+    used: int | None = None
+    """What counts against it."""
+    resets_at: datetime | None = None
+    """When the count begins anew."""
     errors: list[FieldProblem] | None = None
     """Every field that is wrong."""

@@ -37,7 +37,7 @@ COMMON = {
     "408": "Request timeout: the body did not arrive in time.",
     "415": "Unsupported media type: bodies are application/json; definitions may be application/yaml.",
     "421": "Misdirected request: Host names another server.",
-    "429": "Too many requests: wait as long as `Retry-After` says.",
+    "429": "Too many requests, or a limit of the org's plan, named by `code`: wait as long as `Retry-After` says.",
     "500": "A defect of Windlass; its log has the details.",
     "503": "The database did not answer, or too many requests are in progress: try again.",
 }

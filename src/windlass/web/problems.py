@@ -1,5 +1,6 @@
 """Renders errors as problem documents (RFC 9457)."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,17 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Match, Mount
 from starlette.types import Scope
 
-from windlass.errors import Conflict, Gone, Invalid, InvalidWorkflow, NotFound, Refused, Unavailable, WindlassError
+from windlass.errors import (
+    Conflict,
+    Gone,
+    Invalid,
+    InvalidWorkflow,
+    NotFound,
+    QuotaExceeded,
+    Refused,
+    Unavailable,
+    WindlassError,
+)
 
 MEDIA_TYPE = "application/problem+json"
 STATUS: dict[type[WindlassError], tuple[int, str]] = {
@@ -20,8 +31,10 @@ STATUS: dict[type[WindlassError], tuple[int, str]] = {
     Conflict: (409, "Conflict"),
     Gone: (410, "Gone"),
     Refused: (401, "Unauthorized"),
+    QuotaExceeded: (429, "Quota exceeded"),
     Unavailable: (503, "Unavailable"),
 }
+PLAN_LIMITS = frozenset({"workflows", "steps_per_workflow", "schedules"})  # 402: waiting does not help
 TITLES = {413: "Too large"}
 PLACES = frozenset({"query", "path", "header", "body"})  # with which FastAPI prefixes the name of a field
 METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
@@ -78,10 +91,19 @@ def response(status: int, title: str, detail: str, **more: Any) -> Response:
 
 def of(error: WindlassError) -> Response:
     status, title = next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), (500, "Error"))
+    if isinstance(error, QuotaExceeded) and error.code in PLAN_LIMITS:
+        status = 402
     answer = response(status, title, str(error), **_fields(error))
-    if isinstance(error, Unavailable):
-        answer.headers["retry-after"] = RETRY_AFTER
+    if pause := retry_after(error):
+        answer.headers["retry-after"] = pause
     return answer
+
+
+def retry_after(error: WindlassError) -> str | None:
+    """Return the value of the header Retry-After, if waiting helps."""
+    if isinstance(error, QuotaExceeded) and error.retry_after is not None:
+        return str(math.ceil(error.retry_after))
+    return RETRY_AFTER if isinstance(error, Unavailable) else None
 
 
 def _fields(error: WindlassError) -> dict[str, Any]:
@@ -89,12 +111,21 @@ def _fields(error: WindlassError) -> dict[str, Any]:
     if isinstance(error, NotFound):
         fields = {"what": error.what, "key": str(error.key), "hint": error.hint}
         return {name: value for name, value in fields.items() if value is not None}
+    if isinstance(error, QuotaExceeded):
+        return quota_fields(error)
     if isinstance(error, InvalidWorkflow):
         errors = [{"field": path, "message": message} for path, message in error.errors]
         return {"field": error.field, "errors": errors}
     if isinstance(error, Invalid) and error.field:
         return {"field": error.field, "errors": [{"field": error.field, "message": str(error)}]}
     return {}
+
+
+def quota_fields(error: QuotaExceeded) -> dict[str, Any]:
+    fields = {"code": error.code, "limit": error.limit, "used": error.used}
+    if error.resets_at is None:
+        return fields
+    return {**fields, "resets_at": error.resets_at.isoformat().replace("+00:00", "Z")}
 
 
 def install(app: FastAPI) -> None:

@@ -101,6 +101,12 @@ def fire(schedule: Schedule, now: datetime, *, live: bool, limit: int = LIMIT) -
     return _apply_overlap(schedule, ticks, next_run_at, live=live)
 
 
+def skip(firing: Firing, reason: str) -> Firing:
+    """Return the firing without its runs, because they may not be started."""
+    skipped_at = firing.ticks[-1] if firing.ticks else firing.skipped_at
+    return replace(firing, ticks=(), replaces=False, skipped_at=skipped_at, reason=reason)
+
+
 def due(schedule: Schedule, now: datetime, *, limit: int = LIMIT) -> tuple[list[datetime], datetime | None]:
     """Return the due ticks, oldest first (all with `CatchUp.ALL`, else only the latest), and the tick after them."""
     first = _utc(schedule.next_run_at)

@@ -14,6 +14,7 @@ from windlass.core.runs.run import Letter, RunState
 from windlass.core.workflows.workflow import NO_TIME_LIMIT, Workflow
 from windlass.engine.database import Tenant, new_ids
 from windlass.engine.jobs.submit import REPLACED
+from windlass.engine.orgs import quota
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import sweep
 from windlass.engine.runs.settle import settle
@@ -42,6 +43,7 @@ async def create(db: Tenant, composition: Composition) -> UUID:
     known = await find_shapes(db, composition)
     rows = list(_rows(composition, _id(composition.id), known))
     async with db.begin() as conn:
+        await quota.admit(db, composition.jobs, conn)
         replaces = await _reserve(conn, db, composition, rows)
         root = rows[0].run_id
         wakeups = await begin(

@@ -16,14 +16,15 @@ from windlass.core.json_value import PAYLOAD_LIMIT, encode, masked
 from windlass.core.orgs import stored
 from windlass.core.workflows.step_payload import HTTP_TYPE
 from windlass.engine.database import Database, Tenant, new_ids
-from windlass.errors import Conflict, Duplicate, Invalid, NotFound
+from windlass.engine.orgs import quota
+from windlass.errors import Conflict, Duplicate, Invalid, NotFound, QuotaExceeded
 from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
 from windlass.store import claims
 from windlass.store import events as event_store
 from windlass.store import jobs as store
 from windlass.store.claims import JobDetails
 from windlass.store.events import Event, LinePlace, LogLine
-from windlass.store.jobs import FAR, Filter, Job
+from windlass.store.jobs import FAR, Filter, Job, NewJob
 from windlass.store.postgres.pool import TAKEN, UNSTORABLE, Connection, translated
 
 __all__ = ["Event", "Job", "JobDetails", "LinePlace", "LogLine"]
@@ -65,7 +66,10 @@ async def record(
         return Recorded([], set())
     if connection is not None:
         with translated():
+            await _admit(db, rows, connection)
             return await _insert(connection, db, rows)
+    if not quota.is_unlimited(db, db.org):
+        await _admit(db, rows)
     async with db.once() as conn:
         recorded = await _insert(conn, db, rows)
         # Already committed: poking before the connection is released saves a tenth of a millisecond. Behind a pooler
@@ -73,6 +77,22 @@ async def record(
         for queue in {row.queue for row in rows}:
             db.poke(queue)
     return recorded
+
+
+async def _admit(db: Tenant, rows: Sequence[NewJob], connection: Connection | None = None) -> None:
+    """Count the jobs against the plan. Those whose keys exist already are not new: they are never refused."""
+    try:
+        await quota.admit(db, len(rows), connection)
+    except QuotaExceeded:
+        keys = [row.idempotency_key for row in rows if row.idempotency_key is not None]
+        if not keys:
+            raise
+        if connection is not None:
+            known = await store.find_keys(connection, keys)
+        else:
+            async with db.once() as conn:
+                known = await store.find_keys(conn, keys)
+        await quota.admit(db, sum(row.idempotency_key not in known for row in rows), connection)
 
 
 async def get(db: Tenant, id_: UUID) -> Job:

@@ -16,6 +16,7 @@ from windlass.core.jobs.spec import DEFAULT_PRIORITY, JobSpec, OnConflict
 from windlass.effects.handlers import Handlers
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
+from windlass.engine.orgs import quota
 from windlass.errors import Duplicate, Invalid
 from windlass.schemas.common import CREATE_LIMIT
 from windlass.store import claims
@@ -90,6 +91,8 @@ async def push(db: Tenant, specs: Sequence[JobSpec]) -> list[Pushed]:
     rows = jobs.new_rows(db, specs)
     if not rows:
         return []
+    if not quota.is_unlimited(db, db.org):
+        await quota.admit(db, len(rows))
     plain = not any(spec.unique or spec.limit for spec in specs)
     async with db.once() if plain else db.begin() as conn:
         pushed = await (_insert(conn, db, rows, specs) if plain else _push(conn, db, rows, specs))
@@ -101,7 +104,11 @@ async def push(db: Tenant, specs: Sequence[JobSpec]) -> list[Pushed]:
 
 async def include(conn: Connection, db: Tenant, specs: Sequence[JobSpec]) -> list[Pushed]:
     """Record jobs in the caller's transaction; the caller pokes their queues after the commit."""
-    return await _push(conn, db, jobs.new_rows(db, specs), specs) if specs else []
+    if not specs:
+        return []
+    rows = jobs.new_rows(db, specs)
+    await quota.admit(db, len(rows), conn)
+    return await _push(conn, db, rows, specs)
 
 
 async def _push(conn: Connection, db: Tenant, rows: Sequence[NewJob], specs: Sequence[JobSpec]) -> list[Pushed]:

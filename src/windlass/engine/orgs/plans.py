@@ -40,7 +40,9 @@ async def put(db: Tenant, name: str, changes: Mapping[str, Any]) -> Plan:
         after = replace(before or NO_LIMITS, **changes)
         await store.put(conn, name, after)
         await audit.record(conn, db, "plan.create" if before is None else "plan.change", name, **asdict(after))
-        return await _get(conn, name)
+        plan = await _get(conn, name)
+    db.allowances.forget()
+    return plan
 
 
 async def delete(db: Tenant, name: str) -> None:
@@ -70,6 +72,7 @@ async def assign(db: Tenant, org: str, plan: str) -> None:
         if former is None:
             raise NotFound("org", org)
         await audit.record(conn, db, "org.plan", org, plan=plan, before=former)
+    db.allowances.forget()
 
 
 async def _get(conn: Connection, name: str) -> Plan:

@@ -12,6 +12,7 @@ from windlass.core.runs.run import Letter, Reason
 from windlass.core.workflows.step import ChildAction, Foreach, Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
+from windlass.engine.orgs import quota
 from windlass.store import runs, workflows
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun, NewChildren
@@ -50,6 +51,7 @@ async def start(
             why := _objection(request, known)
             or deadlocks.get((request.run.id, request.workflow))
             or room.objection(request)
+            or await quota.child_objection(conn, db, request.run.org, request.command.count)
         ):
             end = Ended(request.command.step, Letter.FAILED, Reason("child", why), request.command.count)
             refused.append((request.run.id, end))

@@ -17,6 +17,7 @@ from windlass.core.runs.run import Letter, RunState
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Tenant, new_ids
 from windlass.engine.definitions import find_live
+from windlass.engine.orgs import quota
 from windlass.engine.runs.settle import settle
 from windlass.engine.runs.writes import KeyTaken, NewRuns, Wakeups
 from windlass.errors import Conflict, Invalid
@@ -102,6 +103,8 @@ async def _start(conn: Connection, db: Tenant, name: str, specs: Sequence[RunSpe
     workflow = await db.definitions.one(conn, live.version_id)
     known = await _known(conn, db, live, specs)
     fresh = _fresh(specs, known)
+    if fresh and not quota.is_unlimited(db, db.org):
+        await quota.admit_runs(conn, db, len(fresh))
     wakeups = await _begin(conn, db, live, workflow, fresh) if fresh else Wakeups()
     ids = {spec.idempotency_key: id_ for id_, spec in fresh if spec.idempotency_key is not None} | known
     made = iter([id_ for id_, spec in fresh if spec.idempotency_key is None])

@@ -19,8 +19,9 @@ from windlass.core.jobs.spec import JobSpec, JobTemplate, check
 from windlass.core.orgs import stored
 from windlass.engine.database import Database, Tenant, new_ids
 from windlass.engine.jobs import submit
+from windlass.engine.orgs import quota
 from windlass.engine.quarantine import Kind, each_alone
-from windlass.errors import Duplicate, Invalid, NotFound
+from windlass.errors import Duplicate, Invalid, NotFound, QuotaExceeded
 from windlass.store import crons as store
 from windlass.store import jobs, runs
 from windlass.store.crons import CronRow, LockedCron, Skipped
@@ -46,6 +47,7 @@ async def put(
     check(template.spec)
     new = Schedule(cron=expression, timezone=timezone, overlap=overlap, dialect=OJS)
     async with db.begin() as conn:
+        quota.check_schedule(db, await quota.limits_of(conn, db), f"cron {name!r} is a schedule")
         now = await runs.now(conn)
         new = replace(new, next_run_at=schedule.following(new, now))
         row = CronRow(
@@ -100,9 +102,9 @@ async def serve(db: Database, id_: UUID) -> bool:
         try:
             async with savepoint(conn):
                 job = (await submit.include(conn, acting, _specs(locked, len(firing.ticks))))[-1:]
-        except Duplicate as duplicate:  # its job is unique and exists already
+        except (Duplicate, QuotaExceeded) as refusal:  # its job is unique and exists, or the plan does not allow it
             job = []
-            firing = replace(firing, skipped_at=firing.ticks[-1], reason=str(duplicate))
+            firing = replace(firing, skipped_at=firing.ticks[-1], reason=str(refusal))
         except Invalid as error:
             _log.error("cron %s is switched off: %s", locked.row.name, error)
             await store.disable(conn, id_)

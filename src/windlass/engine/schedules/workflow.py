@@ -4,6 +4,7 @@ One tick is one run, however many schedulers there are: a schedule is fired unde
 idempotency key.
 """
 
+import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from windlass.engine.runs import start as run_start
 from windlass.engine.runs.settle import Wakeups, settle
 from windlass.engine.runs.start import RunSpec
 from windlass.engine.schedules.publish import new_token, pause_invalid
-from windlass.errors import Conflict, Invalid, NotFound, Refused
+from windlass.errors import Conflict, Invalid, NotFound, QuotaExceeded, Refused
 from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
 from windlass.store import runs
 from windlass.store import schedules as store
@@ -109,9 +110,15 @@ async def _serve(db: Database, id_: UUID) -> bool:
 async def _fire(conn: Connection, db: Tenant, locked: LockedSchedule) -> list[Wakeups]:
     live = await store.live_runs(conn, locked.workflow_id) if locked.schedule.overlap is not Overlap.ALLOW else []
     firing = schedule.fire(locked.schedule, locked.now, live=bool(live))
-    cancelled = await _cancel(conn, db, live) if firing.replaces else Wakeups()
     specs = [_spec(locked, tick) for tick in firing.ticks]
-    ids, started = await run_start.include(conn, db, locked.workflow, specs)
+    cancelled, started, ids = Wakeups(), Wakeups(), list[UUID]()
+    try:
+        async with savepoint(conn) if firing.replaces else contextlib.nullcontext():
+            if firing.replaces:
+                cancelled = await _cancel(conn, db, live)
+            ids, started = await run_start.include(conn, db, locked.workflow, specs)
+    except QuotaExceeded as refusal:
+        cancelled, firing = Wakeups(), schedule.skip(firing, str(refusal))
     await store.move(conn, locked.id, firing, run_id=ids[-1] if ids else None)
     if firing.reason:
         skipped = (locked.workflow, firing.skipped_at, firing.reason)

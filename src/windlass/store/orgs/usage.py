@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from windlass.core.events.cursor import Cursor, Snapshot
+from windlass.core.plans import NAMES, Limits
 from windlass.store.events import snapshot_arguments
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import columns, statements
+from windlass.store.postgres.queries import column, columns, statements
 
 _SQL = statements("usage")
 
@@ -53,3 +54,36 @@ async def count(conn: Connection, at: Snapshot, *, limit: int) -> Counted:
 
 async def add(conn: Connection, counts: Sequence[Count], *, place: Cursor, read_at: datetime) -> None:
     await conn.execute(_SQL["add"], str(place), read_at, *(columns(counts) or ([], [], [])))
+
+
+@dataclass(frozen=True, slots=True)
+class AllowanceRow:
+    limits: Limits
+    executions: int  # counted this month
+    now: datetime
+    lag: float | None  # seconds since the last count; None: it has not begun
+
+
+async def allowance(conn: Connection, org: str) -> AllowanceRow | None:
+    row = await conn.fetchrow(_SQL["allowance"], org)
+    if row is None:
+        return None
+    limits = Limits(**{name: row[name] for name in NAMES})
+    return AllowanceRow(limits, row["executions"], row["now"], row["lag"])
+
+
+async def lock_runs(conn: Connection, org: str) -> None:
+    await conn.execute(_SQL["lock_runs"], org)
+
+
+async def live_runs(conn: Connection, org: str, *, cap: int) -> int:
+    count: int = await conn.fetchval(_SQL["live_runs"], org, cap)
+    return count
+
+
+async def lock_workflows(conn: Connection, org: str) -> None:
+    await conn.execute(_SQL["lock_workflows"], org)
+
+
+async def workflow_names(conn: Connection, org: str) -> set[str]:
+    return set(column(await conn.fetch(_SQL["workflow_names"], org)))

@@ -43,3 +43,32 @@ with moved as (update windlass.bookmark set place = $1, read_at = $2 where reade
 insert into windlass.usage as u (org, month, executions)
 select org, month::date, executions from unnest($3::text[], $4::text[], $5::bigint[]) as n(org, month, executions) order by 1, 2
 on conflict (org, month) do update set executions = u.executions + excluded.executions
+
+-- name: allowance
+-- Return the limits of an org, its executions of this month, and how many seconds ago they were last counted.
+select p.workflows, p.steps_per_workflow, p.runs_at_once, p.executions_per_month, p.executions_at_once, p.schedules,
+       coalesce(u.executions, 0) as executions, windlass.now() as now,
+       extract(epoch from windlass.now() - b.read_at)::float8 as lag
+  from windlass.org o
+  join windlass.plan p on p.name = o.plan
+  left join windlass.usage u on u.org = o.name and u.month = date_trunc('month', windlass.now() at time zone 'UTC')::date
+  left join windlass.bookmark b on b.reader = 'usage'
+ where o.name = $1
+
+-- name: lock_runs
+-- Lock the starts of runs of an org, so that two transactions do not both count the last free place as theirs.
+select pg_advisory_xact_lock(hashtextextended('windlass.org.runs/' || $1::text, 0))
+
+-- name: live_runs
+-- Count the live runs of an org up to $2: those of its own workflows, without child runs.
+select count(*) from (
+  select from windlass.workflow w join windlass.run r on r.workflow_id = w.id
+   where w.org = $1 and not w.hidden and r.state in ('pending', 'running') and r.parent_id is null limit $2) as live
+
+-- name: lock_workflows
+-- Lock the publications of an org. It is not the lock of `lock_runs`: a publication waits for schedules, which wait for that.
+select pg_advisory_xact_lock(hashtextextended('windlass.org.workflows/' || $1::text, 0))
+
+-- name: workflow_names
+-- Return the names of the workflows that an org has published.
+select name from windlass.workflow where org = $1 and deleted_at is null and not hidden

@@ -28,6 +28,7 @@ MAX_SHOWN = 100
 MAX_INT = 2**31 - 1
 MAX_BIGINT = 2**63 - 1
 MEANINGS = {
+    402: "The plan of the org does not allow this; `code` names the limit.",
     404: "There is no such thing.",
     409: "It exists, but not in a state that allows this.",
     413: "The body is too large.",

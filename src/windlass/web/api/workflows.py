@@ -83,7 +83,10 @@ async def list_(
     summary="Create or update a workflow",
     status_code=201,
     openapi_extra=BODY,
-    responses={200: {"model": Data[PublishedWorkflow], "description": "The name was there."}, **problems(413, 422)},
+    responses={
+        200: {"model": Data[PublishedWorkflow], "description": "The name was there."},
+        **problems(402, 413, 422),
+    },
 )
 async def publish(app: App, request: Request, response: Response) -> Data[PublishedWorkflow]:
     """Upsert by name: 201 for a new name, else 200; what equals the live version makes no new one."""
@@ -102,7 +105,7 @@ async def get(db: Open, name: Name) -> Data[WorkflowDetail]:
     return Data(views.detail(row, versions.versions, schedule, numbers))
 
 
-@router.put("/{ref}", summary="Replace a workflow", openapi_extra=BODY, responses=problems(404, 413, 422))
+@router.put("/{ref}", summary="Replace a workflow", openapi_extra=BODY, responses=problems(402, 404, 413, 422))
 async def replace(app: App, db: Open, name: Name, request: Request) -> Data[PublishedWorkflow]:
     """A new version of one that exists. Runs under way go on with theirs."""
     document = await _document(request)
@@ -180,7 +183,7 @@ class Definitions(bodies.RequestBody):
     "/deployments",
     summary="Publish several workflows",
     openapi_extra=bodies.described(Definitions, {"workflows": [EXAMPLE], "dry_run": True}),
-    responses=problems(413, 422),
+    responses=problems(402, 413, 422),
 )
 async def deploy(db: Open, request: Request) -> Data[Deployment]:
     """All or none: a mistake in one leaves all as they were, and the mistakes of all are reported."""

@@ -11,7 +11,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.core.events.ojs import instant
-from windlass.errors import Conflict, Duplicate, Invalid, InvalidWorkflow, NotFound, Refused, Unavailable, WindlassError
+from windlass.errors import (
+    Conflict,
+    Duplicate,
+    Invalid,
+    InvalidWorkflow,
+    NotFound,
+    QuotaExceeded,
+    Refused,
+    Unavailable,
+    WindlassError,
+)
 from windlass.web import problems
 from windlass.web.middleware.access_log import request_id
 
@@ -69,6 +79,8 @@ DUPLICATE = Kind(409, "duplicate", "OJS-3001", "Use the job that exists, or anot
 TOO_LARGE = Kind(413, "payload_too_large", "OJS-1009", "Store the data elsewhere and pass a reference.")
 UNSUPPORTED = Kind(422, "unsupported", "OJS-7000", "Read /ojs/manifest for what this server supports.")
 RATE_LIMITED = Kind(429, "rate_limited", "OJS-6000", "Wait as long as Retry-After says.", retryable=True)
+QUOTA = Kind(429, "quota_exceeded", "OJS-6000", "Wait until details.resets_at, or get a larger plan.", retryable=True)
+PLAN_LIMIT = Kind(402, "quota_exceeded", "OJS-6000", "Get a larger plan.")
 QUEUE_FULL = Kind(429, "QUEUE_FULL", "OJS-6001", "Wait until the queue is shorter.", retryable=True)
 BACKEND = Kind(500, "backend_error", "OJS-2000", "Try again; the server's log has the details.", retryable=True)
 UNAVAILABLE = Kind(503, "backend_error", "OJS-2001", "Try again in a moment.", retryable=True)
@@ -139,6 +151,11 @@ async def on_windlass_error(request: Request, raised: Exception) -> Response:
         return error(request, INVALID_WORKFLOW, str(raised), details={"validation_errors": errors})
     if isinstance(raised, Duplicate):
         return error(request, DUPLICATE, str(raised), details={"existing_job_id": str(raised.existing)})
+    if isinstance(raised, QuotaExceeded):
+        kind = PLAN_LIMIT if raised.code in problems.PLAN_LIMITS else QUOTA
+        pause = problems.retry_after(raised)
+        headers = None if pause is None else {"retry-after": pause}
+        return error(request, kind, str(raised), details=problems.quota_fields(raised), headers=headers)
     field = raised.field if isinstance(raised, Invalid) else None
     if field is not None and ("retry" in field.split(".") or field.startswith("options.retry")):
         kind = VALIDATION

@@ -1,0 +1,53 @@
+"""What this process knows about the limits of orgs, and what it admitted since it last read what they have used."""
+
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from windlass.core.plans import Limits
+
+FRESH = 1.0  # seconds for which the limits and the usage of an org are cached
+FRESH_UNLIMITED = 10.0  # seconds for which it is known that an org has no limits
+TICKS = 10  # of a second: admissions within one are added up
+LONGEST = 3600.0  # seconds for which an admission is remembered if nothing is counted
+
+
+@dataclass(slots=True)
+class Allowance:
+    """The limits of an org, the executions of this month that are counted, and those that are not counted yet."""
+
+    limits: Limits
+    executions: int
+    now: datetime
+    read_at: float
+    admitted: dict[int, int] = field(default_factory=dict)  # by tick of the monotonic clock
+
+    @property
+    def used(self) -> int:
+        return self.executions + sum(self.admitted.values())
+
+    def admit(self, executions: int) -> None:
+        tick = int(time.monotonic() * TICKS)
+        self.admitted[tick] = self.admitted.get(tick, 0) + executions
+
+    def update(self, limits: Limits, executions: int, now: datetime, read_at: float, *, lag: float | None) -> None:
+        """Take over what was read. Admissions before the last count, `lag` seconds ago, are in `executions`."""
+        if (now.year, now.month) != (self.now.year, self.now.month):
+            self.admitted = {}
+        self.limits, self.executions, self.now, self.read_at = limits, executions, now, read_at
+        first = int((read_at - (LONGEST if lag is None else min(LONGEST, max(0.0, lag)))) * TICKS)
+        self.admitted = {tick: count for tick, count in self.admitted.items() if tick >= first}
+
+
+class Allowances:
+    """Cached by org."""
+
+    def __init__(self) -> None:
+        self.unlimited_until: dict[str, float] = {}  # by the monotonic clock
+        self.limited: dict[str, Allowance] = {}
+
+    def forget(self) -> None:
+        """Read plans again before the next use, because they changed. What was admitted is still remembered."""
+        self.unlimited_until.clear()
+        for allowance in self.limited.values():
+            allowance.read_at = float("-inf")

@@ -1,0 +1,73 @@
+"""What a plan does not allow, over real HTTP: in the problem documents, the client and the Open Job Spec."""
+
+from typing import Any
+
+import pytest
+
+from tests.conformance.ojs_client import of_app
+from tests.web.serving import served
+from windlass import Windlass
+from windlass.client import AsyncClient
+from windlass.engine.orgs import plans
+from windlass.errors import QuotaExceeded
+
+WORKFLOW: dict[str, Any] = {"name": "w", "tasks": {"a": {"job": "a.b.v1"}}}
+
+
+async def limited(app: Windlass, **limits: Any) -> None:
+    db = await app.open()
+    await plans.put(db, "small", limits)
+    await plans.assign(db, "default", "small")
+
+
+async def test_a_refusal_names_the_limit_what_was_used_and_when_it_resets(app: Windlass) -> None:
+    async with served(app) as http:
+        await http.post("/workflows", json=WORKFLOW)
+        await limited(app, executions_per_month=1, runs_at_once=1, steps_per_workflow=1)
+        assert (await http.post("/workflows/w/runs", json={})).status_code == 201
+        run = await http.post("/workflows/w/runs", json={})
+        batch = await http.post("/jobs/batch", json={"jobs": [{"type": "a.b.v1"}] * 2})
+        two_steps = WORKFLOW | {"tasks": {"a": {"job": "a.b.v1"}, "b": {"job": "a.b.v1"}}}
+        publication = await http.post("/workflows", json=two_steps)
+    problem = run.json()
+    assert (run.status_code, problem["code"], problem["limit"], problem["used"]) == (429, "runs_at_once", 1, 1)
+    assert run.headers["retry-after"] == "1"
+    problem = batch.json()
+    assert (batch.status_code, problem["code"], problem["limit"], problem["used"]) == (
+        429,
+        "executions_per_month",
+        1,
+        1,
+    )
+    assert problem["resets_at"].endswith("-01T00:00:00Z")
+    assert int(batch.headers["retry-after"]) > 0
+    problem = publication.json()
+    assert (publication.status_code, problem["code"], problem["used"]) == (402, "steps_per_workflow", 2)
+    assert "retry-after" not in publication.headers
+
+
+async def test_the_client_raises_what_the_engine_raised(app: Windlass) -> None:
+    async with served(app) as http, AsyncClient(str(http.base_url), retries=0) as client:
+        await limited(app, executions_per_month=1)
+        await client.jobs.submit("a.b.v1")
+        with pytest.raises(QuotaExceeded, match="has used 1 of 1 executions") as refused:
+            await client.jobs.submit("a.b.v1")
+    error = refused.value
+    assert (error.code, error.limit, error.used) == ("executions_per_month", 1, 1)
+    assert error.resets_at is not None
+    assert error.retry_after is not None
+
+
+async def test_the_open_job_spec_has_its_own_form(app: Windlass) -> None:
+    await limited(app, executions_per_month=1, schedules=False)
+    async with of_app(app) as ojs:
+        await ojs.push()
+        error = await ojs.refused("POST", "/jobs", {"type": "email.send", "args": []}, 429, "quota_exceeded")
+        cron = {"name": "hourly", "cron": "0 * * * *", "job_template": {"type": "email.send", "args": []}}
+        refused = await ojs.refused("POST", "/cron", cron, 402, "quota_exceeded")
+    assert (error["details"]["code"], error["details"]["limit"], error["retryable"]) == (
+        "executions_per_month",
+        1,
+        True,
+    )
+    assert (refused["details"]["code"], refused["retryable"]) == ("schedules", False)
