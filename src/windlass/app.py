@@ -98,7 +98,7 @@ class Windlass(Operations):
                 public_url, tree_limit = self.settings.public_url, self.settings.tree_limit
                 self._db = await Tenant.open(options, org=self._org, public_url=public_url, tree_limit=tree_limit)
                 self._waiters, self._live = Waiters(self._db), Live(self._db)
-                self._starter = RunStarter(self._db)
+                self._starter = RunStarter()
             return self._db
 
     async def close(self) -> None:
@@ -310,8 +310,15 @@ class Windlass(Operations):
         db = await self.open()
         await self.publish()
         if connection is None and len(specs) == 1 and self._starter is not None:
-            return [self._run(db, await self._starter.start(workflow, specs[0]))]
+            return [self._run(db, await self._starter.start(db, workflow, specs[0]))]
         return [self._run(db, id_) for id_ in await run_start.start(db, workflow, specs, connection=connection)]
+
+    async def start_for(self, db: Tenant, workflow: str, spec: RunSpec) -> Run:
+        """Start a run for the caller of a request; concurrent ones of a caller share a transaction."""
+        await self.open()
+        await self.publish()
+        assert self._starter is not None
+        return self._run(db, await self._starter.start(db, workflow, spec))
 
     async def live(self) -> Live:
         """Return the hub that streams events of runs, tasks and jobs."""

@@ -11,13 +11,14 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.unit.test_workflow import workflows as any_workflows
 from windlass.core.definition.parser import parse
+from windlass.core.orgs import Role, Scope
 from windlass.core.workflows.step import JobAction, Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine import workflows
 from windlass.engine.database import Tenant
 from windlass.engine.definitions import Definitions, UnreadableVersion
 from windlass.engine.workflows import Change
-from windlass.errors import Invalid, InvalidWorkflow, NotFound
+from windlass.errors import Forbidden, Invalid, InvalidWorkflow, NotFound
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock
 
@@ -289,3 +290,14 @@ async def test_definitions_forget_what_was_not_used_for_long(db: Tenant, conn: "
         assert definitions.get(favourite) is not None
     assert definitions.get(others[0]) is None
     assert definitions.get(others[-1]) is not None
+
+
+async def test_a_workflow_with_commands_needs_a_scope_of_its_own(db: Tenant) -> None:
+    command = {"name": "backup", "tasks": {"dump": {"run": "pg_dump shop"}}}
+    plain = {"name": "plain", "tasks": {"wait": {"sleep": "1s"}}}
+    ci = db.tenant(actor="key:ci", scopes=Role.ADMIN.scopes)
+    with pytest.raises(Forbidden, match=r"tasks\.dump\.run of workflow backup .* key:ci lacks the scope commands"):
+        await workflows.publish_many(ci, [plain, command])
+    assert (await workflows.list_(db)).workflows == []
+    await workflows.publish_many(ci, [plain])
+    await workflows.publish_many(db.tenant(scopes=frozenset({Scope.DEPLOY, Scope.COMMANDS})), [command])

@@ -61,8 +61,6 @@ async def test_pages_of_other_origins_may_not_use_it(app: Windlass, keys: tuple[
 
 
 async def test_bodies_are_json(app: Windlass) -> None:
-    text = {"content-type": "text/plain"}
-    found = await answers(
-        app, keys=(), headers=text, leave_out="get", content=b"{}"
-    )  # a body of a GET is not looked at
+    headers = {"content-type": "text/plain", "x-api-key": KEYS[0]}
+    found = await answers(app, keys=KEYS, headers=headers, leave_out="get", content=b"{}")  # a GET has no body
     assert set(found.values()) == {415}

@@ -16,11 +16,15 @@ from windlass.web import problems, server
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
+KEY = "a-key-of-sixteen-characters"
+
 
 @contextlib.asynccontextmanager
-async def client(app: Windlass, stopping: asyncio.Event | None = None) -> AsyncIterator[httpx.AsyncClient]:
+async def client(
+    app: Windlass, stopping: asyncio.Event | None = None, *, keys: tuple[str, ...] = ()
+) -> AsyncIterator[httpx.AsyncClient]:
     listener = listen("127.0.0.1", 0)
-    web = server.build(app, GuardOptions(host=listener.host), stopping=stopping)
+    web = server.build(app, GuardOptions(host=listener.host, keys=keys), stopping=stopping)
     async with serving(web, listener), httpx.AsyncClient(base_url=listener.url) as opened:
         yield opened
 
@@ -45,8 +49,8 @@ async def test_a_database_that_is_away_makes_it_unready_and_leaves_the_metrics()
     free = listen("127.0.0.1", 0)
     free.socket.close()
     app = Windlass(f"postgresql://nobody@127.0.0.1:{free.port}/none", settings=Settings())
-    async with client(app) as http:
-        answer, metrics = await http.get("/ready"), await http.get("/metrics")
+    async with client(app, keys=(KEY,)) as http:
+        answer, metrics = await http.get("/ready"), await http.get("/metrics", headers={"x-api-key": KEY})
     assert (answer.status_code, metrics.status_code) == (503, 200)
     assert "the database did not answer" in answer.json()["detail"]
 

@@ -100,7 +100,7 @@ async def test_who_comes_back_to_an_ended_run_hears_the_rest_or_that_there_is_no
     assert ended | {"at": ""} == {
         "event": "cancelled",
         "at": "",
-        "actor": "windlass",
+        "actor": "operator",
         "code": "cancelled",
         "reason": "enough",
         "run_id": run,

@@ -13,6 +13,7 @@ from windlass.web.middleware.access_log import loggable
 from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
+KEY = "a-key-of-sixteen-characters"
 UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 
@@ -23,8 +24,9 @@ def app() -> Windlass:
 
 async def ask(app: Windlass, *asked: tuple[str, str, dict[str, str]]) -> list[httpx.Response]:
     listener = listen("127.0.0.1", 0)
-    web = server.build(app, GuardOptions(host=listener.host))
-    async with serving(web, listener), httpx.AsyncClient(base_url=listener.url) as http:
+    web = server.build(app, GuardOptions(host=listener.host, keys=(KEY,)))
+    client = httpx.AsyncClient(base_url=listener.url, headers={"x-api-key": KEY})
+    async with serving(web, listener), client as http:
         return [await http.request(method, path, headers=headers) for method, path, headers in asked]
 
 
@@ -39,13 +41,13 @@ async def test_a_request_keeps_its_name_and_gets_one_if_it_has_none(app: Windlas
 
 async def test_refusals_and_errors_have_one_too(app: Windlass) -> None:
     asked = [
-        ("GET", "/health", {"host": "evil.example"}),
+        ("GET", "/health", {"origin": "http://evil.example"}),
         ("GET", "/nowhere", {}),
         ("POST", "/api/v1/workflows", {"content-type": "text/plain"}),
         ("GET", "/api/v1/workflows", {}),
     ]
     answers = await ask(app, *[(method, path, {**headers, "x-request-id": path}) for method, path, headers in asked])
-    assert [answer.status_code for answer in answers] == [421, 404, 415, 503]
+    assert [answer.status_code for answer in answers] == [403, 404, 415, 503]
     assert [answer.headers["x-request-id"] for answer in answers] == [path for _, path, _ in asked]
 
 
@@ -53,14 +55,14 @@ async def test_the_log_has_what_was_asked_and_no_secrets(app: Windlass, caplog: 
     caplog.set_level(logging.INFO, "windlass.access")
     asked = [
         ("GET", "/nowhere?key=secret", {"x-request-id": "r1"}),
-        ("POST", "/wh/secret-token", {"x-request-id": "r2", "host": "evil.example"}),
+        ("POST", "/wh/secret-token", {"x-request-id": "r2"}),
         ("GET", "/health", {}),
     ]
     await ask(app, *asked)
     lines = [record.getMessage() for record in caplog.records if record.name == "windlass.access"]
     assert [re.sub(r"[0-9.]+ms", "?ms", line) for line in lines] == [
         "GET /nowhere 404 ?ms 127.0.0.1 r1",
-        "POST /wh/*** 421 ?ms 127.0.0.1 r2",
+        "POST /wh/*** 503 ?ms 127.0.0.1 r2",
     ]
 
 

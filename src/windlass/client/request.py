@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from windlass.errors import (
     Conflict,
+    Forbidden,
     Gone,
     Invalid,
     InvalidWorkflow,
@@ -38,7 +39,6 @@ MOST_PATIENCE = 60.0  # a server that asks for more is not waited for
 MAX_SHOWN = 200
 ERRORS: Mapping[int, type[WindlassError]] = {
     401: Refused,
-    403: Refused,
     409: Conflict,
     410: Gone,
     421: Refused,
@@ -254,6 +254,8 @@ def error_of(status: int, text: str, document: Any, address: str, invalid: type[
         return NotFound(problem.what, problem.key, hint=problem.hint)
     if status in (413, 415, 422):
         return _invalid(problem, invalid)
+    if status == 403:
+        return Forbidden(problem.detail, scope=problem.scope)
     if problem.code is not None and problem.limit is not None and problem.used is not None:
         return QuotaExceeded(
             problem.detail,

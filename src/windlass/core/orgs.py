@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from windlass.errors import Invalid
+from windlass.errors import Forbidden, Invalid
 
 DEFAULT_ORG = "default"
 SEPARATOR = "/"
@@ -75,7 +75,18 @@ class Access:
         return self.operates and self.org == DEFAULT_ORG and Scope.ADMIN in self.scopes
 
 
+def require(scope: Scope, scopes: frozenset[Scope], actor: str) -> None:
+    """Raise `Forbidden` if a caller lacks a scope."""
+    if scope not in scopes:
+        raise Forbidden(f"{actor} lacks the scope {scope}: use a key or a role that has it", scope=scope)
+
+
 OPERATOR = Access(DEFAULT_ORG, "operator", operates=True)
+
+
+def is_org(name: str) -> bool:
+    """Return whether an org may have this name."""
+    return _is_name(name) is not None
 
 
 def check_org(name: object) -> str:

@@ -21,7 +21,6 @@ from windlass.core.orgs import ALL_SCOPES, DEFAULT_ORG, Scope
 from windlass.effects.schema_validator import SchemaValidator
 from windlass.engine.allowances import Allowances
 from windlass.engine.definitions import Definitions, StepTemplates
-from windlass.errors import Forbidden
 from windlass.store import hooks, runs
 from windlass.store.hooks import RecordedUrl
 from windlass.store.orgs import keys
@@ -234,8 +233,7 @@ class Tenant(Database):
 
     def require(self, scope: Scope) -> None:
         """Refuse callers that lack a scope."""
-        if scope not in self.scopes:
-            raise Forbidden(f"{self.actor} lacks the scope {scope}: use a key or a role that has it", scope=scope)
+        orgs.require(scope, self.scopes, self.actor)
 
     def stored(self, name: str) -> str:
         """Return the stored name of a queue, or of an HTTP worker, of this org."""

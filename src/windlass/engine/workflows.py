@@ -10,14 +10,15 @@ from windlass.core.definition.parser import checked, parse
 from windlass.core.definition.publish import advice, check, difference, has_hidden, hidden, revealed, secrets
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import as_stored, encode
-from windlass.core.workflows.step import ChildAction
+from windlass.core.orgs import Scope
+from windlass.core.workflows.step import ChildAction, CommandAction
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database, Tenant, new_ids
 from windlass.engine.definitions import check_workflow_name, find_live, unknown_workflow
 from windlass.engine.orgs import quota
 from windlass.engine.schedules import publish as triggers
 from windlass.engine.schedules import workflow as workflow_schedules
-from windlass.errors import Invalid, InvalidWorkflow, NotFound
+from windlass.errors import Forbidden, Invalid, InvalidWorkflow, NotFound
 from windlass.schemas.common import PAGE_LIMIT
 from windlass.schemas.workflows import Deployed, Deployment
 from windlass.store import workflows as store
@@ -81,6 +82,7 @@ async def publish(db: Tenant, workflow: Workflow) -> Published:
 async def publish_many(db: Tenant, workflows: Sequence[Given]) -> list[Published]:
     """Publish all or none, in one transaction; an `InvalidWorkflow` has the errors of all of them."""
     requested = _ready(workflows)
+    _require_commands(db, requested)
     before = await _live(db, requested)
     requested = await _revealed(db, requested, before)
     fresh = [workflow for workflow in requested if not _equal(before.get(workflow.name), workflow)]
@@ -247,6 +249,20 @@ def _ready(workflows: Sequence[Given]) -> list[Workflow]:
     if mistakes:
         raise InvalidWorkflow(mistakes)
     return list(parsed.values())
+
+
+def _require_commands(db: Tenant, workflows: Sequence[Workflow]) -> None:
+    """Refuse workflows that run commands on the workers' machines if the caller lacks that scope."""
+    if Scope.COMMANDS in db.scopes:
+        return
+    for workflow in workflows:
+        for step in workflow.steps:
+            if isinstance(step.action, CommandAction):
+                raise Forbidden(
+                    f"tasks.{step.name}.run of workflow {workflow.name} is a command, and {db.actor} lacks the scope "
+                    f"{Scope.COMMANDS}: use a key that has it",
+                    scope=Scope.COMMANDS,
+                )
 
 
 def _called(document: Given, n: int) -> str:

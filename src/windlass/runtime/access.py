@@ -19,7 +19,7 @@ from windlass.engine.orgs import control as orgs
 from windlass.engine.orgs import keys
 from windlass.engine.orgs.control import OrgRow
 from windlass.engine.orgs.keys import StoredKey
-from windlass.errors import NotFound, WindlassError
+from windlass.errors import NotFound, Unavailable, WindlassError
 
 T = TypeVar("T")
 CACHED_SECONDS = 10.0
@@ -85,6 +85,7 @@ class Authority:
         self._keys = Cache(self._load_key)
         self._orgs = Cache(self._load_org)
         self._alone = Cache(self._load_alone)
+        self._was_alone: bool | None = None
         self._used: dict[str, float] = {}  # when the use of each key was last recorded
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -104,9 +105,15 @@ class Authority:
         return await self._orgs.get(name)
 
     async def is_alone(self) -> bool:
-        """Return whether `default` is the only org."""
-        await self._database()
-        return await self._alone.get(DEFAULT_ORG)
+        """Return whether `default` is the only org. During an outage the last answer counts: nothing can be read then,
+        but the metrics of the process can."""
+        try:
+            await self._database()
+            self._was_alone = await self._alone.get(DEFAULT_ORG)
+        except Unavailable:
+            if self._was_alone is None:
+                raise
+        return self._was_alone
 
     async def _database(self) -> Database:
         """Return the open database, and listen to its notifications."""

@@ -26,7 +26,7 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 Serve = Callable[[Sequence[Request]], Awaitable[Sequence[Answer | Exception]]]
 Specs = Sequence[JobSpec]
-RunRequest = tuple[str, RunSpec]  # workflow name, run
+RunRequest = tuple[Tenant, str, RunSpec]  # for whom, workflow name, run
 
 
 class Batcher(Generic[Request, Answer]):
@@ -80,9 +80,10 @@ async def _answers(requests: Sequence[Request], serve: Serve[Request, Answer]) -
 class RemoteJobs:
     """Serves producers and workers that use HTTP."""
 
-    def __init__(self, db: Tenant) -> None:
+    def __init__(self, db: Tenant, admission: Admission | None = None) -> None:
+        """`admission` is shared by the callers of an org."""
         self.db = db
-        self.admission = Admission(db)
+        self.admission = admission or Admission(db)
         self._pushes = Batcher[Specs, list[Pushed]](self._push_all, most=100, lanes=2)
         self._fetches = Batcher[Fetch, list[Job]](self._fetch_all, most=20)
         self._reports = Batcher[RemoteReport, Job](self._report_all, most=200, lanes=2)
@@ -117,24 +118,23 @@ class RemoteJobs:
 class RunStarter:
     """Starts concurrently requested runs in batches: a batch costs little more than a single run."""
 
-    def __init__(self, db: Tenant) -> None:
-        self._db = db
+    def __init__(self) -> None:
         self._batcher = Batcher[RunRequest, UUID](self._start_all, lanes=2)
 
-    async def start(self, workflow: str, spec: RunSpec) -> UUID:
-        return await self._batcher.call((workflow, spec))
+    async def start(self, db: Tenant, workflow: str, spec: RunSpec) -> UUID:
+        return await self._batcher.call((db, workflow, spec))
 
     async def _start_all(self, requests: Sequence[RunRequest]) -> Sequence[UUID | Exception]:
-        """Start the runs, one transaction per workflow; return the answers in the order of the requests.
+        """Start the runs, one transaction per caller and workflow; return the answers in the order of the requests.
 
         Failures are split here, per workflow, and never raised: `Batcher` would repeat the whole batch, including the
         workflows whose transaction has committed.
         """
-        by_workflow: dict[str, list[int]] = defaultdict(list)
-        for n, (workflow, _) in enumerate(requests):
-            by_workflow[workflow].append(n)
+        by_workflow: dict[tuple[Tenant, str], list[int]] = defaultdict(list)
+        for n, (db, workflow, _) in enumerate(requests):
+            by_workflow[db, workflow].append(n)
         answers: dict[int, UUID | Exception] = {}
-        for workflow, numbers in by_workflow.items():
-            start = partial(run_start.start, self._db, workflow)
-            answers |= zip(numbers, await _answers([requests[n][1] for n in numbers], start), strict=True)
+        for (db, workflow), numbers in by_workflow.items():
+            start = partial(run_start.start, db, workflow)
+            answers |= zip(numbers, await _answers([requests[n][2] for n in numbers], start), strict=True)
         return [answers[n] for n in range(len(requests))]

@@ -73,6 +73,8 @@ class Problem:
     """Its id or name, as requested."""
     hint: str | None = None
     """How to fix it, where that is known."""
+    scope: str | None = None
+    """The scope that the caller lacks."""
     field: str | None = None
     """The first field that is wrong."""
     code: str | None = None

@@ -14,6 +14,7 @@ from windlass.engine.jobs import control as jobs
 from windlass.errors import Unavailable
 from windlass.runtime import metrics
 from windlass.web import problems
+from windlass.web.api.shared import Governed
 
 PATIENCE = 3.0  # seconds in which the database must answer
 TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
@@ -44,7 +45,8 @@ async def ready(request: Request) -> Response:
 
 
 @router.get("/metrics", summary="Numbers for Prometheus", responses=TEXT, response_class=Response)
-async def numbers(request: Request) -> Response:
+async def numbers(_: Governed, request: Request) -> Response:
+    """Of all orgs: only the operator may read them."""
     depths, quarantined = await _gauges(request.app.state.windlass)
     metrics.quarantined.clear()
     for kind, count in quarantined.items():

@@ -14,6 +14,7 @@ from starlette.types import Scope
 
 from windlass.errors import (
     Conflict,
+    Forbidden,
     Gone,
     Invalid,
     InvalidWorkflow,
@@ -31,6 +32,7 @@ STATUS: dict[type[WindlassError], tuple[int, str]] = {
     Conflict: (409, "Conflict"),
     Gone: (410, "Gone"),
     Refused: (401, "Unauthorized"),
+    Forbidden: (403, "Forbidden"),
     QuotaExceeded: (429, "Quota exceeded"),
     Unavailable: (503, "Unavailable"),
 }
@@ -111,6 +113,8 @@ def _fields(error: WindlassError) -> dict[str, Any]:
     if isinstance(error, NotFound):
         fields = {"what": error.what, "key": str(error.key), "hint": error.hint}
         return {name: value for name, value in fields.items() if value is not None}
+    if isinstance(error, Forbidden) and error.scope is not None:
+        return {"scope": error.scope}
     if isinstance(error, QuotaExceeded):
         return quota_fields(error)
     if isinstance(error, InvalidWorkflow):

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from windlass import __version__
 from windlass.app import Windlass
 from windlass.errors import Invalid, Unavailable
+from windlass.runtime.access import Authority
 from windlass.web import dashboard, docs, health, hooks, openapi, problems
 from windlass.web.api import dead_letters, jobs, live, monitoring, plans, runs, schedules, starts, tasks, workflows
 from windlass.web.api.shared import belongs
@@ -27,6 +28,18 @@ from windlass.web.middleware.rate_limit import BEYOND_LOOPBACK, RateOptions, Rat
 from windlass.web.ojs import routes as ojs
 
 API_PREFIX = "/api/v1"
+FIRST_ROUTERS = (starts.router, workflows.router, workflows.deployments_router, runs.router, live.router)
+RUN_ROUTERS = (runs.run_router, tasks.router, tasks.logs_router, live.run_router)  # each run has two addresses
+OTHER_ROUTERS = (
+    jobs.router,
+    schedules.router,
+    monitoring.queues_router,
+    monitoring.workers_router,
+    dead_letters.router,
+    monitoring.quarantine_router,
+    monitoring.stats_router,
+    plans.router,
+)
 GRACE = 5  # seconds for requests in progress when the server stops
 
 
@@ -37,7 +50,7 @@ def build(app: Windlass, guard: GuardOptions, *, stopping: asyncio.Event | None 
     rate = settings.rate_limit or (None if is_loopback(guard.host) else BEYOND_LOOPBACK)
     options = RateOptions(rate=rate if rate is not None and rate.count else None)
     dispatch = Dispatch(main_app(app, stopping or asyncio.Event()), {"/ojs/": ojs.build(app)})
-    guarded = Guard(Rates(dispatch, options, renderers), guard, renderers, dashboard.is_public)
+    guarded = Guard(Rates(dispatch, options, renderers), guard, Authority(app.open), renderers, dashboard.is_public)
     return RequestIds(AccessLog(Cors(guarded, guard.origins)))
 
 
@@ -51,7 +64,7 @@ def main_app(app: Windlass, stopping: asyncio.Event) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    main.state.windlass, main.state.stopping = app, stopping
+    main.state.windlass, main.state.stopping, main.state.tenants = app, stopping, {}
     problems.install(main)
     openapi.install(main)
     return main
@@ -63,14 +76,12 @@ def _routes() -> list[BaseRoute]:
     they find `Windlass` in the application's state. They are tried in turn, so those that are requested most come
     first; the others are in the order of the documentation."""
     api = APIRouter(prefix=API_PREFIX)
-    for router in (starts.router, workflows.router, workflows.deployments_router, runs.router, live.router):
+    for router in FIRST_ROUTERS:
         api.include_router(router)
-    for router in (runs.run_router, tasks.router, tasks.logs_router, live.run_router):  # each run has two addresses
+    for router in RUN_ROUTERS:
         api.include_router(router, prefix="/runs")
         api.include_router(router, prefix="/workflows/{ref}/runs", dependencies=[Depends(belongs)])
-    for router in (jobs.router, schedules.router, monitoring.queues_router, monitoring.workers_router):
-        api.include_router(router)
-    for router in (dead_letters.router, monitoring.quarantine_router, monitoring.stats_router, plans.router):
+    for router in OTHER_ROUTERS:
         api.include_router(router)
     others = (health.router, hooks.router, docs.router, dashboard.routes())
     return [*api.routes, *(route for router in others for route in router.routes)]

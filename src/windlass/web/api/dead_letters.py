@@ -18,7 +18,7 @@ from windlass.schemas.common import BATCH_LIMIT, PAGE_LIMIT
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job
 from windlass.web.api import bodies
 from windlass.web.api.jobs import listing
-from windlass.web.api.shared import Data, Listing, Open, cursor, problems
+from windlass.web.api.shared import Data, Listing, Operating, Reading, cursor, problems
 
 router = APIRouter(prefix="/dead-letters", tags=["dead letters"])
 
@@ -55,14 +55,14 @@ EXAMPLE = {"type": "content.thumbnail.v1", "error": "LookupError: no such object
 
 
 @router.get("", summary="List dead letters in groups", responses=problems(422))
-async def list_groups(db: Open, filters: Annotated[Filters, Query()]) -> Listing[DeadLetterGroup]:
+async def list_groups(db: Reading, filters: Annotated[Filters, Query()]) -> Listing[DeadLetterGroup]:
     """By type, queue and error; the group that failed last first."""
     page = await dead_letters.groups(db, _wanted(filters), limit=filters.limit)
     return Listing([views.dead_letter_group(row) for row in page.groups], cursor(page.next))
 
 
 @router.get("/jobs", summary="List dead letters", responses=problems(422))
-async def list_(db: Open, filters: Annotated[Filters, Query()]) -> Listing[Job]:
+async def list_(db: Reading, filters: Annotated[Filters, Query()]) -> Listing[Job]:
     """One by one, newest first; those of a group, if `type`, `queue` and `error` name one."""
     page = await dead_letters.list_(db, _wanted(filters), limit=filters.limit)
     return await listing(db, page.jobs, page.next)
@@ -74,7 +74,7 @@ async def list_(db: Open, filters: Annotated[Filters, Query()]) -> Listing[Job]:
     openapi_extra=bodies.described(Which, EXAMPLE),
     responses=problems(413, 422),
 )
-async def retry(db: Open, request: Request) -> Data[DeadLetterBatch]:
+async def retry(db: Operating, request: Request) -> Data[DeadLetterBatch]:
     """A batch of them, newest first: jobs are started over, and the runs of tasks are retried. Runs that do not allow
     it (they go on, or came to terms with the failure) are left as they are."""
     body = await bodies.model(request, Which)
@@ -87,7 +87,7 @@ async def retry(db: Open, request: Request) -> Data[DeadLetterBatch]:
     openapi_extra=bodies.described(Which, EXAMPLE),
     responses=problems(413, 422),
 )
-async def drop(db: Open, request: Request) -> Data[DeadLetterBatch]:
+async def drop(db: Operating, request: Request) -> Data[DeadLetterBatch]:
     """A batch of them, newest first: they are hidden, as by a DELETE. Tasks of runs go with their runs, and stay."""
     body = await bodies.model(request, Which)
     return await _batch(db, body, dead_letters.droppable(_narrowed(body)), dead_letters.drop)

@@ -23,7 +23,7 @@ from windlass.engine.events.stream import Batch, Cursor, TrailEntry
 from windlass.engine.runs import control as runs
 from windlass.engine.views import runs as run_views
 from windlass.engine.views.runs import instance_counts
-from windlass.web.api.shared import App, Open, RunId, problems, workflow_name
+from windlass.web.api.shared import App, Reading, RunId, problems, workflow_name
 from windlass.web.live import MEDIA_TYPE, RETRY, EventStream, event
 
 router = APIRouter(tags=["live"])
@@ -63,7 +63,7 @@ class Filters(BaseModel):
 
 
 @router.get("/stream", summary="Watch everything", responses=OK | problems(404, 422), response_class=Response)
-async def stream(app: App, db: Open, filters: Annotated[Filters, Query()], last: LastEventId = None) -> Response:
+async def stream(db: Reading, app: App, filters: Annotated[Filters, Query()], last: LastEventId = None) -> Response:
     """Events of runs, tasks and jobs; `hello` is the first. The `id` of each event resumes the stream after it, in
     `Last-Event-ID` or `after`: no event is lost or repeated. Without one the stream begins now."""
     workflow = await workflow_name(db, filters.workflow) if filters.workflow is not None else None
@@ -91,8 +91,8 @@ ENDED: dict[int | str, dict[str, Any]] = {
     "/{run_id}/stream", summary="Watch a run", responses=OK | ENDED | problems(404, 422), response_class=Response
 )
 async def stream_of_run(
+    db: Reading,
     app: App,
-    db: Open,
     run_id: RunId,
     after: Annotated[
         str | None, Query(max_length=MAX_TEXT, description="Like Last-Event-ID, which wins; a run's `cursor` will do.")

@@ -12,7 +12,7 @@ from windlass.engine.quarantine import Kind
 from windlass.engine.views import jobs as views
 from windlass.engine.workers import registry as workers
 from windlass.schemas.monitoring import Quarantined, Queue, Stats, Worker, WorkerDetail
-from windlass.web.api.shared import Data, Limit, Listing, Open, problems
+from windlass.web.api.shared import Data, Limit, Listing, Operating, Reading, problems
 
 queues_router = APIRouter(prefix="/queues", tags=["queues"])
 workers_router = APIRouter(prefix="/workers", tags=["workers"])
@@ -28,7 +28,7 @@ QuarantineKey = Annotated[str, Path(max_length=255, description="Its id or name.
 
 @queues_router.get("", summary="List queues", responses=problems(422))
 async def list_queues(
-    db: Open,
+    db: Reading,
     after: Annotated[str, Query(max_length=255, description="Go on after this name.")] = "",
     limit: Limit = 100,
 ) -> Listing[Queue]:
@@ -38,32 +38,32 @@ async def list_queues(
 
 
 @queues_router.get("/{name}", summary="Get a queue", responses=problems(404, 422))
-async def get_queue(db: Open, name: QueueName) -> Data[Queue]:
+async def get_queue(db: Reading, name: QueueName) -> Data[Queue]:
     """A queue that was never used is an empty one."""
     return await _queue(db, name)
 
 
 @queues_router.post("/{name}/pause", summary="Pause a queue", responses=problems(404, 422))
-async def pause_queue(db: Open, name: QueueName) -> Data[Queue]:
+async def pause_queue(db: Operating, name: QueueName) -> Data[Queue]:
     """Workers claim nothing more from it and finish the jobs that they hold. Plain SQL clients do not see the pause."""
     await queues.pause(db, name)
     return await _queue(db, name)
 
 
 @queues_router.post("/{name}/resume", summary="Resume a queue", responses=problems(404, 422))
-async def resume_queue(db: Open, name: QueueName) -> Data[Queue]:
+async def resume_queue(db: Operating, name: QueueName) -> Data[Queue]:
     await queues.resume(db, name)
     return await _queue(db, name)
 
 
 @workers_router.get("", summary="List workers")
-async def list_workers(db: Open) -> Listing[Worker]:
+async def list_workers(db: Reading) -> Listing[Worker]:
     """The latest heartbeat first; workers that have been silent for a day are not listed."""
     return Listing([views.worker(row) for row in await workers.list_(db)])
 
 
 @workers_router.get("/{worker_id}", summary="Get a worker", responses=problems(404, 422))
-async def get_worker(db: Open, worker_id: WorkerId) -> Data[WorkerDetail]:
+async def get_worker(db: Reading, worker_id: WorkerId) -> Data[WorkerDetail]:
     """With the jobs that it holds."""
     row, held = await workers.get(db, worker_id)
     tasks = await jobs.steps(db, held)
@@ -71,7 +71,7 @@ async def get_worker(db: Open, worker_id: WorkerId) -> Data[WorkerDetail]:
 
 
 @quarantine_router.get("", summary="List what is set aside")
-async def list_quarantine(db: Open) -> Listing[Quarantined]:
+async def list_quarantine(db: Reading) -> Listing[Quarantined]:
     """The latest first, 1,000 at most."""
     return Listing([views.quarantined(entry) for entry in await quarantine.list_(db, limit=QUARANTINE_LIMIT)])
 
@@ -79,13 +79,13 @@ async def list_quarantine(db: Open) -> Listing[Quarantined]:
 @quarantine_router.post(
     "/{kind}/{key}/retry", summary="Try something again that is set aside", responses=problems(404, 409, 422)
 )
-async def retry_quarantined(db: Open, kind: QuarantineKind, key: QuarantineKey) -> Data[Quarantined]:
+async def retry_quarantined(db: Operating, kind: QuarantineKind, key: QuarantineKey) -> Data[Quarantined]:
     """It is tried within a second, by whichever process comes first. 409 if it is only reported."""
     return Data(views.quarantined(await quarantine.retry_now(db, kind, key)))
 
 
 @stats_router.get("", summary="Get an overview")
-async def get_stats(db: Open) -> Data[Stats]:
+async def get_stats(db: Reading) -> Data[Stats]:
     """Runs and jobs by state, the last day by hour, recent failures, queues, workers, and the next scheduled times."""
     return Data(stats.to_schema(await stats.overview(db)))
 

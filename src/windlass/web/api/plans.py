@@ -9,7 +9,7 @@ from windlass.core.plans import MAX_EXECUTIONS, MAX_NUMBER
 from windlass.engine.orgs import plans
 from windlass.schemas.plans import AssignedPlan, Plan
 from windlass.web.api import bodies
-from windlass.web.api.shared import Data, Listing, Open, problems
+from windlass.web.api.shared import Data, Governing, Listing, problems
 
 router = APIRouter(prefix="/plans", tags=["plans"])
 
@@ -29,13 +29,13 @@ class Changes(bodies.RequestBody):
 
 
 @router.get("", summary="List plans")
-async def list_(db: Open) -> Listing[Plan]:
+async def list_(db: Governing) -> Listing[Plan]:
     """By name."""
     return Listing(await plans.list_(db))
 
 
 @router.get("/{name}", summary="Get a plan", responses=problems(404, 422))
-async def get(db: Open, name: PlanName) -> Data[Plan]:
+async def get(db: Governing, name: PlanName) -> Data[Plan]:
     return Data(await plans.get(db, name))
 
 
@@ -45,20 +45,20 @@ async def get(db: Open, name: PlanName) -> Data[Plan]:
     openapi_extra=bodies.described(Changes, {"executions_per_month": 10_000, "runs_at_once": 1}),
     responses=problems(404, 409, 413, 422),
 )
-async def put(db: Open, name: PlanName, request: Request) -> Data[Plan]:
+async def put(db: Governing, name: PlanName, request: Request) -> Data[Plan]:
     """Limits that are left out are kept; those of a new plan are unlimited. 409 for `unlimited`, which has none."""
     changes = await bodies.model(request, Changes)
     return Data(await plans.put(db, name, changes.model_dump(exclude_unset=True)))
 
 
 @router.delete("/{name}", summary="Delete a plan", status_code=204, responses=problems(404, 409, 422))
-async def delete(db: Open, name: PlanName) -> None:
+async def delete(db: Governing, name: PlanName) -> None:
     """409 while an org has it."""
     await plans.delete(db, name)
 
 
 @router.put("/{name}/orgs/{org}", summary="Put an org on a plan", responses=problems(404, 422))
-async def assign(db: Open, name: PlanName, org: OrgName) -> Data[AssignedPlan]:
+async def assign(db: Governing, name: PlanName, org: OrgName) -> Data[AssignedPlan]:
     """It takes effect within seconds. What the org has already is kept, even if it is more than the plan allows."""
     await plans.assign(db, org, name)
     return Data(AssignedPlan(org=org, plan=name))

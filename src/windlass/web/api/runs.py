@@ -31,7 +31,8 @@ from windlass.web.api.shared import (
     Limit,
     Listing,
     Moment,
-    Open,
+    Operating,
+    Reading,
     Ref,
     RunAttempt,
     RunId,
@@ -99,13 +100,13 @@ EXAMPLE = {"workflow": "order-processing", "labels": {"team": "shop"}, "dry_run"
 
 
 @router.get("/runs", summary="List runs", responses=problems(404, 422))
-async def list_(db: Open, filters: Annotated[ListAllFilter, Query()]) -> Listing[Run]:
+async def list_(db: Reading, filters: Annotated[ListAllFilter, Query()]) -> Listing[Run]:
     """Newest first. The id of a deleted workflow lists its runs, too."""
     return await _list(db, filters, filters.workflow)
 
 
 @router.get("/workflows/{ref}/runs", summary="List the runs of a workflow", responses=problems(404, 422))
-async def list_of_workflow(db: Open, ref: Ref, filters: Annotated[ListFilter, Query()]) -> Listing[Run]:
+async def list_of_workflow(db: Reading, ref: Ref, filters: Annotated[ListFilter, Query()]) -> Listing[Run]:
     """Newest first. The id of a deleted workflow lists its runs, too."""
     return await _list(db, filters, ref)
 
@@ -116,7 +117,7 @@ async def list_of_workflow(db: Open, ref: Ref, filters: Annotated[ListFilter, Qu
     openapi_extra=bodies.described(CancelFilter, EXAMPLE),
     responses=problems(404, 413, 422),
 )
-async def cancel_many(db: Open, request: Request) -> Data[Batch]:
+async def cancel_many(db: Operating, request: Request) -> Data[Batch]:
     """A batch of the runs that the filter selects, newest first; `left` says how many more there are."""
     filters = await bodies.model(request, CancelFilter)
     query = await _batch_filter(db, filters)
@@ -131,7 +132,7 @@ async def cancel_many(db: Open, request: Request) -> Data[Batch]:
     openapi_extra=bodies.described(BatchFilter, EXAMPLE | {"status": ["failed"]}),
     responses=problems(404, 413, 422),
 )
-async def retry_many(db: Open, request: Request) -> Data[Batch]:
+async def retry_many(db: Operating, request: Request) -> Data[Batch]:
     """A batch of the failed and timed out runs that the filter selects, newest first. Child runs are left to their
     parents."""
     filters = await bodies.model(request, BatchFilter)
@@ -156,14 +157,14 @@ class Rerun(bodies.RequestBody):
 
 
 @run_router.get("/{run_id}", summary="Get a run", responses=problems(404))
-async def get(db: Open, run_id: RunId) -> Data[RunDetail]:
+async def get(db: Reading, run_id: RunId) -> Data[RunDetail]:
     """With what became of each task."""
     return Data(views.detail(await inspect.snapshot(db, run_id, answers=True)))
 
 
 @run_router.get("/{run_id}/events", summary="List the events of a run", responses=problems(404, 422))
 async def events(
-    db: Open,
+    db: Reading,
     run_id: RunId,
     attempt: RunAttempt = None,
     after: Annotated[str, Query(max_length=50, description="Go on after this: what `next` was.")] = "0.0",
@@ -178,25 +179,25 @@ async def events(
 
 
 @run_router.get("/{run_id}/explain", summary="Explain a run", responses=problems(404))
-async def explain(db: Open, run_id: RunId) -> Data[Explanation]:
+async def explain(db: Reading, run_id: RunId) -> Data[Explanation]:
     """Why each task ran, waits, was skipped or failed, in sentences."""
     return Data(views.explanation(*await inspect.explanation(db, run_id)))
 
 
 @run_router.get("/{run_id}/output", summary="Get what a run gave", responses=problems(404, 409))
-async def output(db: Open, run_id: RunId) -> Data[Any]:
+async def output(db: Reading, run_id: RunId) -> Data[Any]:
     """The output of its last task, or of its last tasks by name; null for what gave nothing."""
     return Data(plain(await runs.output(db, run_id)))
 
 
 @run_router.get("/{run_id}/graph", summary="Get the graph of a run", responses=problems(404))
-async def graph(db: Open, run_id: RunId) -> Data[Graph]:
+async def graph(db: Reading, run_id: RunId) -> Data[Graph]:
     """Tasks and edges of the version that it runs, whether or not the workflow has changed since."""
     return Data(graph_of(await runs.definition(db, run_id)))
 
 
 @run_router.get("/{run_id}/timeline", summary="Get the timeline of a run", responses=problems(404, 422))
-async def timeline(db: Open, run_id: RunId, attempt: RunAttempt = None) -> Listing[Span]:
+async def timeline(db: Reading, run_id: RunId, attempt: RunAttempt = None) -> Listing[Span]:
     """In the order of the definition: queued, running, backoff, sleeping, waiting; a fanned-out task as one span."""
     account, spans = await inspect.run_timeline(db, run_id, attempt=attempt)
     return Listing([views.span(account, row) for row in spans])
@@ -208,7 +209,7 @@ async def timeline(db: Open, run_id: RunId, attempt: RunAttempt = None) -> Listi
     openapi_extra=bodies.described(Cancellation, {"reason": "wrong bucket"}),
     responses=problems(404, 409, 413, 422),
 )
-async def cancel(db: Open, run_id: RunId, request: Request) -> Data[Run]:
+async def cancel(db: Operating, run_id: RunId, request: Request) -> Data[Run]:
     """What waits ends at once; who works for it is asked to stop. 409 if it has ended."""
     body = await bodies.model(request, Cancellation)
     await runs.cancel(db, run_id, reason=body.reason)
@@ -216,7 +217,7 @@ async def cancel(db: Open, run_id: RunId, request: Request) -> Data[Run]:
 
 
 @run_router.post("/{run_id}/retry", summary="Retry a run", responses=problems(404, 409))
-async def retry(db: Open, run_id: RunId) -> Data[Run]:
+async def retry(db: Operating, run_id: RunId) -> Data[Run]:
     """Do again what failed and what hung on it; what succeeded is kept. 409 unless it failed or timed out."""
     await runs.retry(db, run_id)
     return await _run(db, run_id)
@@ -228,7 +229,7 @@ async def retry(db: Open, run_id: RunId) -> Data[Run]:
     openapi_extra=bodies.described(Rerun, {"from": "charge", "input": {"order_id": 124}}),
     responses=problems(404, 409, 413, 422),
 )
-async def rerun(db: Open, run_id: RunId, request: Request) -> Data[Run]:
+async def rerun(db: Operating, run_id: RunId, request: Request) -> Data[Run]:
     """Do a task and everything after it again, with another input if one is given. 409 unless the run has ended."""
     body = await bodies.model(request, Rerun, limit=PAYLOAD_LIMIT + bodies.ROOM)
     with task_named(body.from_, field="from"):
@@ -237,7 +238,7 @@ async def rerun(db: Open, run_id: RunId, request: Request) -> Data[Run]:
     return await _run(db, run_id)
 
 
-async def _run(db: Open, run_id: RunId) -> Data[Run]:
+async def _run(db: Tenant, run_id: RunId) -> Data[Run]:
     return Data(views.line(await runs.get(db, run_id)))
 
 

@@ -16,7 +16,7 @@ from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
 from windlass.schemas.runs import NewRun
 from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail
 from windlass.web.api import bodies
-from windlass.web.api.shared import Data, Limit, Listing, Moment, Name, Open, problems
+from windlass.web.api.shared import Data, Limit, Listing, Moment, Name, Operating, Reading, Starting, problems
 
 router = APIRouter(prefix="/schedules", tags=["schedules"])
 
@@ -38,7 +38,7 @@ class Range(bodies.RequestBody):
 
 @router.get("", summary="List schedules", responses=problems(422))
 async def list_(
-    db: Open,
+    db: Reading,
     after: Annotated[str, Query(max_length=400, description="Go on after this place.")] = "",
     limit: Limit = 50,
 ) -> Listing[Schedule]:
@@ -49,7 +49,7 @@ async def list_(
 
 @router.get("/{ref}", summary="Get the schedule of a workflow", responses=problems(404, 422))
 async def get(
-    db: Open,
+    db: Reading,
     name: Name,
     next_: Annotated[
         int, Query(alias="next", ge=0, le=PAGE_LIMIT, description="How many of the next ticks to tell.")
@@ -67,21 +67,21 @@ async def get(
     openapi_extra=bodies.described(Pause, {"reason": "stock-taking"}),
     responses=problems(404, 413, 422),
 )
-async def pause(db: Open, name: Name, request: Request) -> Data[Schedule]:
+async def pause(db: Operating, name: Name, request: Request) -> Data[Schedule]:
     """No tick starts a run until it is resumed; runs under way go on."""
     await workflow_schedules.pause(db, name, reason=(await bodies.model(request, Pause)).reason)
     return await _shown(db, name)
 
 
 @router.post("/{ref}/resume", summary="Resume a schedule", responses=problems(404))
-async def resume(db: Open, name: Name) -> Data[Schedule]:
+async def resume(db: Operating, name: Name) -> Data[Schedule]:
     """Go on with the next tick; those of the pause are not made up for."""
     await workflow_schedules.resume(db, name)
     return await _shown(db, name)
 
 
 @router.post("/{ref}/run", summary="Run a schedule now", status_code=201, responses=problems(404, 409, 422))
-async def run(db: Open, name: Name) -> Data[NewRun]:
+async def run(db: Starting, name: Name) -> Data[NewRun]:
     """Start a run with the schedule's input, whatever else is under way; its ticks stay as they are."""
     id_ = await workflow_schedules.run_now(db, name)
     return Data(started(await runs.get(db, id_)))
@@ -93,7 +93,7 @@ async def run(db: Open, name: Name) -> Data[NewRun]:
     openapi_extra=bodies.described(Range, {"from": "2026-02-01T00:00:00Z", "to": "2026-02-22T00:00:00Z"}),
     responses=problems(404, 409, 413, 422),
 )
-async def backfill(db: Open, name: Name, request: Request) -> Data[Backfill]:
+async def backfill(db: Starting, name: Name, request: Request) -> Data[Backfill]:
     """Safe to repeat: a tick that has its run is left alone."""
     body = await bodies.model(request, Range)
     act = workflow_schedules.unfilled if body.dry_run else workflow_schedules.backfill

@@ -5,24 +5,27 @@ first, `after` where the order goes up; null means the end.
 """
 
 import contextlib
+import functools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar, get_type_hints
 from uuid import UUID
 
-from fastapi import Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request, params
 from pydantic import AwareDatetime, Field
 
 from windlass.app import Windlass
+from windlass.core.orgs import Access, Scope, require
 from windlass.engine import workflows
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs.outputs import TooMany
-from windlass.errors import Conflict, Invalid, NotFound
+from windlass.errors import Conflict, Forbidden, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT
+from windlass.web.access import access_of, tenant
 
 MAX_SHOWN = 100
 MAX_INT = 2**31 - 1
@@ -47,11 +50,63 @@ async def _app(request: Request) -> Windlass:
 App = Annotated[Windlass, Depends(_app)]
 
 
-async def _db(app: App) -> Tenant:
-    return await app.open()
+class Needs:
+    """What the caller of a route needs. As a dependency it checks that; each route has exactly one of them."""
+
+    def __init__(self, scope: Scope, *, operator: bool = False) -> None:
+        self.scope = scope
+        self.operator = operator  # whether the caller must be the operator of the installation
+
+    async def __call__(self, request: Request) -> Any:
+        self.check(access_of(request.scope))
+
+    def check(self, access: Access) -> None:
+        require(self.scope, access.scopes, access.actor)
+        if self.operator and not access.is_operator:
+            raise Forbidden(f"only the operator of the installation may do this: {access.actor} acts for one org")
 
 
-Open = Annotated[Tenant, Depends(_db)]
+class Acts(Needs):
+    """The database for the caller."""
+
+    async def __call__(self, request: Request) -> Tenant:
+        return await _db(request)
+
+
+Reading = Annotated[Tenant, Depends(Acts(Scope.READ))]
+Starting = Annotated[Tenant, Depends(Acts(Scope.START))]
+Working = Annotated[Tenant, Depends(Acts(Scope.WORK))]
+Operating = Annotated[Tenant, Depends(Acts(Scope.OPERATE))]
+Deploying = Annotated[Tenant, Depends(Acts(Scope.DEPLOY))]
+Administering = Annotated[Tenant, Depends(Acts(Scope.ADMIN))]
+Governing = Annotated[Tenant, Depends(Acts(Scope.ADMIN, operator=True))]  # what belongs to all orgs
+Governed = Annotated[None, Depends(Needs(Scope.ADMIN, operator=True))]  # the same, where there may be no database
+
+
+@functools.cache
+def needs_of(endpoint: Callable[..., Any]) -> Needs:
+    """Return what a route needs."""
+    hints = get_type_hints(endpoint, include_extras=True).values()
+    [needs] = [
+        part.dependency
+        for hint in hints
+        for part in getattr(hint, "__metadata__", ())
+        if isinstance(part, params.Depends) and isinstance(part.dependency, Needs)
+    ]
+    return needs
+
+
+async def _db(request: Request) -> Tenant:
+    """Return the database of the org that the request acts for. No other function decides which org that is.
+
+    The scope of the route is checked here, so that no dependency looks at data for a caller who lacks it.
+    """
+    access = access_of(request.scope)
+    needs_of(request.scope["endpoint"]).check(access)
+    return await tenant(request, access)
+
+
+Checked = Annotated[Tenant, Depends(_db)]  # for dependencies: the same database as that of the route
 Ref = Annotated[str, Path(description="The name of a workflow, or its id.", examples=["order-processing"])]
 RunText = Annotated[
     str,
@@ -63,7 +118,7 @@ RunText = Annotated[
 ]
 
 
-async def workflow_name(db: Open, ref: Ref) -> str:
+async def workflow_name(db: Checked, ref: Ref) -> str:
     """Return the name of a workflow that is given by name or id: names never look like ids."""
     id_ = as_id(ref)
     return ref if id_ is None else await workflows.name_of(db, id_)
@@ -72,7 +127,7 @@ async def workflow_name(db: Open, ref: Ref) -> str:
 Name = Annotated[str, Depends(workflow_name)]
 
 
-async def _run_id(db: Open, run_id: RunText) -> UUID:
+async def _run_id(db: Checked, run_id: RunText) -> UUID:
     """Return the id of a run that is given by it, or by the id that a client of the Open Job Spec chose."""
     id_ = as_id(run_id)
     try:
@@ -88,7 +143,7 @@ RunAttempt = Annotated[
 ]
 
 
-async def belongs(db: Open, ref: Ref, run_id: RunId) -> None:
+async def belongs(db: Checked, ref: Ref, run_id: RunId) -> None:
     """Refuse a run of another workflow. A name means the workflow that has it now; an id may be a deleted one's."""
     row = await runs.get(db, run_id)
     if row.workflow_id != (as_id(ref) or await workflows.id_of(db, ref) or (ref == row.workflow and row.workflow_id)):

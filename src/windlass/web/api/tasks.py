@@ -35,7 +35,8 @@ from windlass.web.api.shared import (
     Data,
     Limit,
     Listing,
-    Open,
+    Operating,
+    Reading,
     RunId,
     plain,
     problems,
@@ -82,14 +83,14 @@ LogParameters = Annotated[LogQuery, Depends()]
 
 
 @router.get("", summary="List the tasks of a run", responses=problems(404))
-async def list_(db: Open, run_id: RunId) -> Listing[NamedTask]:
+async def list_(db: Reading, run_id: RunId) -> Listing[NamedTask]:
     """All of them, in the order of the definition."""
     account = await inspect.snapshot(db, run_id, answers=True)
     return Listing([views.named_task(step, account) for step in account.steps])
 
 
 @router.get("/{task}", summary="Get a task of a run", responses=problems(404))
-async def get(db: Open, run_id: RunId, task: TaskName) -> Data[NamedTask]:
+async def get(db: Reading, run_id: RunId, task: TaskName) -> Data[NamedTask]:
     account = await inspect.snapshot(db, run_id, answers=True)
     with task_named(task):
         step = account.steps[runs.step_number(account.workflow, task)]
@@ -98,7 +99,7 @@ async def get(db: Open, run_id: RunId, task: TaskName) -> Data[NamedTask]:
 
 @router.get("/{task}/instances", summary="List the instances of a task", responses=problems(404, 422))
 async def instances(
-    db: Open,
+    db: Reading,
     run_id: RunId,
     task: TaskName,
     after: Annotated[int, Query(ge=-1, lt=MAX_INT, description="Go on after this instance.")] = -1,
@@ -112,14 +113,14 @@ async def instances(
 
 
 @router.get("/{task}/output", summary="Get what a task gave", responses=problems(404, 409))
-async def output(db: Open, run_id: RunId, task: TaskName) -> Data[Any]:
+async def output(db: Reading, run_id: RunId, task: TaskName) -> Data[Any]:
     """A job's result, the body of an answer or of a callback; of a fanned-out task the list by index."""
     with task_named(task):
         return Data(plain(await runs.step_output(db, run_id, task)))
 
 
 @router.get("/{task}/callback", summary="Get the address that a waiting task is called at", responses=problems(404))
-async def callback(db: Open, run_id: RunId, task: TaskName) -> Data[Address]:
+async def callback(db: Operating, run_id: RunId, task: TaskName) -> Data[Address]:
     """A request to this address ends the wait."""
     with task_named(task):
         return Data(Address(url=await hooks.address(db, run_id, task)))
@@ -135,7 +136,7 @@ async def callback(db: Open, run_id: RunId, task: TaskName) -> Data[Address]:
     response_model=Listing[TaskLogLine],
 )
 async def of_run(
-    db: Open, run_id: RunId, query: LogParameters, attempt: Attempt = None
+    db: Reading, run_id: RunId, query: LogParameters, attempt: Attempt = None
 ) -> Listing[TaskLogLine] | Response:
     """What the handlers of its tasks logged, in the order of time; as text task by task."""
     return await _answer(db, run_id, query, attempt=attempt)
@@ -148,7 +149,7 @@ async def of_run(
     response_model=Listing[TaskLogLine],
 )
 async def of_task(
-    db: Open, run_id: RunId, task: TaskName, query: LogParameters, index: Index = None, attempt: Attempt = None
+    db: Reading, run_id: RunId, task: TaskName, query: LogParameters, index: Index = None, attempt: Attempt = None
 ) -> Listing[TaskLogLine] | Response:
     """What its handler logged, in the order of time; of all instances and attempts unless one is named."""
     with task_named(task):
@@ -168,12 +169,16 @@ After = Annotated[str | None, Query(max_length=MAX_TEXT, description="Like Last-
     response_class=Response,
 )
 async def follow_run(
-    app: App, run_id: RunId, attempt: Attempt = None, tail: Back = 1000, after: After = None, last: LastEventId = None
+    db: Reading,
+    app: App,
+    run_id: RunId,
+    attempt: Attempt = None,
+    tail: Back = 1000,
+    after: After = None,
+    last: LastEventId = None,
 ) -> Response:
     """The last lines, then what is logged, until the run has ended."""
-    return await _follow(
-        app, await inspect.select_lines(await app.open(), run_id, attempt=attempt), tail, last or after
-    )
+    return await _follow(app, db, await inspect.select_lines(db, run_id, attempt=attempt), tail, last or after)
 
 
 @logs_router.get(
@@ -183,6 +188,7 @@ async def follow_run(
     response_class=Response,
 )
 async def follow_task(
+    db: Reading,
     app: App,
     run_id: RunId,
     task: TaskName,
@@ -194,8 +200,8 @@ async def follow_task(
 ) -> Response:
     """The last lines, then what is logged, until the task has ended."""
     with task_named(task):
-        selection = await inspect.select_lines(await app.open(), run_id, step=task, index=index, attempt=attempt)
-    return await _follow(app, selection, tail, last or after)
+        selection = await inspect.select_lines(db, run_id, step=task, index=index, attempt=attempt)
+    return await _follow(app, db, selection, tail, last or after)
 
 
 async def _answer(db: Tenant, run: UUID, query: LogQuery, **which: Any) -> Listing[TaskLogLine] | Response:
@@ -238,9 +244,9 @@ def _text(selection: LineSelection, line: RunLine) -> str:
     return f"{moment}Z {line.level:<7} {which}{again}: {line.message}\n"
 
 
-async def _follow(app: Windlass, selection: LineSelection, tail: int, after: str | None) -> Response:
+async def _follow(app: Windlass, db: Tenant, selection: LineSelection, tail: int, after: str | None) -> Response:
     at = Cursor.parse(after) if after else None
-    batches = follow_logs(await app.live(), await app.open(), selection, at, tail=tail)
+    batches = follow_logs(await app.live(), db, selection, at, tail=tail)
     first = await anext(batches)
     if at is not None and at.before is None and first.over and not first.lines:
         await batches.aclose()

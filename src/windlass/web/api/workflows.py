@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
-from windlass.app import Windlass
 from windlass.core.definition.parser import parse
 from windlass.core.definition.publish import advice
 from windlass.core.workflows import workflow as core
@@ -29,7 +28,18 @@ from windlass.schemas.workflows import (
     WorkflowDetail,
 )
 from windlass.web.api import bodies
-from windlass.web.api.shared import MAX_INT, App, Data, Limit, Listing, Name, Open, cursor, problems
+from windlass.web.api.shared import (
+    MAX_INT,
+    Data,
+    Deploying,
+    Limit,
+    Listing,
+    Name,
+    Operating,
+    Reading,
+    cursor,
+    problems,
+)
 from windlass.web.middleware.guard import YAML, media_type
 
 router = APIRouter(prefix="/workflows", tags=["workflows"])
@@ -68,7 +78,7 @@ Number = Annotated[int | None, Query(ge=1, le=MAX_INT)]
 
 @router.get("", summary="List workflows", responses=problems(422))
 async def list_(
-    db: Open,
+    db: Reading,
     after: Annotated[str, Query(max_length=100, description="Go on after this name.")] = "",
     limit: Limit = 50,
 ) -> Listing[ListedWorkflow]:
@@ -88,15 +98,15 @@ async def list_(
         **problems(402, 413, 422),
     },
 )
-async def publish(app: App, request: Request, response: Response) -> Data[PublishedWorkflow]:
+async def publish(db: Deploying, request: Request, response: Response) -> Data[PublishedWorkflow]:
     """Upsert by name: 201 for a new name, else 200; what equals the live version makes no new one."""
-    made, shown = await _publish(app, await _document(request))
+    made, shown = await _publish(db, await _document(request))
     response.status_code = 201 if made.created else 200
     return shown
 
 
 @router.get("/{ref}", summary="Get a workflow", responses=problems(404))
-async def get(db: Open, name: Name) -> Data[WorkflowDetail]:
+async def get(db: Reading, name: Name) -> Data[WorkflowDetail]:
     """The definition with its tasks, the latest versions, the next tick, the last runs in numbers."""
     row = await workflows.get(db, name)
     versions = await workflows.versions(db, name, limit=SHOWN_VERSIONS)
@@ -106,49 +116,49 @@ async def get(db: Open, name: Name) -> Data[WorkflowDetail]:
 
 
 @router.put("/{ref}", summary="Replace a workflow", openapi_extra=BODY, responses=problems(402, 404, 413, 422))
-async def replace(app: App, db: Open, name: Name, request: Request) -> Data[PublishedWorkflow]:
+async def replace(db: Deploying, name: Name, request: Request) -> Data[PublishedWorkflow]:
     """A new version of one that exists. Runs under way go on with theirs."""
     document = await _document(request)
     if isinstance(document, dict) and document.setdefault("name", name) != name:
         raise Invalid(f"name is {document['name']!r}: it must be {name!r}, or be left out", field="name")
     await workflows.get(db, name)
-    return (await _publish(app, document))[1]
+    return (await _publish(db, document))[1]
 
 
 @router.delete("/{ref}", summary="Delete a workflow", status_code=204, responses=problems(404))
-async def delete(db: Open, name: Name) -> None:
+async def delete(db: Deploying, name: Name) -> None:
     """Soft: the name is free, and runs under way go on to their end."""
     await workflows.delete(db, name)
 
 
 @router.post("/{ref}/enable", summary="Let new runs start", responses=problems(404))
-async def enable(db: Open, name: Name) -> Data[Workflow]:
+async def enable(db: Operating, name: Name) -> Data[Workflow]:
     await workflows.enable(db, name)
     return Data(views.summary(await workflows.get(db, name)))
 
 
 @router.post("/{ref}/disable", summary="Refuse new runs", responses=problems(404))
-async def disable(db: Open, name: Name) -> Data[Workflow]:
+async def disable(db: Operating, name: Name) -> Data[Workflow]:
     """Runs under way go on; its schedule is silent."""
     await workflows.enable(db, name, False)
     return Data(views.summary(await workflows.get(db, name)))
 
 
 @router.get("/{ref}/versions", summary="List the versions of a workflow", responses=problems(404, 422))
-async def versions(db: Open, name: Name, before: Number = None, limit: Limit = 50) -> Listing[Version]:
+async def versions(db: Reading, name: Name, before: Number = None, limit: Limit = 50) -> Listing[Version]:
     """Newest first."""
     page = await workflows.versions(db, name, before=before, limit=limit)
     return Listing([views.version(row) for row in page.versions], cursor(page.next))
 
 
 @router.get("/{ref}/versions/{number}", summary="Get a version of a workflow", responses=problems(404, 422))
-async def version(db: Open, name: Name, number: int) -> Data[VersionDetail]:
+async def version(db: Reading, name: Name, number: int) -> Data[VersionDetail]:
     return Data(views.version_detail(await workflows.get(db, name, number=number)))
 
 
 @router.get("/{ref}/diff", summary="Compare two versions of a workflow", responses=problems(404, 422))
 async def diff(
-    db: Open, name: Name, from_: Annotated[Number, Query(alias="from")] = None, to: Number = None
+    db: Reading, name: Name, from_: Annotated[Number, Query(alias="from")] = None, to: Number = None
 ) -> Data[Difference]:
     """Without numbers: the live version with the one before it."""
     live = (await workflows.get(db, name)).live if from_ is None or to is None else 0
@@ -160,14 +170,14 @@ async def diff(
 
 @router.get("/{ref}/graph", summary="Get the graph of a workflow", responses=problems(404, 422))
 async def graph(
-    db: Open, name: Name, version: Annotated[Number, Query(description="The live one if left out.")] = None
+    db: Reading, name: Name, version: Annotated[Number, Query(description="The live one if left out.")] = None
 ) -> Data[Graph]:
     """Tasks and edges of a version, without inputs, headers and secrets."""
     return Data(views.graph(parse((await workflows.get(db, name, number=version)).document)))
 
 
 @router.post("/{ref}/rotate", summary="Give a webhook another address", responses=problems(404, 409))
-async def rotate(db: Open, name: Name) -> Data[Address]:
+async def rotate(db: Deploying, name: Name) -> Data[Address]:
     """The old address stops working at once. 409 if its trigger is not a webhook."""
     return Data(Address(url=await workflow_schedules.address(db, await workflow_schedules.rotate(db, name))))
 
@@ -185,7 +195,7 @@ class Definitions(bodies.RequestBody):
     openapi_extra=bodies.described(Definitions, {"workflows": [EXAMPLE], "dry_run": True}),
     responses=problems(402, 413, 422),
 )
-async def deploy(db: Open, request: Request) -> Data[Deployment]:
+async def deploy(db: Deploying, request: Request) -> Data[Deployment]:
     """All or none: a mistake in one leaves all as they were, and the mistakes of all are reported."""
     body = await bodies.model(request, Definitions, limit=DOCUMENT_LIMIT)
     return Data(await workflows.deploy(db, _parsed(body.workflows), dry_run=body.dry_run))
@@ -194,7 +204,7 @@ async def deploy(db: Open, request: Request) -> Data[Deployment]:
 @deployments_router.post(
     "/workflows/preview", summary="See what publishing would change", openapi_extra=BODY, responses=problems(413, 422)
 )
-async def preview(db: Open, request: Request) -> Data[Preview]:
+async def preview(db: Deploying, request: Request) -> Data[Preview]:
     """The same checks as publishing, and the graph that it would have."""
     workflow = parse(await _document(request))
     changes = await workflows.preview(db, workflow)
@@ -236,9 +246,8 @@ async def _document(request: Request) -> Any:
     return document
 
 
-async def _publish(app: Windlass, document: Any) -> tuple[Published, Data[PublishedWorkflow]]:
-    db = await app.open()
-    [made] = await app.deploy(document)
+async def _publish(db: Tenant, document: Any) -> tuple[Published, Data[PublishedWorkflow]]:
+    [made] = await workflows.publish_many(db, [document])
     row = await workflows.get(db, made.name)
     address = await workflow_schedules.address(db, made.token) if made.token is not None else None
     return made, Data(views.published(row, changed=made.changed, webhook_url=address))

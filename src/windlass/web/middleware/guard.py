@@ -1,10 +1,14 @@
-"""Decides which requests may reach a route: API keys, loopback, Host, Origin, content types; and CORS.
+"""Decides which requests may reach a route, and what their callers may do there; and CORS.
 
-Without keys the server is for programs on this machine: only loopback is bound, and a web page must not be able to use
-it, so a request must name this server in Host (DNS rebinding) and come from its own origin. Requests through a reverse
-proxy on the same machine are refused, because their callers are not on this machine. With keys every request carries
-one; wrong ones are counted by address. In both cases bodies are JSON (definitions may be YAML): what an HTML form can
-send is refused.
+A caller is the operator of the installation (with a key of WINDLASS_API_KEY), or the owner of a key of an org. What it
+may do is the `Access` in the state of the request; routes check its scopes. Wrong keys are counted by address.
+
+Without WINDLASS_API_KEY the server is for programs on this machine: only loopback is bound, and while there is only one
+org, a request without a key is the operator's. A web page must not be able to use that, so such a request must name
+this server in Host (DNS rebinding) and come from its own origin. Requests through a reverse proxy on the same machine
+are refused, because their callers are not on this machine.
+
+In all cases bodies are JSON (definitions may be YAML): what an HTML form can send is refused.
 
 `/wh/` and `/in/` are for the outside world: the token in the path is the permission, so they take any content type,
 and any Host that is this machine's or that of the public URL.
@@ -19,14 +23,17 @@ import ipaddress
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from windlass.errors import Invalid
+from windlass.core.orgs import OPERATOR, Access, is_org, looks_like_key, parse_key
+from windlass.errors import Invalid, Unavailable
+from windlass.runtime.access import Authority
 from windlass.settings import Rate
 from windlass.web import problems
 from windlass.web.middleware.access_log import OUTSIDE, address_of
@@ -36,13 +43,15 @@ LOCAL_NAME = "localhost"
 Render = Callable[[Scope, int, str], Response]  # renders a status and a message as an error of an API
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 PROXIED = ("forwarded", "via", "x-real-ip", "x-forwarded-")  # prefixes of headers that proxies add
+UNAUTHORIZED_HEADERS = {"www-authenticate": "Bearer"}
 WRONG_KEYS = Rate(60, 60.0)  # per address; then the answer is 429
 YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 ALLOWED_METHODS = "GET, POST, PUT, PATCH, DELETE"
-ALLOWED_HEADERS = "authorization, content-type, idempotency-key, last-event-id, x-api-key, x-request-id"
+ALLOWED_HEADERS = "authorization, content-type, idempotency-key, last-event-id, x-api-key, x-request-id, x-windlass-org"
 EXPOSED_HEADERS = (
     "x-request-id, retry-after, ratelimit-limit, ratelimit-remaining, ratelimit-reset, content-disposition"
 )
+ORG_HEADER = "x-windlass-org"
 PREFLIGHT_SECONDS = "600"  # how long a browser may cache a preflight response
 _is_definition = re.compile(r"/api/v1/workflows(?:/[^/]+)?").fullmatch
 
@@ -65,6 +74,7 @@ class Rejection:
     title: str
     detail: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, Any] = field(default_factory=dict)  # of the problem document
 
     @classmethod
     def too_many(cls, detail: str, retry_after: int) -> "Rejection":
@@ -76,7 +86,7 @@ class Rejection:
         if render is not None:
             answer = render(scope, self.status, self.detail)
         else:
-            answer = problems.response(self.status, self.title, self.detail)
+            answer = problems.response(self.status, self.title, self.detail, **self.fields)
         answer.headers.update(self.headers)
         return answer
 
@@ -86,6 +96,7 @@ class Guard:
         self,
         app: ASGIApp,
         options: GuardOptions,
+        authority: Authority,
         renderers: Mapping[str, Render] | None = None,
         is_public: Callable[[str], bool] = lambda path: False,
     ) -> None:
@@ -93,13 +104,14 @@ class Guard:
         True hold no data and need no key."""
         self._app = app
         self._options = options
+        self._authority = authority
         self._renderers = renderers or {}
         self._is_public = is_public
         self._keys = [_digest(key.encode()) for key in options.keys]
         self._wrong_keys = Buckets(WRONG_KEYS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        rejection = self._rejection(scope) if scope["type"] in ("http", "websocket") else None
+        rejection = await self._rejection(scope) if scope["type"] in ("http", "websocket") else None
         if rejection is None:
             await self._app(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -107,24 +119,74 @@ class Guard:
         else:
             await rejection.response(scope, self._renderers)(scope, receive, send)
 
-    def _rejection(self, scope: Scope) -> Rejection | None:
+    async def _rejection(self, scope: Scope) -> Rejection | None:
         headers = Headers(scope=scope)
         if scope["path"].startswith(OUTSIDE):
             return self._outside(headers)
-        rejection = self._key_rejection(scope, headers) if self._keys else self._local_rejection(headers)
-        return rejection or self._page_rejection(scope, headers) or _body_rejection(scope, headers)
+        key = _sent_key(headers)
+        is_trusted = not self._keys and not looks_like_key(key)  # because it comes from this machine
+        rejection = self._local_rejection(headers) if is_trusted else None
+        rejection = rejection or self._page_rejection(scope, headers)
+        if rejection is not None:
+            return rejection
+        try:
+            access = await self._access(scope, headers, key)
+        except Unavailable as error:
+            return Rejection(503, "Unavailable", str(error), {"retry-after": problems.RETRY_AFTER})
+        if isinstance(access, Rejection):
+            return access
+        if access is not None:
+            scope.setdefault("state", {})["access"] = access
+        return _body_rejection(scope, headers)
 
-    def _key_rejection(self, scope: Scope, headers: Headers) -> Rejection | None:
-        key = self._matched(headers)
-        if key is not None:
-            scope.setdefault("state", {})["key"] = key
-            return None
+    async def _access(self, scope: Scope, headers: Headers, key: str) -> Access | Rejection | None:
+        """Return what the caller may do; None for what needs no key."""
+        digest = _digest(key.encode("latin-1", "replace"))
+        # All keys are compared, each in constant time, so that the time of a rejection reveals nothing.
+        is_operator = sum(hmac.compare_digest(digest, known) for known in self._keys) > 0
+        if is_operator:
+            scope.setdefault("state", {})["key"] = digest
+            return await self._operator(headers)
         if self._is_open(scope["path"]):
             return None
+        if looks_like_key(key):
+            return await self._of_key(scope, headers, key, digest)
+        if self._keys:
+            return self._unauthorized(scope)
+        if await self._authority.is_alone():
+            return await self._operator(headers)
+        detail = "there are several orgs, so every request needs a key: windlass keys create --org NAME --role ROLE"
+        return Rejection(401, "Unauthorized", detail, UNAUTHORIZED_HEADERS)
+
+    async def _operator(self, headers: Headers) -> Access | Rejection:
+        """Return the access of the operator, who may act for every org."""
+        name = headers.get(ORG_HEADER)
+        if name is None or name == OPERATOR.org:
+            return OPERATOR
+        if not is_org(name) or await self._authority.org(name) is None:
+            shown = ascii(name[:100])
+            return Rejection(404, "Not found", f"no org {shown}", fields={"what": "org", "key": shown})
+        return replace(OPERATOR, org=name)
+
+    async def _of_key(self, scope: Scope, headers: Headers, text: str, digest: bytes) -> Access | Rejection:
+        """Return the access of a key. Whatever is wrong with the key itself, the answer is the same."""
+        key = parse_key(text)
+        answer = await self._authority.of_key(key) if key is not None else None
+        if answer is None:
+            return self._unauthorized(scope)
+        scope.setdefault("state", {})["key"] = digest
+        access, is_disabled = answer
+        if is_disabled:
+            return Rejection(403, "Forbidden", f"org {access.org} is disabled")
+        if headers.get(ORG_HEADER, access.org) != access.org:
+            return Rejection(403, "Forbidden", f"the key is one of org {access.org} and cannot act for another")
+        return access
+
+    def _unauthorized(self, scope: Scope) -> Rejection:
         left = self._wrong_keys.take(address_of(scope).encode())
         if left >= 0:
             detail = "send a key: Authorization: Bearer KEY, or X-API-Key: KEY"
-            return Rejection(401, "Unauthorized", detail, {"www-authenticate": "Bearer"})
+            return Rejection(401, "Unauthorized", detail, UNAUTHORIZED_HEADERS)
         detail = "too many requests without a valid key: correct it, and wait as long as Retry-After says"
         return Rejection.too_many(detail, math.ceil(-left / WRONG_KEYS.per_second))
 
@@ -160,13 +222,10 @@ class Guard:
         name = _name(host)
         return name in (LOCAL_NAME, self._options.host.lower()) or _is_loopback_address(name)
 
-    def _matched(self, headers: Headers) -> bytes | None:
-        """Return the digest of the key that was sent, if it is valid."""
-        scheme, _, token = headers.get("authorization", "").partition(" ")
-        key = token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
-        # All keys are compared, each in constant time, so that the time of a rejection reveals nothing.
-        digest = _digest(key.encode("latin-1", "replace"))
-        return digest if sum(hmac.compare_digest(digest, known) for known in self._keys) > 0 else None
+
+def _sent_key(headers: Headers) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
 
 
 def key_of(scope: Scope) -> bytes | None:

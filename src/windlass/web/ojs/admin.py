@@ -13,10 +13,10 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from windlass.core.jobs.job import JobState
 from windlass.core.jobs.spec import OWN_QUEUE
+from windlass.core.orgs import Scope
 from windlass.engine import stats
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
@@ -26,6 +26,7 @@ from windlass.errors import Invalid
 from windlass.web.ojs import dependencies, envelope, times
 from windlass.web.ojs import jobs as job_routes
 from windlass.web.ojs.responses import answer
+from windlass.web.ojs.routing import Route
 
 MOST_READ = 1000  # jobs that a list or a bulk operation reads
 WAITING = (envelope.AVAILABLE, envelope.SCHEDULED, envelope.RETRYABLE, envelope.PENDING)
@@ -185,17 +186,17 @@ async def reset(request: Request) -> Response:
 
 
 ROUTES = [
-    Route("/admin/stats", overview, methods=["GET"]),
-    Route("/admin/jobs", list_jobs, methods=["GET"]),
-    Route("/admin/jobs/bulk/retry", retry_many, methods=["POST"]),
-    Route("/admin/jobs/bulk/cancel", cancel_many, methods=["POST"]),
-    Route("/admin/jobs/{id}", get_job, methods=["GET"]),
-    Route("/admin/jobs/{id}/cancel", job_routes.cancel, methods=["POST"]),
-    Route("/admin/jobs/{id}/retry", retry_job, methods=["POST"]),
-    Route("/admin/dead-letter", list_dead, methods=["GET"]),
-    Route("/admin/dead-letter/stats", count_dead, methods=["GET"]),
-    Route("/admin/dead-letter/{id}", get_dead, methods=["GET"]),
-    Route("/admin/dead-letter/{id}", delete_dead, methods=["DELETE"]),
-    Route("/admin/dead-letter/{id}/retry", job_routes.retry_dead, methods=["POST"]),
-    Route("/admin/reset", reset, methods=["POST"]),
+    Route("/admin/stats", overview, methods=["GET"], needs=Scope.READ),
+    Route("/admin/jobs", list_jobs, methods=["GET"], needs=Scope.READ),
+    Route("/admin/jobs/bulk/retry", retry_many, methods=["POST"], needs=Scope.OPERATE),
+    Route("/admin/jobs/bulk/cancel", cancel_many, methods=["POST"], needs=Scope.OPERATE),
+    Route("/admin/jobs/{id}", get_job, methods=["GET"], needs=Scope.READ),
+    Route("/admin/jobs/{id}/cancel", job_routes.cancel, methods=["POST"], needs=Scope.OPERATE),
+    Route("/admin/jobs/{id}/retry", retry_job, methods=["POST"], needs=Scope.OPERATE),
+    Route("/admin/dead-letter", list_dead, methods=["GET"], needs=Scope.READ),
+    Route("/admin/dead-letter/stats", count_dead, methods=["GET"], needs=Scope.READ),
+    Route("/admin/dead-letter/{id}", get_dead, methods=["GET"], needs=Scope.READ),
+    Route("/admin/dead-letter/{id}", delete_dead, methods=["DELETE"], needs=Scope.OPERATE),
+    Route("/admin/dead-letter/{id}/retry", job_routes.retry_dead, methods=["POST"], needs=Scope.OPERATE),
+    Route("/admin/reset", reset, methods=["POST"], needs=Scope.ADMIN, operator=True),
 ]

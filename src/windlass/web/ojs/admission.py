@@ -12,9 +12,9 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from windlass.core.jobs.spec import JobSpec
+from windlass.core.orgs import Scope
 from windlass.engine import stats
 from windlass.engine.jobs.schemas import Misfit, Schemas
 from windlass.engine.workers.remote import Job
@@ -22,6 +22,7 @@ from windlass.errors import Invalid
 from windlass.runtime.admission import Pressure, QueueFull
 from windlass.web.ojs import dependencies
 from windlass.web.ojs.responses import NOT_FOUND, QUEUE_FULL, Kind, Refusal, answer
+from windlass.web.ojs.routing import Route
 
 DEMAND = "ojs_validate"  # in `meta`: refuse the job unless a schema accepts its arguments
 RETRY_AFTER = 5  # seconds
@@ -137,6 +138,6 @@ async def tenant_stats(request: Request) -> Response:
 
 
 ROUTES = [
-    Route("/admin/tenants", list_tenants, methods=["GET"]),
-    Route("/admin/tenants/{id}/stats", tenant_stats, methods=["GET"]),
+    Route("/admin/tenants", list_tenants, methods=["GET"], needs=Scope.READ),
+    Route("/admin/tenants/{id}/stats", tenant_stats, methods=["GET"], needs=Scope.READ),
 ]

@@ -6,15 +6,16 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from windlass.core.cron.schedule import Overlap
 from windlass.core.jobs.spec import JobTemplate
+from windlass.core.orgs import Scope
 from windlass.engine.schedules import ojs as ojs_schedules
 from windlass.engine.schedules.ojs import CronRow
 from windlass.errors import Invalid
 from windlass.web.ojs import dependencies, parse_job, times
 from windlass.web.ojs.responses import answer, created, instant, pagination
+from windlass.web.ojs.routing import Route
 
 MAX_NAME = 255
 MAX_ZONE = 64
@@ -127,7 +128,7 @@ def _shown(row: CronRow) -> dict[str, Any]:
 
 
 ROUTES = [
-    Route("/cron", put, methods=["POST"]),
-    Route("/cron", list_, methods=["GET"]),
-    Route("/cron/{name}", delete, methods=["DELETE"]),
+    Route("/cron", put, methods=["POST"], needs=Scope.DEPLOY),
+    Route("/cron", list_, methods=["GET"], needs=Scope.READ),
+    Route("/cron/{name}", delete, methods=["DELETE"], needs=Scope.DEPLOY),
 ]

@@ -12,8 +12,10 @@ from windlass.core import ids
 from windlass.core.json_value import PAYLOAD_LIMIT
 from windlass.engine.database import Tenant
 from windlass.errors import Invalid
+from windlass.runtime.admission import Admission
 from windlass.runtime.batching import RemoteJobs
 from windlass.web import json_bodies
+from windlass.web.access import MOST_TENANTS, access_of, tenant
 from windlass.web.ojs.responses import INVALID_PAYLOAD, NOT_FOUND, TOO_LARGE, Refusal
 
 MAX_NAME = 255
@@ -28,15 +30,22 @@ def app(request: Request) -> Windlass:
 
 async def db(request: Request) -> Tenant:
     """Return the database of the org that the request acts for. No other function decides which org that is."""
-    return await app(request).open()
+    return await tenant(request, access_of(request.scope))
 
 
 async def remote_jobs(request: Request) -> RemoteJobs:
+    """Return what batches the requests of a caller. Queue limits are counted for its org."""
     opened = await db(request)
-    by_org: dict[str, RemoteJobs] = request.app.state.remote_jobs
-    jobs = by_org.get(opened.org)
-    if jobs is None or jobs.db.pool is not opened.pool:
-        jobs = by_org[opened.org] = RemoteJobs(opened)
+    by_caller: dict[Tenant, RemoteJobs] = request.app.state.remote_jobs
+    jobs = by_caller.get(opened)
+    if jobs is None:
+        if len(by_caller) >= MOST_TENANTS:
+            by_caller.clear()
+        admissions: dict[str, Admission] = request.app.state.admissions
+        admission = admissions.get(opened.org)
+        if admission is None or admission.db.pool is not opened.pool:
+            admission = admissions[opened.org] = Admission(opened.database.tenant(opened.org))
+        jobs = by_caller[opened] = RemoteJobs(opened, admission)
     return jobs
 
 

@@ -13,10 +13,10 @@ from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from windlass.core.events.cursor import Snapshot
 from windlass.core.events.ojs import TYPES, OjsEvent
+from windlass.core.orgs import Scope
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Tenant
 from windlass.engine.events import ojs as ojs_events
@@ -26,6 +26,7 @@ from windlass.engine.events.subscriptions import Subscription
 from windlass.errors import Invalid, NotFound
 from windlass.web.ojs import dependencies
 from windlass.web.ojs.responses import NOT_FOUND, Refusal, answer, created, instant, pagination
+from windlass.web.ojs.routing import Route
 
 MOST_BATCHES = 20  # read for one response
 NEIGHBOURS = 1000  # earlier transactions whose events may be listed after the one that a client has seen
@@ -209,13 +210,13 @@ def _subscription_id(request: Request) -> UUID:
 
 
 ROUTES = [
-    Route("/events", list_, methods=["GET"]),
-    Route(SUBSCRIPTIONS, subscribe, methods=["POST"]),
-    Route(SUBSCRIPTIONS, list_subscriptions, methods=["GET"]),
-    Route(f"{SUBSCRIPTIONS}/{{id}}", get_subscription, methods=["GET"]),
-    Route(f"{SUBSCRIPTIONS}/{{id}}", change_subscription, methods=["PATCH", "PUT"]),
-    Route(f"{SUBSCRIPTIONS}/{{id}}", unsubscribe, methods=["DELETE"]),
-    Route(f"{SUBSCRIPTIONS}/{{id}}/rotate-secret", rotate_secret, methods=["POST"]),
-    Route(f"{SUBSCRIPTIONS}/{{id}}/rotate", rotate_secret, methods=["POST"]),
-    Route(f"{SUBSCRIPTIONS}/{{id}}/test", test_subscription, methods=["POST"]),
+    Route("/events", list_, methods=["GET"], needs=Scope.READ),
+    Route(SUBSCRIPTIONS, subscribe, methods=["POST"], needs=Scope.DEPLOY),
+    Route(SUBSCRIPTIONS, list_subscriptions, methods=["GET"], needs=Scope.READ),
+    Route(f"{SUBSCRIPTIONS}/{{id}}", get_subscription, methods=["GET"], needs=Scope.READ),
+    Route(f"{SUBSCRIPTIONS}/{{id}}", change_subscription, methods=["PATCH", "PUT"], needs=Scope.DEPLOY),
+    Route(f"{SUBSCRIPTIONS}/{{id}}", unsubscribe, methods=["DELETE"], needs=Scope.DEPLOY),
+    Route(f"{SUBSCRIPTIONS}/{{id}}/rotate-secret", rotate_secret, methods=["POST"], needs=Scope.DEPLOY),
+    Route(f"{SUBSCRIPTIONS}/{{id}}/rotate", rotate_secret, methods=["POST"], needs=Scope.DEPLOY),
+    Route(f"{SUBSCRIPTIONS}/{{id}}/test", test_subscription, methods=["POST"], needs=Scope.DEPLOY),
 ]

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from windlass.core.jobs.spec import JobSpec
+from windlass.core.orgs import Scope
 from windlass.engine.compositions import parent_results
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
@@ -19,6 +19,7 @@ from windlass.errors import Conflict, Invalid
 from windlass.schemas.common import CREATE_LIMIT
 from windlass.web.ojs import admission, dependencies, envelope, parse_job
 from windlass.web.ojs.responses import PREFIX, answer, created, instant, pagination
+from windlass.web.ojs.routing import Route
 
 
 async def push(request: Request) -> Response:
@@ -137,13 +138,13 @@ async def _check_alone(db: Tenant, id_: UUID) -> None:
 
 
 ROUTES = [
-    Route("/jobs", push, methods=["POST"]),
-    Route("/jobs/batch", push_many, methods=["POST"]),
-    Route("/jobs/{id}", get, methods=["GET"]),
-    Route("/jobs/{id}", cancel, methods=["DELETE"]),
-    Route("/jobs/{id}/cancel", cancel, methods=["POST"]),
-    Route("/jobs/{id}/activate", activate, methods=["POST"]),
-    Route("/dead-letter", list_dead, methods=["GET"]),
-    Route("/dead-letter/{id}/retry", retry_dead, methods=["POST"]),
-    Route("/dead-letter/{id}", delete_dead, methods=["DELETE"]),
+    Route("/jobs", push, methods=["POST"], needs=Scope.START),
+    Route("/jobs/batch", push_many, methods=["POST"], needs=Scope.START),
+    Route("/jobs/{id}", get, methods=["GET"], needs=Scope.READ),
+    Route("/jobs/{id}", cancel, methods=["DELETE"], needs=Scope.OPERATE),
+    Route("/jobs/{id}/cancel", cancel, methods=["POST"], needs=Scope.OPERATE),
+    Route("/jobs/{id}/activate", activate, methods=["POST"], needs=Scope.START),
+    Route("/dead-letter", list_dead, methods=["GET"], needs=Scope.READ),
+    Route("/dead-letter/{id}/retry", retry_dead, methods=["POST"], needs=Scope.OPERATE),
+    Route("/dead-letter/{id}", delete_dead, methods=["DELETE"], needs=Scope.OPERATE),
 ]

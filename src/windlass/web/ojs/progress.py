@@ -5,14 +5,15 @@ from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from windlass.core.jobs.job import fraction_of
+from windlass.core.orgs import Scope
 from windlass.engine.jobs import checkpoints
 from windlass.engine.jobs.checkpoints import Checkpoint, Progress
 from windlass.errors import Invalid, NotFound
 from windlass.web.ojs import dependencies
 from windlass.web.ojs.responses import answer, instant
+from windlass.web.ojs.routing import Route
 
 LEGACY = ("state", "step_index", "metadata")  # what a published SDK saves, and expects back unchanged
 
@@ -101,20 +102,20 @@ def _checkpoint_body(job: UUID, saved: Checkpoint) -> dict[str, Any]:
 
 
 ROUTES = [
-    Route("/jobs/{id}/progress", put_progress, methods=["PUT", "POST"]),
-    Route("/jobs/{id}/progress", get_progress, methods=["GET"]),
-    Route("/workers/progress", report_progress, methods=["POST"]),
-    Route("/jobs/{id}/checkpoint", save_checkpoint, methods=["PUT", "POST"]),
-    Route("/jobs/{id}/checkpoint", get_checkpoint, methods=["GET"]),
-    Route("/jobs/{id}/checkpoint", remove_checkpoint, methods=["DELETE"]),
+    Route("/jobs/{id}/progress", put_progress, methods=["PUT", "POST"], needs=Scope.WORK),
+    Route("/jobs/{id}/progress", get_progress, methods=["GET"], needs=Scope.READ),
+    Route("/workers/progress", report_progress, methods=["POST"], needs=Scope.WORK),
+    Route("/jobs/{id}/checkpoint", save_checkpoint, methods=["PUT", "POST"], needs=Scope.WORK),
+    Route("/jobs/{id}/checkpoint", get_checkpoint, methods=["GET"], needs=Scope.WORK),
+    Route("/jobs/{id}/checkpoint", remove_checkpoint, methods=["DELETE"], needs=Scope.WORK),
     *(
         route
         for prefix in ("", "/ojs/v1")  # a published SDK repeats the prefix
         for route in (
-            Route(f"{prefix}/checkpoints/{{id}}", save_legacy, methods=["PUT", "POST"]),
-            Route(f"{prefix}/checkpoints/{{id}}", get_checkpoint, methods=["GET"]),
-            Route(f"{prefix}/checkpoints/{{id}}", remove_checkpoint, methods=["DELETE"]),
-            Route(f"{prefix}/checkpoints/{{id}}/resume", resume_legacy, methods=["GET"]),
+            Route(f"{prefix}/checkpoints/{{id}}", save_legacy, methods=["PUT", "POST"], needs=Scope.WORK),
+            Route(f"{prefix}/checkpoints/{{id}}", get_checkpoint, methods=["GET"], needs=Scope.WORK),
+            Route(f"{prefix}/checkpoints/{{id}}", remove_checkpoint, methods=["DELETE"], needs=Scope.WORK),
+            Route(f"{prefix}/checkpoints/{{id}}/resume", resume_legacy, methods=["GET"], needs=Scope.WORK),
         )
     ),
 ]

@@ -5,10 +5,10 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from windlass.core.jobs.job import DEFAULT_QUEUE
 from windlass.core.jobs.spec import OWN_QUEUE
+from windlass.core.orgs import Scope
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import queues
 from windlass.engine.jobs.queues import Queue, RateLimit
@@ -17,6 +17,7 @@ from windlass.schemas.common import PAGE_LIMIT
 from windlass.web.ojs import dependencies, envelope, parse_job, times
 from windlass.web.ojs.parse_job import QUEUE_RATE, RATE_KEY
 from windlass.web.ojs.responses import UNSUPPORTED, Refusal, answer, instant, pagination
+from windlass.web.ojs.routing import Route
 
 HOURLY = ("completed_last_hour", "failed_last_hour")
 STRATEGY = "reject"
@@ -186,17 +187,17 @@ def _rate_limit(rate: RateLimit) -> dict[str, Any]:
 
 
 ROUTES = [
-    Route("/queues", list_, methods=["GET"]),
-    Route("/queues/{name}", get, methods=["GET"]),
-    Route("/queues/{name}/stats", stats, methods=["GET"]),
-    Route("/queues/{name}/pause", pause, methods=["POST"]),
-    Route("/queues/{name}/resume", resume, methods=["POST"]),
-    Route("/admin/queues", list_all, methods=["GET"]),
-    Route("/admin/queues/{name}", inspect, methods=["GET"]),
-    Route("/admin/queues/{name}/pause", pause, methods=["POST"]),
-    Route("/admin/queues/{name}/resume", resume, methods=["POST"]),
-    Route("/admin/queues/{name}/config", put_config, methods=["PUT"]),
-    Route("/admin/queues/{name}/config", get_config, methods=["GET"]),
-    Route("/rate-limits", list_rate_limits, methods=["GET"]),
-    Route("/rate-limits/{key:path}", get_rate_limit, methods=["GET"]),
+    Route("/queues", list_, methods=["GET"], needs=Scope.READ),
+    Route("/queues/{name}", get, methods=["GET"], needs=Scope.READ),
+    Route("/queues/{name}/stats", stats, methods=["GET"], needs=Scope.READ),
+    Route("/queues/{name}/pause", pause, methods=["POST"], needs=Scope.OPERATE),
+    Route("/queues/{name}/resume", resume, methods=["POST"], needs=Scope.OPERATE),
+    Route("/admin/queues", list_all, methods=["GET"], needs=Scope.READ),
+    Route("/admin/queues/{name}", inspect, methods=["GET"], needs=Scope.READ),
+    Route("/admin/queues/{name}/pause", pause, methods=["POST"], needs=Scope.OPERATE),
+    Route("/admin/queues/{name}/resume", resume, methods=["POST"], needs=Scope.OPERATE),
+    Route("/admin/queues/{name}/config", put_config, methods=["PUT"], needs=Scope.OPERATE),
+    Route("/admin/queues/{name}/config", get_config, methods=["GET"], needs=Scope.READ),
+    Route("/rate-limits", list_rate_limits, methods=["GET"], needs=Scope.READ),
+    Route("/rate-limits/{key:path}", get_rate_limit, methods=["GET"], needs=Scope.READ),
 ]

@@ -14,6 +14,7 @@ from windlass.core.events.ojs import instant
 from windlass.errors import (
     Conflict,
     Duplicate,
+    Forbidden,
     Invalid,
     InvalidWorkflow,
     NotFound,
@@ -72,6 +73,7 @@ INVALID_WORKFLOW = Kind(400, "invalid_workflow", "OJS-4004", "Correct what detai
 VALIDATION = Kind(422, "invalid_request", "OJS-1006", "Correct the retry policy.", "validation_error")
 UNAUTHORIZED = Kind(401, "unauthorized", "OJS-5000", "Send a key: Authorization: Bearer KEY.")
 FORBIDDEN = Kind(403, "forbidden", "OJS-5001", "Call this server from a program, not from a page of another origin.")
+SCOPE = Kind(403, "forbidden", "OJS-5001", "Use a key that has the scope.")
 NOT_FOUND = Kind(404, "not_found", "OJS-3000", "Check the id; jobs that ended long ago are removed.")
 NOT_ALLOWED = Kind(405, "method_not_allowed", "OJS-1000", "Use a method that the Allow header names.")
 CONFLICT = Kind(409, "conflict", "OJS-3002", "Read the job's state: it does not allow this.")
@@ -97,6 +99,7 @@ BY_ERROR: Mapping[type[WindlassError], Kind] = {
     NotFound: NOT_FOUND,
     Conflict: CONFLICT,
     Refused: UNAUTHORIZED,
+    Forbidden: SCOPE,
     Unavailable: UNAVAILABLE,
 }
 

@@ -9,13 +9,15 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import Mount
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as RequestScope
 
 from windlass import __version__
 from windlass.app import Windlass
 from windlass.core.compositions import MAX_LEVELS, MAX_PARTS
 from windlass.core.json_value import PAYLOAD_LIMIT, RESULT_LIMIT
+from windlass.core.orgs import Scope
 from windlass.errors import Unavailable, WindlassError
 from windlass.schemas.common import CREATE_LIMIT
 from windlass.web.ojs import (
@@ -33,6 +35,7 @@ from windlass.web.ojs import (
     workflows,
 )
 from windlass.web.ojs.responses import PREFIX, VERSION, answer
+from windlass.web.ojs.routing import Route
 
 PATIENCE = 3.0  # seconds in which the database must answer
 CAPABILITIES = (
@@ -50,9 +53,8 @@ _started = time.monotonic()
 
 
 def build(app: Windlass) -> ASGIApp:
-    routes = [route for noun in NOUNS for route in noun]
     ojs = Starlette(
-        routes=[Mount(PREFIX, routes=routes), Route("/ojs/manifest", manifest, methods=["GET"])],
+        routes=[Mount(PREFIX, routes=ROUTES), Route("/ojs/manifest", manifest, methods=["GET"], needs=Scope.READ)],
         exception_handlers={
             responses.Refusal: responses.on_refusal,
             WindlassError: responses.on_windlass_error,
@@ -61,11 +63,11 @@ def build(app: Windlass) -> ASGIApp:
         },
     )
     ojs.state.windlass = app
-    ojs.state.remote_jobs = {}
+    ojs.state.tenants, ojs.state.remote_jobs, ojs.state.admissions = {}, {}, {}
     return RequestChecks(ojs)
 
 
-def refusal(scope: Scope, status: int, message: str) -> Response:
+def refusal(scope: RequestScope, status: int, message: str) -> Response:
     """Return a refusal of the guard as an error of the spec."""
     return responses.error(Request(scope), responses.BY_STATUS.get(status, responses.INVALID_REQUEST), message)
 
@@ -77,7 +79,7 @@ class RequestChecks:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: RequestScope, receive: Receive, send: Send) -> None:
         version = _version(scope) if scope["type"] == "http" else VERSION
         if version.partition(".")[0] != VERSION.partition(".")[0]:
             message = f"OJS-Version is {version[:20]!a}: this server supports {VERSION}"
@@ -94,7 +96,7 @@ def _read(raw: bytes) -> str:
     return raw.decode("latin-1").strip()
 
 
-def _version(scope: Scope) -> str:
+def _version(scope: RequestScope) -> str:
     return next((_read(value) for name, value in scope["headers"] if name == b"ojs-version"), VERSION)
 
 
@@ -141,16 +143,16 @@ async def health(request: Request) -> Response:
 
 
 # Starlette matches routes in order: those that are called most come first.
-NOUNS: Sequence[Sequence[BaseRoute]] = (
-    workers.ROUTES,
-    jobs.ROUTES,
-    [Route("/health", health, methods=["GET"])],
-    workflows.ROUTES,
-    queues.ROUTES,
-    cron.ROUTES,
-    events.ROUTES,
-    progress.ROUTES,
-    schemas.ROUTES,
-    admission.ROUTES,
-    admin.ROUTES,
+ROUTES: Sequence[Route] = (
+    *workers.ROUTES,
+    *jobs.ROUTES,
+    Route("/health", health, methods=["GET"], needs=Scope.READ),
+    *workflows.ROUTES,
+    *queues.ROUTES,
+    *cron.ROUTES,
+    *events.ROUTES,
+    *progress.ROUTES,
+    *schemas.ROUTES,
+    *admission.ROUTES,
+    *admin.ROUTES,
 )

@@ -4,14 +4,15 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from windlass.core.jobs.spec import schema_mode
+from windlass.core.orgs import Scope
 from windlass.engine.jobs import schemas as job_schemas
 from windlass.engine.jobs.schemas import JobSchema
 from windlass.errors import Invalid, NotFound
 from windlass.web.ojs import dependencies
 from windlass.web.ojs.responses import PREFIX, answer, instant, pagination
+from windlass.web.ojs.routing import Route
 
 
 async def put(request: Request) -> Response:
@@ -115,16 +116,16 @@ ROUTES = [
         route
         for path in (ADMIN, "/schemas")
         for route in (
-            Route(path, list_, methods=["GET"]),
-            Route(path, post, methods=["POST"]),
-            Route(f"{path}/{{type}}/versions", versions, methods=["GET"]),
-            Route(f"{path}/{{type}}/latest", latest, methods=["GET"]),
-            Route(f"{path}/{{type}}/{{version}}", put, methods=["PUT"]),
-            Route(f"{path}/{{type}}/{{version}}", get, methods=["GET"]),
-            Route(f"{path}/{{type}}/{{version}}", remove, methods=["DELETE"]),
+            Route(path, list_, methods=["GET"], needs=Scope.READ),
+            Route(path, post, methods=["POST"], needs=Scope.DEPLOY),
+            Route(f"{path}/{{type}}/versions", versions, methods=["GET"], needs=Scope.READ),
+            Route(f"{path}/{{type}}/latest", latest, methods=["GET"], needs=Scope.READ),
+            Route(f"{path}/{{type}}/{{version}}", put, methods=["PUT"], needs=Scope.DEPLOY),
+            Route(f"{path}/{{type}}/{{version}}", get, methods=["GET"], needs=Scope.READ),
+            Route(f"{path}/{{type}}/{{version}}", remove, methods=["DELETE"], needs=Scope.DEPLOY),
         )
     ),
-    Route(f"{ADMIN}/{{type}}", latest, methods=["GET"]),
-    Route("/schemas/{type:path}", latest, methods=["GET"]),
-    Route("/schemas/{type:path}", remove_named, methods=["DELETE"]),
+    Route(f"{ADMIN}/{{type}}", latest, methods=["GET"], needs=Scope.READ),
+    Route("/schemas/{type:path}", latest, methods=["GET"], needs=Scope.READ),
+    Route("/schemas/{type:path}", remove_named, methods=["DELETE"], needs=Scope.DEPLOY),
 ]

@@ -7,10 +7,10 @@ from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from windlass.core.jobs.job import Failed, Outcome, Released, Succeeded
 from windlass.core.json_value import RESULT_LIMIT, encode, plain
+from windlass.core.orgs import Scope
 from windlass.engine.compositions import parent_results
 from windlass.engine.compositions.parent_results import Positions
 from windlass.engine.jobs import checkpoints
@@ -21,6 +21,7 @@ from windlass.engine.workers.remote import Fetch, Job, RemoteReport
 from windlass.errors import Invalid
 from windlass.web.ojs import admission, dependencies, envelope, parse_job, progress, times
 from windlass.web.ojs.responses import answer, instant
+from windlass.web.ojs.routing import Route
 
 MOST = 1000  # jobs per fetch
 MOST_QUEUES = 100
@@ -257,16 +258,16 @@ def _state(worker: WorkerRow) -> str:
 
 
 ROUTES = [
-    Route("/workers/fetch", fetch, methods=["POST"]),
-    Route("/workers/ack", ack, methods=["POST"]),
-    Route("/workers/nack", nack, methods=["POST"]),
-    Route("/jobs/{id}/ack", ack, methods=["POST"]),
-    Route("/jobs/{id}/nack", nack, methods=["POST"]),
-    Route("/workers/heartbeat", heartbeat, methods=["POST"]),
-    Route("/workers/beat", beat, methods=["POST"]),
-    Route("/workers/{id}/health", health, methods=["GET"]),
-    Route("/admin/workers", list_all, methods=["GET"]),
-    Route("/admin/workers/{id}", inspect, methods=["GET"]),
-    Route("/admin/workers/{id}", forget, methods=["DELETE"]),
-    Route("/admin/workers/{id}/{directive}", direct, methods=["POST"]),
+    Route("/workers/fetch", fetch, methods=["POST"], needs=Scope.WORK),
+    Route("/workers/ack", ack, methods=["POST"], needs=Scope.WORK),
+    Route("/workers/nack", nack, methods=["POST"], needs=Scope.WORK),
+    Route("/jobs/{id}/ack", ack, methods=["POST"], needs=Scope.WORK),
+    Route("/jobs/{id}/nack", nack, methods=["POST"], needs=Scope.WORK),
+    Route("/workers/heartbeat", heartbeat, methods=["POST"], needs=Scope.WORK),
+    Route("/workers/beat", beat, methods=["POST"], needs=Scope.WORK),
+    Route("/workers/{id}/health", health, methods=["GET"], needs=Scope.READ),
+    Route("/admin/workers", list_all, methods=["GET"], needs=Scope.READ),
+    Route("/admin/workers/{id}", inspect, methods=["GET"], needs=Scope.READ),
+    Route("/admin/workers/{id}", forget, methods=["DELETE"], needs=Scope.OPERATE),
+    Route("/admin/workers/{id}/{directive}", direct, methods=["POST"], needs=Scope.OPERATE),
 ]

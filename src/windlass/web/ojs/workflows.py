@@ -7,9 +7,9 @@ from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from windlass.core.compositions import callbacks_of
+from windlass.core.orgs import Scope
 from windlass.core.runs.run import Letter
 from windlass.core.workflows.step import ChildAction, JobAction
 from windlass.core.workflows.workflow import CompositionKind
@@ -23,6 +23,7 @@ from windlass.errors import Conflict, Duplicate, InvalidWorkflow, NotFound
 from windlass.web.ojs import admission, dependencies, envelope
 from windlass.web.ojs.parse_workflow import Reader, id_mistake
 from windlass.web.ojs.responses import CONFLICT, DUPLICATE, NOT_FOUND, Refusal, answer, created, instant, pagination
+from windlass.web.ojs.routing import Route
 
 WORKFLOW_CONFLICT = replace(CONFLICT, hint="Read the workflow's state: it does not allow this.")
 WORKFLOW_DUPLICATE = replace(DUPLICATE, hint="Use the workflow that exists, or other ids and unique keys.")
@@ -292,8 +293,8 @@ def _error(job: PartJob) -> dict[str, Any]:
 
 
 ROUTES = [
-    Route("/workflows", create, methods=["POST"]),
-    Route("/workflows", list_, methods=["GET"]),
-    Route("/workflows/{id}", get, methods=["GET"]),
-    Route("/workflows/{id}", cancel, methods=["DELETE"]),
+    Route("/workflows", create, methods=["POST"], needs=Scope.START),
+    Route("/workflows", list_, methods=["GET"], needs=Scope.READ),
+    Route("/workflows/{id}", get, methods=["GET"], needs=Scope.READ),
+    Route("/workflows/{id}", cancel, methods=["DELETE"], needs=Scope.OPERATE),
 ]

@@ -1,0 +1,35 @@
+"""Turns the access that the guard decided on into the tenant that use cases take.
+
+Only the two modules of dependencies, `api/shared.py` and `ojs/dependencies.py`, use it.
+"""
+
+from starlette.requests import Request
+from starlette.types import Scope
+
+from windlass.app import Windlass
+from windlass.core.orgs import Access
+from windlass.engine.database import Tenant
+
+MOST_TENANTS = 1000
+
+
+def access_of(scope: Scope) -> Access:
+    """Return what the caller may do. A request that did not pass the guard has no access: this raises `KeyError`."""
+    access: Access = scope["state"]["access"]
+    return access
+
+
+async def tenant(request: Request, access: Access) -> Tenant:
+    """Return the database as this caller may use it; the same object for the same access, so that concurrent requests
+    of a caller can share transactions."""
+    app: Windlass = request.app.state.windlass
+    opened = await app.open()
+    tenants: dict[Access, Tenant] = request.app.state.tenants
+    known = tenants.get(access)
+    if known is None or known.pool is not opened.pool:
+        if len(tenants) >= MOST_TENANTS:
+            tenants.clear()
+        known = tenants[access] = opened.database.tenant(
+            access.org, actor=access.actor, scopes=access.scopes, label=access.label
+        )
+    return known

@@ -1,0 +1,38 @@
+"""Routes that need a scope. It is checked before the handler is called."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from starlette import routing
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Send
+from starlette.types import Scope as RequestScope
+
+from windlass.core.orgs import Scope, require
+from windlass.errors import Forbidden
+from windlass.web.access import access_of
+
+
+class Route(routing.Route):
+    """A route of the Open Job Spec and the scope that its callers need."""
+
+    def __init__(
+        self,
+        path: str,
+        endpoint: Callable[[Request], Awaitable[Response]],
+        *,
+        methods: Sequence[str],
+        needs: Scope,
+        operator: bool = False,
+    ) -> None:
+        super().__init__(path, endpoint, methods=list(methods))
+        self.needs = needs
+        self.operator = operator  # whether the caller must be the operator of the installation
+
+    async def handle(self, scope: RequestScope, receive: Receive, send: Send) -> None:
+        if self.methods is None or scope["method"] in self.methods:  # otherwise the answer is 405
+            access = access_of(scope)
+            require(self.needs, access.scopes, access.actor)
+            if self.operator and not access.is_operator:
+                raise Forbidden(f"only the operator of the installation may do this: {access.actor} acts for one org")
+        await super().handle(scope, receive, send)
