@@ -170,10 +170,22 @@ class Crew:
 
 
 class Inbox:
-    """The tables as any client sees them; each question has a connection of its own, so it survives every restart."""
+    """The tables as any client sees them. The connection is opened again when the server has ended it."""
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self._conn: asyncpg.Connection[Any] | None = None
+        self._free = asyncio.Lock()
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, url: str) -> AsyncIterator[Self]:
+        opened = cls(url)
+        try:
+            yield opened
+        finally:
+            if opened._conn is not None:
+                await opened._conn.close()
 
     async def prepare(self) -> None:
         await self.execute(EFFECTS)
@@ -192,11 +204,10 @@ class Inbox:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator["asyncpg.Connection[Any]"]:
-        conn = await asyncpg.connect(self.url, statement_cache_size=0)
-        try:
-            yield conn
-        finally:
-            await conn.close()
+        async with self._free:
+            if self._conn is None or self._conn.is_closed():
+                self._conn = await asyncpg.connect(self.url)
+            yield self._conn
 
     async def submit(self, type_: str, count: int, payload: Any = None, **options: Any) -> list[Any]:
         """Many jobs through the front door."""

@@ -163,7 +163,7 @@ async def check(inbox: Inbox, batches: int) -> None:
 
 
 async def test_each_callback_is_called_once_while_the_server_is_killed(inbox: Inbox, tmp_path: Path) -> None:
-    kills, _ = await play(inbox, tmp_path, batches=40, kills=3, within=90)
+    kills, _ = await play(inbox, tmp_path, batches=20, kills=3, within=90)
     assert kills == 3
 
 

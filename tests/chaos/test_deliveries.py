@@ -12,7 +12,7 @@ from windlass.core.events import webhook
 from windlass.engine.events import subscriptions
 from windlass.settings import Settings
 
-JOBS, KILLS = 300, 1
+JOBS, KILLS = 120, 1
 HASTEN = "update workflow.workflow_run set run_at = now() where queue = 'windlass' and status = 'pending' and not due"
 
 

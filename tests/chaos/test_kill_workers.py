@@ -25,7 +25,7 @@ async def kill_one(inbox: Inbox, crew: Crew, staff: list[WorkerProcess], rng: ra
 
 
 async def test_workers_killed_at_random_moments_lose_no_job_and_record_none_twice(inbox: Inbox, tmp_path: Path) -> None:
-    each, kills = 1000, 5
+    each, kills = 400, 5
     with dice() as rng, Crew(inbox.url, tmp_path) as crew:
         for type_, payload in (("chaos.slow.v1", {"seconds": 0.1}), ("chaos.record.v1", None), ("chaos.noop.v1", None)):
             await inbox.submit(type_, each, payload, max_attempts=50)

@@ -24,14 +24,14 @@ async def busy(
     """A server of its own with a load and three workers on it."""
     with own_server() as server:
         await prepare(DatabaseOptions(url=server.url))
-        inbox = Inbox(server.url)
-        await inbox.prepare()
-        await inbox.submit("chaos.slow.v1", count // 2, {"seconds": 0.1}, max_attempts=50)
-        await inbox.submit("chaos.record.v1", count // 2, max_attempts=50)
-        with Crew(server.url, folder) as crew:
-            staff = [crew.start(name, lease=lease, concurrency=20) for name in ("ann", "bob", "cid")]
-            await inbox.working(staff)
-            yield server, inbox, staff
+        async with Inbox.open(server.url) as inbox:
+            await inbox.prepare()
+            await inbox.submit("chaos.slow.v1", count // 2, {"seconds": 0.1}, max_attempts=50)
+            await inbox.submit("chaos.record.v1", count // 2, max_attempts=50)
+            with Crew(server.url, folder) as crew:
+                staff = [crew.start(name, lease=lease, concurrency=20) for name in ("ann", "bob", "cid")]
+                await inbox.working(staff)
+                yield server, inbox, staff
 
 
 async def break_down(
@@ -62,7 +62,7 @@ async def assert_unharmed(inbox: Inbox, staff: list[WorkerProcess], count: int, 
 async def test_a_postgres_that_goes_and_comes_back_under_load_loses_nothing(
     how: Callable[[Server], None], tmp_path: Path
 ) -> None:
-    count = 2000
+    count = 1000
     with dice() as rng:
         async with busy(tmp_path, count) as (server, inbox, staff):
             await break_down(server, inbox, staff, how, after=rng.randrange(count // 2))

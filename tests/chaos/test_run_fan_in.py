@@ -1,6 +1,6 @@
-"""A thousand ends at the same moment, on four workers: what waits for all of them begins once."""
+"""Hundreds of ends at the same moment, on four workers: what waits for all of them begins once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -9,31 +9,29 @@ import pytest
 from tests.chaos.harness import Crew, WorkerProcess, eventually
 from tests.chaos.runs import RUNLOAD, Design, Runs, design, job
 
-WIDTH = 1000
+SOME, MANY = 200, 1000  # steps or copies
 NAMES = ("ann", "bob", "cid", "dan")
 GATE = job("gate")
 AT_WORK = """select count(*) from workflow.workflow_run j join effects e on e.job_id = j.id
   where j.run_id = $1 and j.status = 'leased'"""
-COPIES = design(
-    "copies", {"each": {**GATE, "parallel": WIDTH}, "join": job(needs=["each"]), "end": job(needs=["join"])}, "sss", ()
-)
-STEPS = design(
-    "steps",
-    {
-        **{f"s{n}": GATE for n in range(WIDTH)},
-        "join": job(needs=[f"s{n}" for n in range(WIDTH)]),
-        "end": job(needs=["join"]),
-    },
-    "s" * (WIDTH + 2),
-    (),
-)
 
 
-async def end_together(runs: Runs, workers: Sequence[WorkerProcess], what: Design) -> UUID:
+def copies(width: int) -> Design:
+    tasks = {"each": {**GATE, "parallel": width}, "join": job(needs=["each"]), "end": job(needs=["join"])}
+    return design("copies", tasks, "sss", ())
+
+
+def steps(width: int) -> Design:
+    names = [f"s{n}" for n in range(width)]
+    tasks = {**dict.fromkeys(names, GATE), "join": job(needs=names), "end": job(needs=["join"])}
+    return design("steps", tasks, "s" * (width + 2), ())
+
+
+async def end_together(runs: Runs, workers: Sequence[WorkerProcess], what: Design, width: int) -> UUID:
     """All begin at one moment and end at one moment: when the four processes are thawed for the second time."""
 
     async def all_at_work() -> bool:
-        return bool(await runs.value(AT_WORK, run) == WIDTH)
+        return bool(await runs.value(AT_WORK, run) == width)
 
     for worker in workers:
         worker.freeze()
@@ -60,13 +58,13 @@ async def assert_joined_once(runs: Runs, run: UUID, what: Design) -> None:
         assert len(await runs.effects_of(jobs[0][0])) == 1
 
 
-async def join_again_and_again(runs: Runs, folder: Path, what: Design, times: int) -> None:
+async def join_again_and_again(runs: Runs, folder: Path, what: Design, width: int, times: int) -> None:
     await runs.deploy(what)
     with Crew(runs.url, folder, app=RUNLOAD) as crew:
-        workers = [crew.start(name, concurrency=WIDTH // len(NAMES)) for name in NAMES]
+        workers = [crew.start(name, concurrency=width // len(NAMES)) for name in NAMES]
         await runs.working(workers)
         for _ in range(times):
-            run = await end_together(runs, workers, what)
+            run = await end_together(runs, workers, what, width)
             await assert_joined_once(runs, run, what)
             # Everybody had its share of the last moment.
             reported = await runs.value(
@@ -78,15 +76,17 @@ async def join_again_and_again(runs: Runs, folder: Path, what: Design, times: in
         crew.assert_calm()
 
 
-@pytest.mark.parametrize("what", [COPIES, STEPS], ids=["copies", "steps"])
-async def test_a_join_after_1000_simultaneous_ends_begins_once(what: Design, runs: Runs, tmp_path: Path) -> None:
-    await join_again_and_again(runs, tmp_path, what, 3)
+@pytest.mark.parametrize("shape", [copies, steps])
+async def test_a_join_after_simultaneous_ends_begins_once(
+    shape: Callable[[int], Design], runs: Runs, tmp_path: Path
+) -> None:
+    await join_again_and_again(runs, tmp_path, shape(SOME), SOME, times=3)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("what", [COPIES, STEPS], ids=["copies", "steps"])
+@pytest.mark.parametrize("shape", [copies, steps])
 async def test_a_join_after_1000_simultaneous_ends_begins_once_20_times(
-    what: Design, runs: Runs, tmp_path: Path
+    shape: Callable[[int], Design], runs: Runs, tmp_path: Path
 ) -> None:
-    await join_again_and_again(runs, tmp_path, what, 20)
+    await join_again_and_again(runs, tmp_path, shape(MANY), MANY, times=20)

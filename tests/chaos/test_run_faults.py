@@ -122,7 +122,7 @@ async def test_starters_killed_at_random_moments_leave_whole_runs_or_none(runs: 
     with dice() as rng, Crew(runs.url, tmp_path, app=RUNLOAD) as crew:
         for n in range(batches):
             victim = start(crew, f"victim{n}", "fan", batch, key=f"batch{n}")
-            await at_work(runs, victim, patience=rng.randrange(20))
+            await at_work(runs, victim, patience=rng.randrange(60))
             victim.kill()
         await no_trace_of(runs)
         assert await runs.value("select count(*) from windlass.run") % batch == 0

@@ -25,14 +25,14 @@ async def busy(folder: Path, count: int) -> AsyncIterator[tuple[Server, Runs, li
     """A server of its own with runs and three workers on it."""
     with own_server() as server:
         await prepare(DatabaseOptions(url=server.url))
-        runs = Runs(server.url)
-        await runs.prepare()
-        await runs.start_mixed(count, BLAMELESS)
-        with Crew(server.url, folder, app=RUNLOAD) as crew:
-            staff = [crew.start(name, lease=3, concurrency=10) for name in ("ann", "bob", "cid")]
-            await runs.working(staff)
-            yield server, runs, staff
-            crew.assert_calm()
+        async with Runs.open(server.url) as runs:
+            await runs.prepare()
+            await runs.start_mixed(count, BLAMELESS)
+            with Crew(server.url, folder, app=RUNLOAD) as crew:
+                staff = [crew.start(name, lease=3, concurrency=10) for name in ("ann", "bob", "cid")]
+                await runs.working(staff)
+                yield server, runs, staff
+                crew.assert_calm()
 
 
 async def break_down(
@@ -62,7 +62,7 @@ async def assert_unharmed(runs: Runs, staff: list[WorkerProcess], count: int, *,
 
 @pytest.mark.parametrize("how", [Server.stop, Server.crash], ids=["stopped", "killed"])
 async def test_runs_outlive_a_restart_of_postgres(how: Callable[[Server], None], tmp_path: Path) -> None:
-    count = 400
+    count = 200
     with dice() as rng:
         async with busy(tmp_path, count) as (server, runs, staff):
             await break_down(server, runs, staff, how, after=rng.randrange(count // 2))

@@ -151,7 +151,7 @@ async def assert_each_as_designed_or_cancelled(runs: Runs, designs: Sequence[Des
 
 
 async def test_runs_end_while_others_are_cancelled_and_workflows_come_and_go(runs: Runs, tmp_path: Path) -> None:
-    await steer(runs, tmp_path, 100, acts=150, kills=2, within=45)
+    await steer(runs, tmp_path, 60, acts=90, kills=2, within=45)
 
 
 @pytest.mark.soak

@@ -15,6 +15,7 @@ from windlass.engine.database import prepare
 from windlass.store.postgres.pool import DatabaseOptions
 
 MOST_ROUNDS = 20
+SOME = 3000  # jobs
 needs_pgbouncer = pytest.mark.skipif(  # where CI is set they fail
     PGBOUNCER is None and not os.environ.get("CI"), reason="PgBouncer is not installed: apt-get install pgbouncer"
 )
@@ -51,21 +52,21 @@ async def claims_of(inbox: Inbox) -> dict[str, int]:
     )
 
 
-async def test_each_of_10000_jobs_succeeds_exactly_once(inbox: Inbox, tmp_path: Path) -> None:
+async def test_each_job_succeeds_exactly_once(inbox: Inbox, tmp_path: Path) -> None:
     with Crew(inbox.url, tmp_path) as crew:
-        await drain_with_three(inbox, crew, 10_000)
+        await drain_with_three(inbox, crew, SOME)
 
 
-async def test_each_of_10000_jobs_succeeds_exactly_once_without_notifications(inbox: Inbox, tmp_path: Path) -> None:
+async def test_each_job_succeeds_exactly_once_without_notifications(inbox: Inbox, tmp_path: Path) -> None:
     with Crew(inbox.url, tmp_path, environ={"WINDLASS_NOTIFY": "off"}) as crew:
-        await drain_with_three(inbox, crew, 10_000)
+        await drain_with_three(inbox, crew, SOME)
 
 
 @needs_pgbouncer
-async def test_each_of_10000_jobs_succeeds_exactly_once_through_pgbouncer(inbox: Inbox, tmp_path: Path) -> None:
+async def test_each_job_succeeds_exactly_once_through_pgbouncer(inbox: Inbox, tmp_path: Path) -> None:
     async with pgbouncer(inbox.url) as url:
         with Crew(url, tmp_path, environ={"WINDLASS_POOLER": "on"}) as crew:
-            await drain_with_three(inbox, crew, 10_000)
+            await drain_with_three(inbox, crew, SOME)
 
 
 @needs_pgbouncer
@@ -82,12 +83,14 @@ async def test_workers_that_start_at_once_behind_pgbouncer_migrate_the_database_
 
 @asynccontextmanager
 async def empty_database(server: str) -> AsyncIterator[Inbox]:
-    admin, name = Inbox(server), f"windlass_empty_{uuid4().hex[:12]}"
-    await admin.execute(f"create database {name}")
-    try:
-        yield Inbox(urlunsplit(urlsplit(server)._replace(path=f"/{name}")))
-    finally:
-        await admin.execute(f"drop database {name} with (force)")
+    name = f"windlass_empty_{uuid4().hex[:12]}"
+    async with Inbox.open(server) as admin:
+        await admin.execute(f"create database {name}")
+        try:
+            async with Inbox.open(urlunsplit(urlsplit(server)._replace(path=f"/{name}"))) as empty:
+                yield empty
+        finally:
+            await admin.execute(f"drop database {name} with (force)")
 
 
 @pytest.mark.soak
