@@ -67,6 +67,7 @@ class Access:
     actor: str  # in event trails and in the audit log: operator, key:NAME or user:EMAIL
     scopes: frozenset[Scope] = ALL_SCOPES
     label: str | None = None  # the tenant of the Open Job Spec that the key is bound to
+    isolated: bool = False  # row-level security applies: there are several orgs, and the caller acts for one
     operates: bool = False  # whether the caller operates the installation, with all its orgs
 
     @property

@@ -206,13 +206,16 @@ class Tenant(Database):
         actor: str = ACTOR,
         scopes: frozenset[Scope] = ALL_SCOPES,
         label: str | None = None,
+        isolated: bool = False,
     ) -> None:
+        """`isolated`: row-level security applies, as the second barrier between orgs; for callers from outside."""
         self.__dict__.update(database.__dict__)
         self.database = database
         self.org = org
         self.actor = actor
         self.scopes = scopes
         self.label = label  # the tenant of the Open Job Spec that the caller's key is bound to
+        self._isolated_org = org if isolated else None
 
     @classmethod
     async def open(
@@ -234,6 +237,16 @@ class Tenant(Database):
     def require(self, scope: Scope) -> None:
         """Refuse callers that lack a scope."""
         orgs.require(scope, self.scopes, self.actor)
+
+    def begin(self) -> AbstractAsyncContextManager[Connection]:
+        return transaction(self.pool, pooler=self._pooler, org=self._isolated_org)
+
+    def once(self) -> AbstractAsyncContextManager[Connection]:
+        return self.begin() if self._isolated_org is not None else super().once()
+
+    def search(self, advice: str) -> AbstractAsyncContextManager[Connection]:
+        seconds = self._options.search_timeout
+        return search(self.pool, seconds=seconds, advice=advice, pooler=self._pooler, org=self._isolated_org)
 
     def stored(self, name: str) -> str:
         """Return the stored name of a queue, or of an HTTP worker, of this org."""

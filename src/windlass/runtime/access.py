@@ -97,7 +97,8 @@ class Authority:
         if not keys.is_valid(stored, key, pepper, age=loaded.age) or stored is None:
             return None
         self._record_use(stored.id)
-        access = Access(stored.org, f"key:{stored.name}", scopes_of(stored.scopes), stored.label)
+        isolated = not await self.is_alone()
+        access = Access(stored.org, f"key:{stored.name}", scopes_of(stored.scopes), stored.label, isolated)
         return access, stored.disabled
 
     async def org(self, name: str) -> OrgRow | None:

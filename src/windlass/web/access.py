@@ -30,6 +30,6 @@ async def tenant(request: Request, access: Access) -> Tenant:
         if len(tenants) >= MOST_TENANTS:
             tenants.clear()
         known = tenants[access] = opened.database.tenant(
-            access.org, actor=access.actor, scopes=access.scopes, label=access.label
+            access.org, actor=access.actor, scopes=access.scopes, label=access.label, isolated=access.isolated
         )
     return known

@@ -37,6 +37,7 @@ async def create(db: Tenant, name: str, *, plan: str = DEFAULT_PLAN) -> OrgRow:
         row = await store.insert(conn, name, plan=plan)
         if row is None:
             raise Conflict(f"org {name} exists")
+        await store.create_api_role(conn)
         await audit.record(conn, db, "org.create", name, plan=plan)
     db.poke(TOPIC)
     return row

@@ -15,7 +15,7 @@ alter table workflow.workflow_run disable trigger user;
 update workflow.workflow_run set queue = windlass.stored_queue(org, queue) where org <> 'default';
 alter table workflow.workflow_run enable trigger user;
 -- Plain SQL names the queue as the org does.
-create function windlass.inbox_org() returns trigger language plpgsql set search_path = '' as $$
+create function windlass.inbox_org() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   new.queue := windlass.stored_queue(new.org, new.queue);
   return new;

@@ -5,7 +5,8 @@ from datetime import datetime
 
 import asyncpg
 
-from windlass.store.postgres.pool import Connection
+from windlass.errors import Conflict
+from windlass.store.postgres.pool import API_ROLE, Connection, savepoint
 from windlass.store.postgres.queries import column, statements
 
 _SQL = statements("orgs")
@@ -38,6 +39,19 @@ async def disable(conn: Connection, name: str) -> OrgRow | None:
 
 async def enable(conn: Connection, name: str) -> OrgRow | None:
     return _read(await conn.fetchrow(_SQL["enable"], name))
+
+
+async def create_api_role(conn: Connection) -> None:
+    """Create the role that servers take for callers of an org, with its privileges, unless it exists."""
+    try:
+        async with savepoint(conn):
+            await conn.execute(_SQL["create_api_role"])
+    except asyncpg.InsufficientPrivilegeError as error:
+        user = await conn.fetchval(_SQL["user"])
+        raise Conflict(
+            f"several orgs need the role {API_ROLE}, and {user} may not create it ({error}): as a superuser, run"
+            f" create role {API_ROLE}; grant {API_ROLE} to {user};"
+        ) from None
 
 
 async def plans(conn: Connection) -> list[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
+from windlass.core.orgs import check_org
 from windlass.errors import Invalid, Locked, Unavailable
 from windlass.store.postgres.outage import UNAVAILABLE, Outage, Trouble, refusal, sentence, trouble
 from windlass.store.postgres.queries import sql
@@ -40,6 +41,7 @@ PLANNER = {
 # All statements are written for this level; a database or role may have another default.
 ISOLATION = "read committed"
 BEGIN = "begin"
+API_ROLE = "windlass_api"  # see 0024_row_security.sql
 BEGIN_POOLED = "; ".join(
     [f"begin isolation level {ISOLATION}", *(f"set local {name} = {value}" for name, value in PLANNER.items())]
 )
@@ -183,12 +185,18 @@ async def statement(pool: Pool) -> AsyncIterator[Connection]:
 
 
 @asynccontextmanager
-async def transaction(pool: Pool, *, pooler: bool = False) -> AsyncIterator[Connection]:
-    """Yield a connection inside a transaction; commit at the end, roll back on any exception."""
+async def transaction(pool: Pool, *, pooler: bool = False, org: str | None = None) -> AsyncIterator[Connection]:
+    """Yield a connection inside a transaction; commit at the end, roll back on any exception.
+
+    With `org` the transaction sees and changes only what belongs to it: row-level security applies to API_ROLE.
+    """
+    begin = BEGIN_POOLED if pooler else BEGIN
+    if org is not None:  # in the same message as `begin`
+        begin = f"{begin}; set local role {API_ROLE}; set local windlass.org = '{check_org(org)}'"
     with translated(pool):
         async with pool.acquire() as conn:
             try:
-                await conn.execute(BEGIN_POOLED if pooler else BEGIN)
+                await conn.execute(begin)
                 yield conn
                 await conn.execute("commit")
             except BaseException as error:
@@ -220,14 +228,17 @@ async def limit_lock_wait(conn: Connection, milliseconds: int) -> None:
 
 
 @asynccontextmanager
-async def search(pool: Pool, *, seconds: float, advice: str, pooler: bool = False) -> AsyncIterator[Connection]:
+async def search(
+    pool: Pool, *, seconds: float, advice: str, pooler: bool = False, org: str | None = None
+) -> AsyncIterator[Connection]:
     """Yield a connection for searches that may scan a long history; cancel them after `seconds`, also on the server.
 
     A timeout raises `Invalid` with `advice`, not `Unavailable`: the same search would be as slow again.
     """
     begun = False
     try:
-        async with asyncio.timeout(seconds), transaction(pool, pooler=True) if pooler else statement(pool) as conn:
+        connection = transaction(pool, pooler=pooler, org=org) if pooler or org else statement(pool)
+        async with asyncio.timeout(seconds), connection as conn:
             begun = True
             yield conn
     except TimeoutError:

@@ -36,3 +36,11 @@ select queue from (
 -- name: is_alone
 -- Return whether `default` is the only org.
 select not exists (select from windlass.org where name <> 'default')
+
+-- name: create_api_role
+-- Create the role that row-level security applies to.
+select windlass.create_api_role()
+
+-- name: user
+-- Return the role of this session, quoted.
+select quote_ident(current_user)

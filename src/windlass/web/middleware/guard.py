@@ -166,7 +166,7 @@ class Guard:
         if not is_org(name) or await self._authority.org(name) is None:
             shown = ascii(name[:100])
             return Rejection(404, "Not found", f"no org {shown}", fields={"what": "org", "key": shown})
-        return replace(OPERATOR, org=name)
+        return replace(OPERATOR, org=name, isolated=True)
 
     async def _of_key(self, scope: Scope, headers: Headers, text: str, digest: bytes) -> Access | Rejection:
         """Return the access of a key. Whatever is wrong with the key itself, the answer is the same."""

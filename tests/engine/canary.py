@@ -1,0 +1,105 @@
+"""Fills every kind of row of an org with a text that no other org may ever see."""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from tests.engine.harness import ManualWorker
+from windlass.core.compositions import Composition, Part
+from windlass.core.cron.schedule import Overlap
+from windlass.core.jobs.job import Failed
+from windlass.core.jobs.spec import JobSpec, JobTemplate, Limit, SchemaMode, Unique
+from windlass.core.workflows.workflow import CompositionKind
+from windlass.engine import quarantine, workflows
+from windlass.engine.compositions import control as compositions
+from windlass.engine.database import Tenant
+from windlass.engine.events import subscriptions
+from windlass.engine.jobs import checkpoints, queues, schemas, submit
+from windlass.engine.jobs import control as jobs
+from windlass.engine.orgs import keys
+from windlass.engine.quarantine import Kind
+from windlass.engine.runs import start
+from windlass.engine.runs.start import RunSpec
+from windlass.engine.schedules import ojs as ojs_schedules
+from windlass.engine.workers import remote, turn
+from windlass.engine.workers.remote import Fetch, RemoteReport
+from windlass.engine.workers.turn import Turn
+
+CANARY = "canary-7f3a"
+
+
+@dataclass(frozen=True)
+class Planted:
+    """Ids and names of what belongs to the org."""
+
+    workflow: str
+    run: UUID
+    job: UUID
+    failed_job: UUID
+    composition: UUID
+    subscription: UUID
+    cron: str
+    queue: str
+    worker: str
+    job_type: str
+    key: str
+
+
+async def plant(db: Tenant) -> Planted:
+    """Plant the canary in every table. `db` must not be isolated: the loops and our own workers take part."""
+    c = CANARY
+    tasks: dict[str, Any] = {
+        "pay": {"job": f"{c}.pay.v1", "queue": c, "input": {"secret": c}},
+        "each": {"job": f"{c}.each.v1", "queue": c, "foreach": "input.items"},
+        "nap": {"sleep": "1d"},
+        "answer": {"wait_for_webhook": {"timeout": "1d"}},
+    }
+    document = {"name": c, "description": c, "labels": {c: c}, "trigger": {"cron": "0 0 1 1 *"}, "tasks": tasks}
+    await workflows.publish_many(db, [document])
+    spec = RunSpec(input={"secret": c, "items": [c, c]}, labels={c: c}, idempotency_key=c)
+    [run] = await start.start(db, c, [spec])
+    worker = ManualWorker(db, db.stored(c))
+    await worker.register([c])
+    [job, failed] = await jobs.submit(
+        db,
+        [
+            JobSpec(
+                type=f"{c}.a.v1", payload={"secret": c}, queue=c, tags=[c], meta={"tenant_id": c}, idempotency_key=c
+            ),
+            JobSpec(type=f"{c}.b.v1", payload={"secret": c}, queue=f"{c}-dead", max_attempts=1),
+        ],
+    )
+    limited = JobSpec(
+        type=f"{c}.c.v1", payload=[c], queue=c, unique=Unique(key=c), limit=Limit(key=c, rate=1, concurrency=1)
+    )
+    await submit.push(db, [limited, JobSpec(type=f"{c}.c.v1", payload=[c], queue=c, limit=limited.limit)])
+    [[taken]] = await remote.fetch(db, [Fetch(queues=[f"{c}-dead"], count=1, worker=c)])
+    lane = replace((await turn.look(db, [db.stored(c)]))[0], seq=0)
+    request = Turn(worker=db.stored(c), lease=timedelta(days=1), lanes=[(lane, 1)], count=1)
+    [[mine], _] = await turn.turn(db, request)
+    await turn.turn(
+        db,
+        Turn(
+            worker=db.stored(c),
+            lease=timedelta(days=1),
+            lines=[(mine.id, mine.epoch, 1, 1, mine.created_at, "INFO", c)],
+        ),
+    )
+    await checkpoints.save(db, mine.id, {"secret": c})
+    await checkpoints.record_progress(db, mine.id, 0.5, c, {"secret": c})
+    await remote.heartbeat(db, c, [taken.id], host=c)
+    await remote.record(db, [RemoteReport(failed, Failed({"type": c, "message": c}, retryable=False), worker=c)])
+    part = Part(type=f"{c}.part.v1", fields={"payload": [c]}, queue=c)
+    composition = await compositions.create(db, Composition(kind=CompositionKind.CHAIN, parts=(part, part), name=c))
+    subscription, _ = await subscriptions.create(db, {"url": f"https://{c}.example/x", "events": ["job.failed"]})
+    template = JobTemplate(JobSpec(type=f"{c}.tick.v1", payload=[c], queue=c))
+    await ojs_schedules.put(
+        db, c, expression="0 0 1 1 *", timezone="UTC", overlap=Overlap.ALLOW, asked={"name": c}, template=template
+    )
+    await schemas.register(db, f"{c}.a.v1", "1.0.0", {"title": c}, mode=SchemaMode.OFF)
+    await queues.pause(db, f"{c}-paused")
+    await queues.set_depth_limit(db, c, max_depth=1000, config={"note": c})
+    await quarantine.set_aside(db, Kind.RUN, run, RuntimeError(c))
+    made = await keys.create(db, role="developer", name=c)
+    return Planted(c, run, job, failed, composition, subscription.id, c, c, c, f"{c}.a.v1", made.row.id)
