@@ -1,11 +1,13 @@
 """Which lanes a worker draws from, and where in each it stands."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
 from windlass.core.jobs.job import Claimed
+from windlass.core.orgs import stored
 from windlass.engine.workers.turn import Lane
-from windlass.runtime.worker.lanes import LEAST, MAX_LANES, MOST, SHARE, Lanes
+from windlass.runtime.worker.lanes import BUSY, FULL, LEAST, MAX_LANES, MOST, SHARE, Lanes
 
 
 def everything(_: str) -> bool:
@@ -133,3 +135,78 @@ def test_room_beyond_the_count_is_not_asked_for() -> None:
 def test_a_type_without_room_is_not_offered() -> None:
     assert looked(a_lane(1)).offer(10, lambda _: 0) == []
     assert looked(a_lane(1)).offer(10, lambda _: -1) == []
+
+
+# Several orgs
+
+
+def lane_of(org: str, seq: int, *, type_: str = "a.b.v1", priority: int = 100) -> Lane:
+    return Lane(stored(org, "default"), type_, priority, seq)
+
+
+def job_of(org: str, seq: int, *, type_: str = "a.b.v1") -> Claimed:
+    return a_job(seq, type_=type_)._replace(queue=stored(org, "default"))
+
+
+def places(offer: Sequence[tuple[Lane, int]]) -> dict[str, int]:
+    return {lane.queue: most for lane, most in offer}
+
+
+def test_with_one_org_all_places_are_offered_to_each_lane() -> None:
+    known = looked(lane_of("acme", 1), lane_of("acme", 2, priority=200))
+    assert [most for _, most in known.offer(10, unlimited)] == [10, 10]
+    assert not known.claimed(known.offer(10, unlimited), [])
+
+
+def test_with_several_orgs_each_gets_its_share_whatever_is_older() -> None:
+    known = looked(lane_of("default", 1), lane_of("acme", 1000), lane_of("zeta", 2000))
+    assert places(known.offer(9, unlimited)) == {"default": 3, "acme/default": 3, "zeta/default": 3}
+    assert sum(places(known.offer(1, unlimited)).values()) == 1
+
+
+def test_the_share_of_an_org_goes_to_its_most_urgent_lane_and_then_to_the_next() -> None:
+    known = looked(lane_of("acme", 5, priority=1), lane_of("zeta", 1), lane_of("acme", 2, type_="c.d.v1"))
+    offer = known.offer(4, unlimited)
+    assert [(lane.queue, lane.type, most) for lane, most in offer] == [
+        ("acme/default", "a.b.v1", 2),
+        ("zeta/default", "a.b.v1", 2),
+    ]
+    assert known.claimed(offer, [job_of("acme", 5)._replace(priority=1), job_of("zeta", 1), job_of("zeta", 2)])
+    assert {(lane.queue, lane.type) for lane, _ in known.offer(4, unlimited)} == {
+        ("acme/default", "c.d.v1"),  # its first lane gave less than it was offered
+        ("zeta/default", "a.b.v1"),
+    }
+
+
+def test_when_all_lanes_are_dry_there_is_nothing_to_claim_again_until_a_wake_up() -> None:
+    known = looked(lane_of("acme", 5), lane_of("zeta", 1))
+    assert not known.claimed(known.offer(4, unlimited), [])
+    assert known.offer(4, unlimited) == []
+    known.woken("zeta/default")
+    assert places(known.offer(4, unlimited)) == {"zeta/default": 4}
+    known.found([lane_of("acme", 5)], started=1.0, ended=1.0)
+    assert places(known.offer(4, unlimited)) == {"acme/default": 2, "zeta/default": 2}
+
+
+def test_an_org_without_room_is_offered_again_after_a_while_or_a_wake_up() -> None:
+    known = looked(lane_of("acme", 5), lane_of("zeta", 1))
+    known.close("acme", False, now=10.0)
+    assert places(known.offer(4, unlimited, now=10.5)) == {"zeta/default": 4}
+    assert len(known.offer(4, unlimited, now=10.0 + FULL)) == 2
+    known.close("acme", True, now=20.0)
+    assert len(known.offer(4, unlimited, now=20.0 + BUSY)) == 2
+    known.close("acme", False, now=30.0)
+    known.woken("acme/default")
+    assert len(known.offer(4, unlimited, now=30.0)) == 2
+
+
+def test_if_every_org_is_without_room_a_look_finds_nothing_to_claim() -> None:
+    known = Lanes(everything)
+    known.close("acme", False, now=10.0)
+    assert not known.found([lane_of("acme", 5)], started=10.0, ended=10.1)
+    assert known.found([lane_of("acme", 5), lane_of("zeta", 5)], started=10.0, ended=10.1)
+
+
+def test_the_places_of_a_limited_type_are_divided_too() -> None:
+    known = looked(lane_of("acme", 5), lane_of("zeta", 1))
+    assert sum(places(known.offer(10, lambda _: 3)).values()) == 3

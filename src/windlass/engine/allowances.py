@@ -6,6 +6,7 @@ from datetime import datetime
 
 from windlass.core.plans import Limits
 
+TOPIC = "orgs"  # of the notification after a change of an org or of a plan
 FRESH = 1.0  # seconds for which the limits and the usage of an org are cached
 FRESH_UNLIMITED = 10.0  # seconds for which it is known that an org has no limits
 TICKS = 10  # of a second: admissions within one are added up
@@ -45,6 +46,11 @@ class Allowances:
     def __init__(self) -> None:
         self.unlimited_until: dict[str, float] = {}  # by the monotonic clock
         self.limited: dict[str, Allowance] = {}
+
+    def woken(self, topic: str) -> None:
+        """Handle a notification: orgs or plans have changed."""
+        if topic == TOPIC:
+            self.forget()
 
     def forget(self) -> None:
         """Read plans again before the next use, because they changed. What was admitted is still remembered."""

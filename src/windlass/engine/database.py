@@ -118,6 +118,7 @@ class Database:
         self._hook_key: bytes | None = None
         self._key_pepper: bytes | None = None
         self._notifier = notifier
+        notifier.subscribe(self.allowances.woken)
 
     @classmethod
     async def open(

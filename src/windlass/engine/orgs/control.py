@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.core.orgs import DEFAULT_ORG, SEPARATOR, check_org
+from windlass.engine.allowances import TOPIC
 from windlass.engine.database import Database, Tenant
 from windlass.engine.orgs import audit
 from windlass.errors import Conflict, Invalid, NotFound
@@ -12,9 +13,8 @@ from windlass.schemas.common import PAGE_LIMIT
 from windlass.store.orgs import orgs as store
 from windlass.store.orgs.orgs import OrgRow
 
-__all__ = ["OrgRow"]
+__all__ = ["TOPIC", "OrgRow"]
 DEFAULT_PLAN = "unlimited"
-TOPIC = "orgs"  # of the notification after each change
 
 
 @dataclass(frozen=True, slots=True)

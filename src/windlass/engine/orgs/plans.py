@@ -6,6 +6,7 @@ from typing import Any
 
 from windlass.core.orgs import check_org
 from windlass.core.plans import NO_LIMITS, UNLIMITED, check_limits, check_name
+from windlass.engine.allowances import TOPIC
 from windlass.engine.database import Database, Tenant
 from windlass.engine.orgs import audit
 from windlass.errors import Conflict, NotFound
@@ -41,7 +42,7 @@ async def put(db: Tenant, name: str, changes: Mapping[str, Any]) -> Plan:
         await store.put(conn, name, after)
         await audit.record(conn, db, "plan.create" if before is None else "plan.change", name, **asdict(after))
         plan = await _get(conn, name)
-    db.allowances.forget()
+    db.poke(TOPIC)
     return plan
 
 
@@ -72,7 +73,7 @@ async def assign(db: Tenant, org: str, plan: str) -> None:
         if former is None:
             raise NotFound("org", org)
         await audit.record(conn, db, "org.plan", org, plan=plan, before=former)
-    db.allowances.forget()
+    db.poke(TOPIC)
 
 
 async def _get(conn: Connection, name: str) -> Plan:

@@ -6,9 +6,11 @@ limit, behind a lock of the org. An org without limits takes no lock and no stat
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from windlass.core.orgs import owner
 from windlass.core.plans import NO_LIMITS, Limits
 from windlass.core.workflows.workflow import CronTrigger, Workflow
 from windlass.engine.allowances import FRESH, FRESH_UNLIMITED, Allowance
@@ -101,6 +103,48 @@ async def limits_of(conn: Connection, db: Tenant) -> Limits:
     return NO_LIMITS if allowance is None else allowance.limits
 
 
+# Claims
+
+
+def limited_orgs(db: Database, queues: Iterable[str]) -> list[str]:
+    """Return the orgs of these queues that may have limits."""
+    return sorted(org for org in {owner(queue)[0] for queue in queues} if not is_unlimited(db, org))
+
+
+def limits_claims(db: Database, org: str) -> bool:
+    """Return whether an org is known to have a limit of executions at a time: others may wait for a job's end."""
+    known = db.allowances.limited.get(org)
+    return known is not None and known.limits.executions_at_once is not None
+
+
+async def claim_room(conn: Connection, db: Database, orgs: Sequence[str]) -> dict[str, int | None]:
+    """Return how many more jobs of each of these orgs may be leased in this transaction, which then must claim.
+
+    Orgs without a limit are left out. None: another transaction claims jobs of the org at this moment.
+    """
+    allowances = await _allowances(conn, db, orgs)
+    most = {org: each.limits.executions_at_once for org, each in allowances.items()}
+    limits = {org: limit for org, limit in most.items() if limit is not None}
+    if not limits:
+        return {}
+    locked = await store.lock_claims(conn, sorted(limits))
+    leased = await store.leased(conn, locked) if locked else {}
+    return {org: max(0, limits[org] - leased.get(org, 0)) if org in locked else None for org in limits}
+
+
+async def wait_for_claim_room(conn: Connection, db: Tenant) -> int | None:
+    """Return how many more jobs of the org may be leased in this transaction, which waits for others that claim; None:
+    as many as there are. Nothing may be locked before: claims that hold rows must not wait for this one."""
+    if is_unlimited(db, db.org):
+        return None
+    allowance = await _allowance(conn, db, db.org)
+    most = None if allowance is None else allowance.limits.executions_at_once
+    if most is None:
+        return None
+    await store.wait_for_claims(conn, db.org)
+    return max(0, most - (await store.leased(conn, [db.org])).get(db.org, 0))
+
+
 def _admit(allowance: Allowance, org: str, executions: int) -> None:
     most, used = allowance.limits.executions_per_month, allowance.used
     if most is not None:
@@ -125,17 +169,24 @@ def month_end(now: datetime) -> datetime:
 
 async def _allowance(conn: Connection, db: Database, org: str) -> Allowance | None:
     """Return the allowance of an org, read again if it is not fresh; None if it has no limits."""
-    known = db.allowances.limited.get(org)
-    began = time.monotonic()
-    if known is not None and began - known.read_at < FRESH:
-        return known
-    row = await store.allowance(conn, org)
-    if row is None or row.limits == NO_LIMITS:
-        db.allowances.limited.pop(org, None)
-        db.allowances.unlimited_until[org] = began + FRESH_UNLIMITED
-        return None
-    db.allowances.unlimited_until.pop(org, None)
-    # The object is kept: another task may be about to admit something with it.
-    allowance = db.allowances.limited.setdefault(org, Allowance(row.limits, row.executions, row.now, began))
-    allowance.update(row.limits, row.executions, row.now, began, lag=row.lag)
-    return allowance
+    return (await _allowances(conn, db, [org])).get(org)
+
+
+async def _allowances(conn: Connection, db: Database, orgs: Iterable[str]) -> dict[str, Allowance]:
+    """Return the allowances of those of these orgs that have limits. Nothing of a disabled org may be executed."""
+    known, now = db.allowances, time.monotonic()
+    fresh = {org: each for org in orgs if (each := known.limited.get(org)) and now - each.read_at < FRESH}
+    stale = [org for org in orgs if org not in fresh and not is_unlimited(db, org)]
+    rows = await store.allowances(conn, stale) if stale else {}
+    for org in stale:
+        row = rows.get(org)
+        limits = NO_LIMITS if row is None else replace(row.limits, executions_at_once=0) if row.disabled else row.limits
+        if row is None or limits == NO_LIMITS:
+            known.limited.pop(org, None)
+            known.unlimited_until[org] = now + FRESH_UNLIMITED
+            continue
+        known.unlimited_until.pop(org, None)
+        # The object is kept: another task may be about to admit something with it.
+        fresh[org] = known.limited.setdefault(org, Allowance(limits, row.executions, row.now, now))
+        fresh[org].update(limits, row.executions, row.now, now, lag=row.lag)
+    return fresh

@@ -43,6 +43,7 @@ class Turn:
     count: int = 0
     holders: Mapping[UUID, str] | None = None  # of the jobs reported on, where they are not all `worker`'s
     claim_failed: Callable[[], None] | None = None  # called if jobs may have been claimed that `turn` does not return
+    no_room: Callable[[str, bool], None] | None = None  # called with orgs at their limit; True: others claim just now
     locked: Callable[[Report], None] | None = None  # called with reports that need a row another session keeps locked
 
     @property

@@ -18,6 +18,7 @@ from windlass.core.jobs.spec import MAX_LEASE, check_length
 from windlass.core.orgs import owner
 from windlass.engine import quarantine
 from windlass.engine.database import Database, Tenant
+from windlass.engine.orgs import quota
 from windlass.engine.quarantine import Kind, split_batch
 from windlass.engine.runs import sweep
 from windlass.engine.workers import turn
@@ -79,7 +80,12 @@ async def fetch(db: Tenant, requests: Sequence[Fetch]) -> list[list[Job]]:
     """Return the jobs for each fetch, claimed in one transaction. Jobs that cannot be handed out are set aside."""
     requests = [_stored(db, request) for request in requests]
     async with db.begin() as conn:
-        batches = [await _fetch(conn, db, request) for request in requests]
+        room = await quota.wait_for_claim_room(conn, db)
+        batches: list[list[Job]] = []
+        for request in requests:
+            count = request.count if room is None else min(request.count, room)
+            batches.append(await _fetch(conn, db, replace(request, count=count)) if count > 0 else [])
+            room = None if room is None else room - len(batches[-1])
         if versions := {job.version_id for batch in batches for job in batch if job.version_id is not None}:
             known = await db.definitions.readable(conn, versions)
             if len(known) < len(versions):
@@ -235,6 +241,8 @@ async def _record(
             await steps.unsettle(conn, ids)
         rows = await store.read(conn, [report.job.id for report in accepted])
     wakeups.poke(db)
+    if db.allowances.limited:  # the end of a job makes room for another one of its org
+        db.poke(*{report.job.queue for report in accepted if quota.limits_claims(db, report.job.org)})
     if unsettled is not None and touched:
         await quarantine.set_aside(db, Kind.RUN, touched[0], unsettled)
     if wakeups.unsettled:

@@ -13,11 +13,12 @@ from uuid import UUID
 
 from windlass.core.jobs.job import Claimed, Fence
 from windlass.core.json_value import plain
-from windlass.core.orgs import stored
+from windlass.core.orgs import owner, stored
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.faults import point
+from windlass.engine.orgs import quota
 from windlass.engine.quarantine import Kind
 from windlass.engine.workers.recording import Turn, lock_and_record, record, record_apart
 from windlass.errors import Locked, Unavailable
@@ -55,17 +56,41 @@ async def turn(db: Database, request: Turn) -> tuple[list[Claimed], set[UUID]]:
 
 
 async def _turn_together(db: Database, request: Turn, *, atomic: bool = False) -> tuple[list[Claimed], set[UUID]]:
-    single = request.is_single and not request.runs and not atomic
+    limited = quota.limited_orgs(db, {lane.queue for lane, _ in request.lanes}) if request.count else []
+    single = request.is_single and not request.runs and not atomic and not limited
     async with db.once() if single else db.begin() as conn:
         recorded, wakeups = await lock_and_record(conn, db, request)
-        claimed = await jobs.claim(conn, request.lanes, count=request.count, worker=request.worker, lease=request.lease)
+        lanes = await _within_limits(conn, db, request, limited) if limited else request.lanes
+        claimed = await jobs.claim(conn, lanes, count=request.count, worker=request.worker, lease=request.lease)
         known = await db.definitions.readable(conn, {job.version_id for job in claimed if job.version_id is not None})
         if known:
             await start_compositions(conn, claimed, known, actor=request.worker)
         point("turn.claimed")
     point("turn.committed")
     wakeups.poke(db, claimed=[job.id for job in claimed])
+    if db.allowances.limited:  # the end of a job makes room for another one of its org
+        db.poke(*{report.job.queue for report in request.reports if quota.limits_claims(db, report.job.org)})
     return claimed, recorded
+
+
+async def _within_limits(
+    conn: Connection, db: Database, request: Turn, limited: Sequence[str]
+) -> list[tuple[Lane, int]]:
+    """Return the lanes, of each limited org with as many jobs as may be leased now: the most urgent lanes first."""
+    room = await quota.claim_room(conn, db, limited)
+    for org, left in room.items():
+        if not left and request.no_room is not None:
+            request.no_room(org, left is None)
+    lanes = []
+    for lane, most in request.lanes:
+        org = owner(lane.queue)[0]
+        if org in room:
+            left = room[org] or 0
+            most = min(most, left)
+            room[org] = left - most
+        if most > 0:
+            lanes.append((lane, most))
+    return lanes
 
 
 async def _claim_apart(db: Database, request: Turn) -> list[Claimed]:

@@ -3,22 +3,30 @@
 A claim starts after the last `seq` claimed in its lane, so it does not read past dead index entries that an old
 snapshot keeps there. A full search (a "look") finds what such a cursor can miss: late commits and new lanes. Looks may
 take about a twentieth of the time; one is due every second, or later if a look takes longer than 50 ms.
+
+If the lanes belong to several orgs, the places of a claim are divided between the orgs (`shares`). A lane that gave
+fewer jobs than it was offered is dry: it gets no place until a look or a wake-up. So a claim that was not filled is
+followed by another at once, as long as there are other lanes.
 """
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from windlass.core.jobs.job import Claimed, Fence, JobMove, Report, Setback
+from windlass.core.orgs import owner
 from windlass.effects.handlers import Handlers, like
 from windlass.engine.database import Database
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Lane, Served
+from windlass.runtime.worker.shares import FairShares
 
 SHARE = 20
 LEAST, MOST = 0.05, 1.0
 MAX_LANES = 100  # offered to one claim
 MOST_SUSPECTS = 16
+FULL, BUSY = 1.0, 0.05  # seconds for which nothing of an org is offered, unless there is a wake-up
 _LITERAL = re.compile(r"[^%_\\]*")
 
 Key = tuple[str, str, int, bool]
@@ -66,6 +74,10 @@ class Lanes:
     def __init__(self, serves: Callable[[str], bool]) -> None:
         self._serves = serves
         self._lanes: dict[Key, Lane] = {}
+        self._several = False  # orgs
+        self._shares = FairShares()
+        self._dry: set[Key] = set()
+        self._closed: dict[str, float] = {}  # orgs that have reached their limit, and until when that is believed
         self._looked = float("-inf")
         self._rest = 0.0
         self._stale = float("-inf")
@@ -89,11 +101,13 @@ class Lanes:
         that are empty now are kept while there are fewer than MAX_LANES.
         """
         due = {_key(lane): replace(lane, seq=lane.seq - 1) for lane in lanes if self._serves(lane.type)}
+        self._dry.clear()
         kept = [(key, lane) for key, lane in self._lanes.items() if key not in due and self._serves(lane.type)]
         self._lanes = due | dict(kept[: max(0, MAX_LANES - len(due))])
         self._looked, self._rest = ended, min(MOST, max(LEAST, SHARE * (ended - started)))
         self._stale = ended + max(MOST, SHARE * (ended - started))
-        return bool(due)
+        self._several = len({owner(queue)[0] for queue in {lane.queue for lane in self._lanes.values()}}) > 1
+        return bool(due) and (not self._closed or any(not self._is_closed(lane, ended) for lane in due.values()))
 
     def taken(self, jobs: Iterable[Claimed]) -> None:
         """Advance the cursors past claimed jobs; `jobs` of one lane must be ordered by `seq`."""
@@ -102,13 +116,31 @@ class Lanes:
             if lane is not None and lane.seq < seq:
                 self._lanes[key] = replace(lane, seq=seq)
 
-    def offer(self, count: int, room: Callable[[str], int | None], *, alone: int = 1) -> Sequence[tuple[Lane, int]]:
+    def close(self, org: str, busy: bool, *, now: float) -> None:
+        """Offer nothing of an org for a while: it has no room, or (`busy`) another worker claims jobs of it."""
+        self._closed[org] = now + (BUSY if busy else FULL)
+
+    def woken(self, queue: str) -> None:
+        """Offer the lanes of a queue again, or of all queues: there are new jobs, or room for them."""
+        if not queue:
+            self._closed.clear()
+            self._dry.clear()
+            return
+        self._closed.pop(owner(queue)[0], None)
+        if self._dry:
+            self._dry = {key for key in self._dry if key[0] != queue}
+
+    def offer(
+        self, count: int, room: Callable[[str], int | None], *, alone: int = 1, now: float = 0.0
+    ) -> Sequence[tuple[Lane, int]]:
         """Return up to MAX_LANES lanes to claim from, each with the most jobs that may be claimed from it.
 
         A type with a concurrency limit offers only its first lane, so that its lanes cannot crowd out those of others.
 
         At most `alone` suspects (jobs that one more lost lease would fail) are offered over all lanes.
         """
+        if self._several or self._closed:
+            return self._offer_fairly(count, room, alone=alone, now=now)
         offered: list[tuple[Lane, int]] = []
         limited: set[str] = set()
         for lane in self._lanes.values():
@@ -124,6 +156,49 @@ class Lanes:
                 if limit is not None:
                     limited.add(lane.type)
         return offered
+
+    def _offer_fairly(
+        self, count: int, room: Callable[[str], int | None], *, alone: int, now: float
+    ) -> list[tuple[Lane, int]]:
+        """Divide the places between the orgs that have lanes with jobs, and between the lanes of an org by urgency."""
+        by_org: dict[str, list[Lane]] = defaultdict(list)
+        for key, lane in self._lanes.items():
+            if key not in self._dry and not self._is_closed(lane, now) and self._serves(lane.type):
+                by_org[owner(lane.queue)[0]].append(lane)
+        free: dict[str, int] = {}  # places of types with a concurrency limit
+        offered: list[tuple[Lane, int]] = []
+        for org, places in self._shares.deal(by_org.keys(), count).items():
+            for lane in by_org[org]:
+                limit = room(lane.type)
+                most = places if limit is None else min(places, free.setdefault(lane.type, limit))
+                most = min(most, alone) if lane.alone else most
+                if most > 0 and len(offered) < MAX_LANES:
+                    offered.append((lane, most))
+                    places -= most
+                    alone -= most if lane.alone else 0
+                    free[lane.type] = free.get(lane.type, most) - most
+        return offered
+
+    def claimed(self, offer: Sequence[tuple[Lane, int]], jobs: Sequence[Claimed]) -> bool:
+        """Record what a claim gave; return whether other lanes may have more, so that it makes sense to claim again.
+
+        With one org there is nothing to record: a claim that was not filled has found all there is.
+        """
+        if not self._several:
+            return False
+        given = Counter((job.queue, job.type, job.priority, job.alone) for job in jobs)
+        short = [lane for lane, most in offer if given[_key(lane)] < most]
+        dry = {_key(lane) for lane in short if owner(lane.queue)[0] not in self._closed}
+        self._dry |= dry
+        shares: Counter[str] = Counter()
+        for lane, most in offer:
+            shares[owner(lane.queue)[0]] += most
+        taken = Counter(job.org for job in jobs)
+        self._shares.used(shares, taken, without_jobs={owner(key[0])[0] for key in dry})
+        return bool(self._lanes.keys() - self._dry)
+
+    def _is_closed(self, lane: Lane, now: float) -> bool:
+        return bool(self._closed) and now < self._closed.get(owner(lane.queue)[0], 0.0)
 
 
 class Suspects:

@@ -23,10 +23,11 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from uuid import UUID
 
 from windlass.core.jobs.job import Claimed, Fence, JobMove, Report, Setback
-from windlass.core.orgs import owner
+from windlass.core.orgs import DEFAULT_ORG, owner
 from windlass.effects.context import keep_lines
 from windlass.effects.handlers import Handlers
 from windlass.engine.database import Database
@@ -117,10 +118,9 @@ class Worker:
     def _woken(self, topic: str) -> None:
         if topic == "cancel":
             self._heartbeat.look_soon()
-        elif not topic or topic in self.options.queues:
-            self._wake()
-        elif owner(topic)[1] in self.options.queues:  # of another org
-            self._pages.several = True
+        elif not topic or owner(topic)[1] in self.options.queues:
+            self._pages.several |= owner(topic)[0] != DEFAULT_ORG
+            self._lanes.woken(topic)
             self._wake()
 
     def _wake(self) -> None:
@@ -192,7 +192,8 @@ class Worker:
             free = self._attempts.room(type_)
             return free if free is None or only else 0
 
-        return self._lanes.offer(count, room, alone=self._attempts.suspects.room if only else 0)
+        suspects = self._attempts.suspects.room if only else 0
+        return self._lanes.offer(count, room, alone=suspects, now=time.monotonic())
 
     async def _exchange(self, reports: list[Report], lines: list[NewLogLine], count: int) -> bool:
         """Run one turn; return whether it claimed fewer jobs than `count`."""
@@ -215,6 +216,7 @@ class Worker:
             lanes=offer,
             count=count,
             claim_failed=expect_orphans,
+            no_room=partial(self._lanes.close, now=time.monotonic()),
             locked=locked.append,
         )
         claimed, recorded = await turn.turn(self._db, request)
@@ -232,7 +234,7 @@ class Worker:
         self._metrics.ended(ends)
         if count:
             self._flowing = len(claimed) == count
-        return len(claimed) < count
+        return len(claimed) < count and not self._lanes.claimed(offer, claimed)
 
     async def _offer(self, count: int) -> Sequence[tuple[Lane, int]]:
         now = time.monotonic()
@@ -392,12 +394,9 @@ class Worker:
         await self._heartbeat.close()  # before the final state is written: a heartbeat would overwrite it
         await asyncio.wait({asyncio.ensure_future(self._record_stop())}, timeout=5)
         if left := self.left:
-            _log.error(
-                "%d jobs could neither be reported nor released: they run again when their leases (%s) expire: %s",
-                len(left),
-                self.options.lease,
-                ", ".join(map(str, left[:MOST_NAMED])) + (", ..." if len(left) > MOST_NAMED else ""),
-            )
+            names = ", ".join(map(str, left[:MOST_NAMED])) + (", ..." if len(left) > MOST_NAMED else "")
+            text = "%d jobs could neither be reported nor released: they run again when their leases (%s) expire: %s"
+            _log.error(text, len(left), self.options.lease, names)
 
     async def _record_stop(self) -> None:
         with contextlib.suppress(Unavailable):

@@ -1,6 +1,6 @@
 """What orgs use: counts by month, and the position in the event trail up to which they are complete."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from windlass.core.events.cursor import Cursor, Snapshot
 from windlass.core.plans import NAMES, Limits
 from windlass.store.events import snapshot_arguments
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import column, columns, statements
+from windlass.store.postgres.queries import column, columns, mapping, statements
 
 _SQL = statements("usage")
 
@@ -59,17 +59,19 @@ async def add(conn: Connection, counts: Sequence[Count], *, place: Cursor, read_
 @dataclass(frozen=True, slots=True)
 class AllowanceRow:
     limits: Limits
+    disabled: bool
     executions: int  # counted this month
     now: datetime
     lag: float | None  # seconds since the last count; None: it has not begun
 
 
-async def allowance(conn: Connection, org: str) -> AllowanceRow | None:
-    row = await conn.fetchrow(_SQL["allowance"], org)
-    if row is None:
-        return None
-    limits = Limits(**{name: row[name] for name in NAMES})
-    return AllowanceRow(limits, row["executions"], row["now"], row["lag"])
+async def allowances(conn: Connection, orgs: Sequence[str]) -> dict[str, AllowanceRow]:
+    return {
+        row["name"]: AllowanceRow(
+            Limits(**{name: row[name] for name in NAMES}), row["disabled"], row["executions"], row["now"], row["lag"]
+        )
+        for row in await conn.fetch(_SQL["allowances"], list(orgs))
+    }
 
 
 async def lock_runs(conn: Connection, org: str) -> None:
@@ -87,3 +89,16 @@ async def lock_workflows(conn: Connection, org: str) -> None:
 
 async def workflow_names(conn: Connection, org: str) -> set[str]:
     return set(column(await conn.fetch(_SQL["workflow_names"], org)))
+
+
+async def lock_claims(conn: Connection, orgs: Sequence[str]) -> set[str]:
+    """Lock the claims of orgs; return those whose lock was free."""
+    return set(column(await conn.fetch(_SQL["lock_claims"], list(orgs))))
+
+
+async def wait_for_claims(conn: Connection, org: str) -> None:
+    await conn.execute(_SQL["wait_for_claims"], org)
+
+
+async def leased(conn: Connection, orgs: Collection[str]) -> dict[str, int]:
+    return mapping(await conn.fetch(_SQL["leased"], list(orgs)))

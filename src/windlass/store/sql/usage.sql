@@ -44,16 +44,16 @@ insert into windlass.usage as u (org, month, executions)
 select org, month::date, executions from unnest($3::text[], $4::text[], $5::bigint[]) as n(org, month, executions) order by 1, 2
 on conflict (org, month) do update set executions = u.executions + excluded.executions
 
--- name: allowance
--- Return the limits of an org, its executions of this month, and how many seconds ago they were last counted.
-select p.workflows, p.steps_per_workflow, p.runs_at_once, p.executions_per_month, p.executions_at_once, p.schedules,
-       coalesce(u.executions, 0) as executions, windlass.now() as now,
+-- name: allowances
+-- Return the limits of orgs, their executions of this month, and how many seconds ago those were last counted.
+select o.name, p.workflows, p.steps_per_workflow, p.runs_at_once, p.executions_per_month, p.executions_at_once, p.schedules,
+       o.disabled_at is not null as disabled, coalesce(u.executions, 0) as executions, windlass.now() as now,
        extract(epoch from windlass.now() - b.read_at)::float8 as lag
   from windlass.org o
   join windlass.plan p on p.name = o.plan
   left join windlass.usage u on u.org = o.name and u.month = date_trunc('month', windlass.now() at time zone 'UTC')::date
   left join windlass.bookmark b on b.reader = 'usage'
- where o.name = $1
+ where o.name = any($1)
 
 -- name: lock_runs
 -- Lock the starts of runs of an org, so that two transactions do not both count the last free place as theirs.
@@ -72,3 +72,17 @@ select pg_advisory_xact_lock(hashtextextended('windlass.org.workflows/' || $1::t
 -- name: workflow_names
 -- Return the names of the workflows that an org has published.
 select name from windlass.workflow where org = $1 and deleted_at is null and not hidden
+
+-- name: lock_claims
+-- Lock the claims of each of these orgs whose lock is free, until the end of the transaction. Returns those.
+select org from unnest($1::text[]) as o(org)
+ where pg_try_advisory_xact_lock(hashtextextended('windlass.org.claims/' || org, 0))
+
+-- name: wait_for_claims
+-- Lock the claims of an org, until the end of the transaction.
+select pg_advisory_xact_lock(hashtextextended('windlass.org.claims/' || $1::text, 0))
+
+-- name: leased
+-- Count the leased jobs of these orgs. Must follow the lock in a statement of its own: one that waits for a lock, or tests it,
+-- counts in the snapshot from before.
+select org, count(*) from workflow.workflow_run where status = 'leased' and org = any($1) group by org

@@ -1,0 +1,50 @@
+"""Divides the places of a claim fairly between orgs: deficit round robin.
+
+Places are dealt out one by one, in the order of names, and the next claim goes on after the org that got the last one.
+So no org waits longer than one round, and orgs that always have jobs get the same share, whatever the lengths of their
+queues. What an org could not use for another reason than a lack of jobs (another worker was claiming, its handlers were
+busy) it gets in addition later, up to a bound.
+"""
+
+from bisect import bisect_right
+from collections.abc import Collection, Mapping
+
+MOST_OWED = 10  # places
+
+
+class FairShares:
+    def __init__(self) -> None:
+        self._last = ""  # the org that got the last place
+        self._owed: dict[str, int] = {}
+
+    def deal(self, orgs: Collection[str], count: int) -> dict[str, int]:
+        """Return how many of `count` places each of these orgs gets; those that get none are left out."""
+        if not orgs:
+            return {}
+        ring = sorted(orgs)
+        start = bisect_right(ring, self._last)
+        ring = ring[start:] + ring[:start]
+        shares: dict[str, int] = {}
+        for org in ring:
+            if owed := min(count, self._owed.get(org, 0)):
+                shares[org] = owed
+                count -= owed
+        each, rest = divmod(count, len(ring))
+        for n, org in enumerate(ring):
+            if places := each + (n < rest):
+                shares[org] = shares.get(org, 0) + places
+        if rest:
+            self._last = ring[rest - 1]
+        return shares
+
+    def used(self, shares: Mapping[str, int], taken: Mapping[str, int], *, without_jobs: Collection[str]) -> None:
+        """Record what became of the places that were dealt. An org without further jobs is owed nothing."""
+        for org, places in shares.items():
+            owed = self._owed.get(org, 0)
+            left = places - taken.get(org, 0)
+            # What was owed is part of `places`: it is paid, or owed again.
+            owed = 0 if org in without_jobs else min(MOST_OWED, max(0, owed - places) + left)
+            if owed:
+                self._owed[org] = owed
+            else:
+                self._owed.pop(org, None)
