@@ -59,7 +59,7 @@ async def plant(db: Tenant) -> Planted:
     await workflows.publish_many(db, [document])
     spec = RunSpec(input={"secret": c, "items": [c, c]}, labels={c: c}, idempotency_key=c)
     [run] = await start.start(db, c, [spec])
-    worker = ManualWorker(db, db.stored(c))
+    worker = ManualWorker(db, f"{c}-ours")
     await worker.register([c])
     [job, failed] = await jobs.submit(
         db,
@@ -76,12 +76,12 @@ async def plant(db: Tenant) -> Planted:
     await submit.push(db, [limited, JobSpec(type=f"{c}.c.v1", payload=[c], queue=c, limit=limited.limit)])
     [[taken]] = await remote.fetch(db, [Fetch(queues=[f"{c}-dead"], count=1, worker=c)])
     lane = replace((await turn.look(db, [db.stored(c)]))[0], seq=0)
-    request = Turn(worker=db.stored(c), lease=timedelta(days=1), lanes=[(lane, 1)], count=1)
+    request = Turn(worker=f"{c}-ours", lease=timedelta(days=1), lanes=[(lane, 1)], count=1)
     [[mine], _] = await turn.turn(db, request)
     await turn.turn(
         db,
         Turn(
-            worker=db.stored(c),
+            worker=f"{c}-ours",
             lease=timedelta(days=1),
             lines=[(mine.id, mine.epoch, 1, 1, mine.created_at, "INFO", c)],
         ),

@@ -110,3 +110,16 @@ async def test_the_table_knows_the_same_states_as_the_code(conn: "asyncpg.Connec
 
 async def test_the_trail_knows_the_eight_words_of_the_contract(conn: "asyncpg.Connection[Any]") -> None:
     assert await words(conn, "workflow_event_event_type_check") == EVENTS
+
+
+def test_every_query_says_what_keeps_orgs_apart() -> None:
+    assert [name for name, query in QUERIES.items() if query.scope is None] == []
+
+
+@pytest.mark.parametrize("name", [name for name, query in QUERIES.items() if query.scope == "org"])
+def test_a_query_of_an_org_names_it(name: str) -> None:
+    lines = QUERIES[name].sql.splitlines()
+    if "-- scope: org, in the key" in lines:
+        return
+    code = "\n".join(line for line in lines if not line.startswith("--"))
+    assert re.search(r"\borg = \$\d|\binsert into \S+(?: as \w+)? \([^)]*\borg\b|dead_letters\(\$1\)", code)

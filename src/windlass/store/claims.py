@@ -9,6 +9,7 @@ from uuid import UUID
 from windlass.core.jobs.job import Claimed
 from windlass.core.jobs.spec import MAX_LEASE, Limit, Unique
 from windlass.core.json_value import encode, plain
+from windlass.errors import Conflict
 from windlass.store.jobs import Job, job
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, statements
@@ -53,13 +54,14 @@ async def fetch(
     conn: Connection,
     queues: Sequence[str],
     *,
+    org: str,
     count: int,
     worker: str,
     lease: timedelta | None,
     default: timedelta,
     tenant: str | None = None,
 ) -> Fetched:
-    rows = await conn.fetch(_SQL["fetch"], list(queues), count, worker, lease, default, tenant, MAX_LEASE)
+    rows = await conn.fetch(_SQL["fetch"], list(queues), count, worker, lease, default, tenant, MAX_LEASE, org)
     fetched = Fetched([], {}, any(row["rate_key"] is not None for row in rows))
     for row in rows:
         try:
@@ -77,8 +79,8 @@ async def set_aside(
         await conn.execute(_SQL["set_aside"], list(reasons), list(reasons.values()), worker, delay, actor)
 
 
-async def runs_of(conn: Connection, ids: Sequence[UUID]) -> list[UUID]:
-    return sorted(column(await conn.fetch(_SQL["runs_of"], list(ids))))
+async def runs_of(conn: Connection, ids: Sequence[UUID], *, org: str | None) -> list[UUID]:
+    return sorted(column(await conn.fetch(_SQL["runs_of"], list(ids), org)))
 
 
 async def lock(conn: Connection, ids: Sequence[UUID], *, org: str | None) -> dict[UUID, LockedJob]:
@@ -91,11 +93,11 @@ async def read(conn: Connection, ids: Sequence[UUID]) -> dict[UUID, Job]:
 
 
 async def heartbeat(
-    conn: Connection, ids: Sequence[UUID], *, worker: str, lease: timedelta | None, default: timedelta
+    conn: Connection, ids: Sequence[UUID], *, org: str, worker: str, lease: timedelta | None, default: timedelta
 ) -> list[tuple[UUID, bool, str | None]]:
     """Extend the worker's leases; return for each job still held its id, whether it should stop, and the test
     directive in its metadata."""
-    rows = await conn.fetch(_SQL["heartbeat"], list(ids), worker, lease, default, MAX_LEASE)
+    rows = await conn.fetch(_SQL["heartbeat"], list(ids), worker, lease, default, MAX_LEASE, org)
     return [(row[0], row[1], row[2]) for row in rows]
 
 
@@ -110,12 +112,14 @@ async def seen(
     active: int,
     reported: bool,
 ) -> tuple[str, str | None, datetime]:
-    """Update the worker's row; return its state, the directive for it, and the time.
+    """Update the worker's row; return its state, the directive for it, and the time. Raises `Conflict` if a worker of
+    another org has the id.
 
     `reported`: the worker itself reported the state.
     """
     row = await conn.fetchrow(_SQL["seen"], worker, host, list(queues), state, active, reported, org)
-    assert row is not None
+    if row is None:
+        raise Conflict(f"there is another worker {worker!r}: give this one another id")
     return row[0], row[1], row[2]
 
 

@@ -20,6 +20,7 @@ from uuid import UUID
 from windlass.core.duration import LONGEST
 from windlass.core.jobs.job import DEFAULT_QUEUE
 from windlass.core.jobs.retry import Retry
+from windlass.core.orgs import SEPARATOR
 from windlass.errors import Invalid
 
 DEFAULT_PRIORITY = 100
@@ -205,10 +206,19 @@ def check_length(value: timedelta | None, field_: str, *, most: timedelta) -> No
         raise Invalid(f"{field_} is {value}: the longest is {most.days} days", field=field_)
 
 
+def check_queue(name: str) -> None:
+    """Raise `Invalid` if no queue can have this name."""
+    check_name(name, "queue", "name a queue, for example default")
+    if SEPARATOR in name:
+        raise Invalid(f"queue is {name!r}: {SEPARATOR} separates an org from its queue", field="queue")
+
+
 def reserved(type_: str, queue: str) -> tuple[str, str] | None:
-    """Return the field with a name reserved for the engine, and why it is refused; None if neither is reserved."""
+    """Return the field with a name that only the engine may use, and why; None if both are free."""
     if type_.startswith(OWN_PREFIX):
         return "type", f"types that begin with {OWN_PREFIX} are reserved for the engine: choose another name"
+    if SEPARATOR in queue:
+        return "queue", f"{SEPARATOR} separates an org from its queue: choose another name"
     if queue == OWN_QUEUE:
         return "queue", f"the queue {OWN_QUEUE} is reserved for the engine: choose another one"
     return None

@@ -26,7 +26,7 @@ async def save(db: Tenant, job: UUID, state: Any, *, worker: str | None = None) 
     text = encode(state, field="state", limit=PAYLOAD_LIMIT)
     async with db.begin() as conn:
         try:
-            saved = await store.save(conn, job, text, org=db.org, worker=worker)
+            saved = await store.save(conn, job, text, org=db.org, worker=worker and db.stored(worker))
         except UNSTORABLE as error:
             raise Invalid(f"Postgres cannot store this: {error}", field="state") from None
     if saved is None:

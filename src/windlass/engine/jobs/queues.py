@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from windlass.core.jobs.spec import check_name, check_range
+from windlass.core.jobs.spec import check_queue, check_range
 from windlass.core.json_value import encode
 from windlass.engine.database import MOST_COUNTED, Database, Tenant
 from windlass.errors import Invalid, NotFound
@@ -83,7 +83,7 @@ async def resume(db: Tenant, name: str) -> None:
 
 
 def _check(name: str) -> None:
-    check_name(name, "queue", "name a queue, for example default")
+    check_queue(name)
     encode(name, field="queue")
 
 
@@ -92,7 +92,7 @@ def _check(name: str) -> None:
 
 async def set_depth_limit(db: Tenant, name: str, *, max_depth: int | None, config: dict[str, Any]) -> DepthLimit:
     """Set how many jobs may wait (None: any number); `config` is stored unchanged."""
-    check_name(name, "queue", "name a queue, for example default")
+    _check(name)
     if max_depth is not None and not 1 <= max_depth <= MAX_DEPTH:
         raise Invalid(f"max_depth is {max_depth}: it must lie between 1 and {MAX_DEPTH}", field="max_depth")
     text = encode(config, field="config", limit=MAX_CONFIG)

@@ -233,7 +233,7 @@ async def follow(db: Database, changed: Sequence[UUID]) -> None:
 async def settle_jobs(db: Database, jobs: Sequence[UUID]) -> None:
     """Apply the ends of jobs that ended without a report to their runs."""
     async with db.begin() as conn:
-        changed = await claims.runs_of(conn, list(jobs))
+        changed = await claims.runs_of(conn, list(jobs), org=None)
         locked = await runs.lock(conn, changed) if changed else []
         events = await pending_events(conn, locked) if locked else {}
         if not events:

@@ -119,24 +119,25 @@ async def _set_aside(conn: Connection, worker: str, reasons: Mapping[UUID, str])
 
 
 async def _fetch(conn: Connection, db: Tenant, request: Fetch) -> list[Job]:
-    taken, limited = await _take(conn, request, request.count)
+    taken, limited = await _take(conn, db, request, request.count)
     if len(taken) < request.count and (queues := await jobs.become_due(conn, PROMOTE)):
         # Jobs that have just become due are not left to the timer loop, which could take another second.
         db.poke(*set(queues))
         limited = True
     if len(taken) < request.count and limited:
-        more, limited = await _take(conn, request, request.count - len(taken))
+        more, limited = await _take(conn, db, request, request.count - len(taken))
         taken += more
         if more and limited and len(taken) < request.count:  # jobs that the second batch made due
-            taken += (await _take(conn, request, request.count - len(taken)))[0]
+            taken += (await _take(conn, db, request, request.count - len(taken)))[0]
     return taken
 
 
-async def _take(conn: Connection, request: Fetch, count: int) -> tuple[list[Job], bool]:
+async def _take(conn: Connection, db: Tenant, request: Fetch, count: int) -> tuple[list[Job], bool]:
     """Return jobs, and whether their rate limits may have made others due."""
     fetched = await store.fetch(
         conn,
         request.queues,
+        org=db.org,
         count=count,
         worker=request.worker,
         lease=request.lease,
@@ -160,7 +161,11 @@ async def heartbeat(
     check_length(lease, "visibility_timeout_ms", most=MAX_LEASE)
     async with db.begin() as conn:
         worker = db.stored(worker)
-        held = await store.heartbeat(conn, sorted(ids), worker=worker, lease=lease, default=LEASE) if ids else []
+        held = (
+            await store.heartbeat(conn, sorted(ids), org=db.org, worker=worker, lease=lease, default=LEASE)
+            if ids
+            else []
+        )
         recorded, directive, now = await store.seen(
             conn,
             org=db.org,
@@ -227,7 +232,7 @@ async def _record(
     """
     ids = sorted({report.job for report in reports})
     async with db.begin() as conn:
-        touched = await store.runs_of(conn, ids)  # reads without a lock: runs are locked before jobs
+        touched = await store.runs_of(conn, ids, org=org)  # reads without a lock: runs are locked before jobs
         locked_runs = await runs.lock(conn, touched) if touched and unsettled is None else []
         locked = await store.lock(conn, ids, org=org)
         judged = _judge(reports, locked)

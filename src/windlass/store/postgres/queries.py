@@ -1,6 +1,8 @@
 """Loads named queries from sql/*.sql, and turns rows into array arguments and results into plain values.
 
-A query has a line `-- name: x`, a reason, and a `-- moves:` note if it changes the state of jobs.
+A query has a line `-- name: x`, a note on its scope, a reason, and a `-- moves:` note if it changes the state of jobs.
+The scope is what keeps orgs apart: `org` (a predicate on the org, or a key that begins with it), `owned` (it takes ids
+that the same use case has read for the org), or `global` (it is for the engine, which acts for all orgs).
 """
 
 import re
@@ -14,6 +16,7 @@ import asyncpg
 
 _FOLDER = files("windlass.store") / "sql"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_SCOPE = re.compile(r"^-- scope: (org|owned|global)(?:, .+)?$", re.MULTILINE)
 _MOVES = re.compile(r"^-- moves: (.+)$", re.MULTILINE)
 
 
@@ -21,6 +24,7 @@ _MOVES = re.compile(r"^-- moves: (.+)$", re.MULTILINE)
 class Query:
     name: str
     sql: str
+    scope: str | None
     moves: frozenset[tuple[str, str]]
 
 
@@ -64,6 +68,7 @@ def nouns() -> list[str]:
 
 
 def _query(name: str, body: str) -> Query:
+    scope = _SCOPE.search(body)
     notes = ";".join(_MOVES.findall(body))
     moves = frozenset((old, new) for old, new in re.findall(r"(\w+) -> (\w+)", notes))
-    return Query(name, body.strip(), moves)
+    return Query(name, body.strip(), scope[1] if scope else None, moves)

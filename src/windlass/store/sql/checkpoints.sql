@@ -1,6 +1,7 @@
 -- Checkpoints of jobs: state that a worker saved as a whole, and the results of the finished steps of a handler.
 
 -- name: save
+-- scope: org
 -- Save the state of a live job. Returns the sequence number and the time of the save, or no row if there is no such live job or a
 -- worker other than the caller holds it.
 with job as (
@@ -13,6 +14,7 @@ on conflict (job_id, name) do update
 returning sequence, saved_at
 
 -- name: get
+-- scope: owned
 -- Return the latest checkpoint of a job. For a handler that saves steps, return their results by name.
 select state, sequence, saved_at from windlass.checkpoint where job_id = $1 and name = ''
 union all
@@ -20,14 +22,17 @@ select jsonb_build_object('steps', jsonb_object_agg(name, state)), count(*)::int
  where job_id = $1 having count(*) > 0 and not exists (select from windlass.checkpoint where job_id = $1 and name = '')
 
 -- name: of_jobs
+-- scope: owned
 -- Return the states that were saved as a whole for these jobs.
 select job_id, state, sequence, saved_at from windlass.checkpoint where job_id = any($1) and name = ''
 
 -- name: remove
+-- scope: owned
 -- Delete the checkpoints of a job, so that it starts from the beginning.
 delete from windlass.checkpoint where job_id = $1
 
 -- name: steps
+-- scope: global
 -- Return the finished steps that are still valid: saved for the same payload, and not followed by a success of the job.
 select c.name, c.state from windlass.checkpoint c join workflow.workflow_run j on j.id = c.job_id
  where c.job_id = $1 and c.name <> '' and c.input = md5(j.payload::text)
@@ -35,6 +40,7 @@ select c.name, c.state from windlass.checkpoint c join workflow.workflow_run j o
                     where e.workflow_id = c.job_id and e.event_type = 'succeeded' and e.xid > c.xid)
 
 -- name: save_step
+-- scope: global
 -- Save a finished step of an attempt that still holds its job. Returns no row if the lease was lost.
 with held as (
   select id, md5(payload::text) as input from workflow.workflow_run

@@ -2,7 +2,8 @@
 -- id. The other inbox queries are in jobs.sql.
 
 -- name: fetch
--- Claim up to $2 jobs: queues in the given order, then by priority, then by `seq`. Lanes are found by a loose index scan,
+-- scope: org
+-- Claim up to $2 jobs of org $8: queues in the given order, then by priority, then by `seq`. Lanes are found by a loose index scan,
 -- as in `windlass.lane`. `line` has more rows than needed, because other sessions may have locked some of them.
 -- There must be no sort above `line`: rate limits are charged row by row, and only for rows that are taken. `status ||` keeps the
 -- planner off the partial indexes, which would return the rows in another order. A job whose limit has no room becomes not due as
@@ -29,7 +30,7 @@ line as materialized (
     select j.id, j.seq from workflow.workflow_run j
      where j.status = 'pending' and j.due and j.deleted_at is null
        and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority and j.alone = lane.alone
-       and j.seq >= lane.seq and (j.expires_at is null or j.expires_at > (select windlass.now()))
+       and j.seq >= lane.seq and j.org = $8 and (j.expires_at is null or j.expires_at > (select windlass.now()))
        and ($6::text is null or j.meta ->> 'tenant_id' = $6)
        and case when j.rate_key is null then true
                 when windlass.rate_enough() then false
@@ -62,6 +63,7 @@ logged as (
 select * from claimed order by array_position($1, queue), priority, seq
 
 -- name: set_aside
+-- scope: owned
 -- Release jobs that this transaction claimed but cannot hand out. They are postponed and record the reason. No attempt is
 -- charged, because a process of another version may be able to read them.
 -- moves: leased -> pending
@@ -78,10 +80,12 @@ insert into workflow.workflow_event (workflow_id, event_type, data, actor, attem
 select id, 'retried', jsonb_build_object('error', last_error, 'reason', 'set aside'), $5, number, (select windlass.now()) from done
 
 -- name: runs_of
--- Return the runs that these jobs belong to. Takes no lock, because runs must be locked before jobs.
-select distinct run_id from workflow.workflow_run where id = any($1) and run_id is not null
+-- scope: org
+-- Return the runs that these jobs belong to. Takes no lock, because runs must be locked before jobs. $2 null means all orgs.
+select distinct run_id from workflow.workflow_run where id = any($1) and ($2::text is null or org = $2) and run_id is not null
 
 -- name: lock
+-- scope: org
 -- Lock the jobs that a report is about, in ascending id, and return them with their status and holder. $2 null means all orgs.
 select id, type, '' as payload, queue, priority, seq, attempt, lost, max_attempts, claim_no,
        case when timeout > interval '36525 days' then interval '36525 days' else timeout end, retry, least(greatest(created_at, '0001-01-02'), '9999-12-30'), null as meta,
@@ -89,17 +93,19 @@ select id, type, '' as payload, queue, priority, seq, attempt, lost, max_attempt
   from workflow.workflow_run where id = any($1) and ($2::text is null or org = $2) and deleted_at is null order by id for update
 
 -- name: read
+-- scope: owned
 -- Return the current rows of these jobs.
 select * from workflow.workflow_run where id = any($1)
 
 -- name: heartbeat
+-- scope: org
 -- Extend the leases that this worker holds among these jobs, by the length it requests or else by the length of the current
 -- lease. The rows are locked in ascending id, like everywhere, so that two heartbeats for the same jobs cannot deadlock.
 with held as (
   update workflow.workflow_run j
      set lease_until = (select windlass.now()) + least(coalesce($3::interval, j.lease, $4::interval), $5::interval), updated_at = (select windlass.now())
    where j.id = any(array(
-           select id from workflow.workflow_run where id = any($1) and leased_by = $2 order by id for no key update))
+           select id from workflow.workflow_run where id = any($1) and leased_by = $2 and org = $6 order by id for no key update))
   returning j.id, j.cancel_requested, j.attempt + j.lost + 1 as number, j.envelope #>> '{options,metadata,test_directive}' as directive,
             extract(epoch from least(coalesce($3::interval, j.lease, $4::interval), $5::interval)) as seconds),
 logged as (
@@ -108,25 +114,30 @@ logged as (
 select id, cancel_requested, directive from held
 
 -- name: seen
+-- scope: org
 -- Record a heartbeat of an HTTP worker. The first one inserts its row. Returns its state, its directive and the time.
 insert into windlass.worker (id, host, pid, queues, types, concurrency, state, active, org)
 values ($1, $2, 0, $3, '{}', 0, $4, $5, $7)
 on conflict (id) do update set seen_at = windlass.now(), active = excluded.active,
   state = case when $6 then excluded.state when worker.state = 'stopped' then 'running' else worker.state end
+ where worker.org = $7
 returning state, directive, windlass.now()
 
 -- name: overdue
+-- scope: global
 -- Return attempts that exceeded their timeout without being stopped by their worker.
 select id, claim_no from workflow.workflow_run
  where status = 'leased' and stop_at is not null and stop_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
  order by stop_at limit $1
 
 -- name: find_expired
+-- scope: global
 -- Return the jobs that `expire` would end.
 select id from workflow.workflow_run
  where status = 'pending' and expires_at is not null and expires_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())) order by id limit $1
 
 -- name: expire
+-- scope: global
 -- Fail jobs that were not started before `expires_at`. Only the jobs in $3, unless that is null.
 -- moves: pending -> failed
 with late as (
@@ -147,11 +158,13 @@ logged as (
 select id from ended
 
 -- name: activate
+-- scope: org
 -- Make a job that was held back (`run_at` is infinity) due now.
 update workflow.workflow_run set run_at = windlass.now(), updated_at = windlass.now()
  where id = $1 and org = $2 and status = 'pending' and run_at = 'infinity' and deleted_at is null returning queue
 
 -- name: details
+-- scope: org
 -- Return one job with all columns, and when its last attempt since the latest restart began, with the number of that attempt,
 -- from its event trail.
 select j.*, trail.started_at, trail.number, windlass.now() as now
@@ -165,11 +178,13 @@ select j.*, trail.started_at, trail.number, windlass.now() as now
  where j.id = $1 and j.org = $2 and j.deleted_at is null
 
 -- name: lock_keys
+-- scope: org, in the key
 -- Lock these unique keys, so that sessions that enqueue jobs with the same key run one after the other. The caller passes the
 -- keys in ascending order, so that two sessions cannot deadlock.
 select pg_advisory_xact_lock(hashtextextended(key, 0)) from unnest($1::text[]) as key
 
 -- name: find_unique
+-- scope: org, in the key
 -- Return the latest job for each unique key that counts as existing (`core.jobs.spec.STANDINGS` lists the values). If there is
 -- none, return a composition step that has the key and waits for its turn: it has no job yet.
 select u.key, j.id, j.status, j.run_at, j.workflow
@@ -195,6 +210,7 @@ select u.key, j.id, j.status, j.run_at, j.workflow
    limit 1) as j
 
 -- name: put_rate_limits
+-- scope: org, in the key
 -- Insert or update rate limits. Remaining tokens are kept, up to the new maximum.
 insert into windlass.rate as r (key, per_period, period, concurrency, tokens)
 select key, per_period, period, concurrency, coalesce(greatest(per_period, 1), 1)

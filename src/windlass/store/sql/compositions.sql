@@ -1,6 +1,7 @@
 -- Compositions: chains, groups, batches and graphs of jobs. Each is a run. Here are the queries that only compositions need.
 
 -- name: publish
+-- scope: org
 -- Insert hidden workflows for composition shapes that do not exist yet. Equal shapes have the same name.
 with requested as (
   select * from unnest($1::uuid[], $2::text[], $3::jsonb[], $4::text[]) as a(id, name, document, fingerprint)),
@@ -12,6 +13,7 @@ insert into windlass.version (workflow_id, number, document, fingerprint)
 select b.id, 1, a.document, a.fingerprint from born b join requested a on a.name = b.name
 
 -- name: insert
+-- scope: org
 -- Insert compositions, the outermost with all nested ones. Returns the inserted ids: those already taken are left out.
 insert into windlass.composition (run_id, root_id, parent_id, parent_step, org, kind, name, alias, version_id, jobs, labels, steps, retry_of)
 select run_id, $1, parent_id, parent_step, $2, kind, name, alias, version_id, jobs, labels, steps, retry_of
@@ -21,6 +23,7 @@ select run_id, $1, parent_id, parent_step, $2, kind, name, alias, version_id, jo
 on conflict do nothing returning run_id
 
 -- name: reserve
+-- scope: owned
 -- Reserve the job ids that clients chose, including those of jobs that start later. Returns the reserved ids: those already taken
 -- are left out.
 insert into windlass.reserved_id (id, run_id)
@@ -29,15 +32,18 @@ select id, run_id from unnest($1::uuid[], $2::uuid[]) as a(id, run_id)
 on conflict do nothing returning id
 
 -- name: reserve_keys
+-- scope: org, in the key
 -- Reserve the unique keys of the jobs of a composition when it is created, because its jobs may start much later.
 insert into windlass.reserved_key (key, run_id, step) select * from unnest($1::text[], $2::uuid[], $3::int[])
 
 -- name: keys
+-- scope: owned
 -- Return the unique keys of these steps, with the new compositions that repeat them.
 select k.key, m.new_id, k.step from unnest($1::uuid[], $2::uuid[], $3::int[]) as m(old_id, new_id, step)
   join windlass.reserved_key k on k.run_id = m.old_id and k.step = m.step order by k.key
 
 -- name: enqueue
+-- scope: owned
 -- Insert the jobs of composition steps with their `created` events. The attributes of each job come from its part of the input of
 -- the run. The input of a run is read once, however many parts are needed: hence the arrays instead of a many-to-many join. A job
 -- id that is already taken is replaced by the generated one. That check is a scalar subquery, because the planner may answer an
@@ -87,6 +93,7 @@ insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
 select id, 'created', $12, (select windlass.now()) from born
 
 -- name: copy_runs
+-- scope: owned
 -- Copy the completed runs of compositions for another try. The copies are not run again.
 insert into windlass.run (id, org, workflow_id, version_id, state, steps, fans, input, labels, parent_id, parent_step, parent_item,
                           parent_round, depth, created_at, started_at, finished_at, expires_at)
@@ -95,6 +102,7 @@ select m.new_id, r.org, r.workflow_id, r.version_id, r.state, r.steps, r.fans, r
   from unnest($1::uuid[], $2::uuid[], $3::uuid[]) as m(old_id, new_id, parent_id) join windlass.run r on r.id = m.old_id
 
 -- name: copy_jobs
+-- scope: owned
 -- Copy the succeeded jobs of these steps for another try, so that they are not run again.
 insert into workflow.workflow_run (id, type, payload, status, priority, run_at, attempt, lost, max_attempts, result, queue, org, timeout,
                                    retry, tags, meta, envelope, run_id, version_id, step, item, items, created_at, updated_at, needs_created_event)
@@ -104,10 +112,12 @@ select windlass.new_id(), j.type, j.payload, j.status, j.priority, j.run_at, j.a
   join workflow.workflow_run j on j.run_id = m.old_id and j.step = m.step and j.status = 'succeeded'
 
 -- name: find
+-- scope: org
 -- Return the composition with this id, either its run id or the alias that the client chose.
 select run_id, root_id from windlass.composition where org = $1 and (run_id = $2 or alias = $3)
 
 -- name: tree
+-- scope: owned
 -- Return all compositions of the tree with this root, and the states of their runs. One that has not started may have no run.
 select c.run_id, c.parent_id, c.parent_step, c.kind, c.name, c.alias, c.version_id, c.jobs, c.labels,
        coalesce(before.alias, c.retry_of::text) as retry_of, c.created_at, c.started_at, r.state, r.steps, r.fans,
@@ -118,6 +128,7 @@ select c.run_id, c.parent_id, c.parent_step, c.kind, c.name, c.alias, c.version_
  where c.root_id = $1
 
 -- name: list
+-- scope: org
 -- List the outermost compositions, newest first, with their total number (counted up to 10,000). The count is the left side of
 -- the join and always returns a row, so a page beyond the end has it too.
 select counted.total, page.*
@@ -134,6 +145,7 @@ select counted.total, page.*
      order by c.created_at desc, c.run_id desc limit $3 offset $4) as page on true
 
 -- name: jobs
+-- scope: owned
 -- Return the jobs of run $1 (of a fanned-out step the first and those that failed or were cancelled), and up to $3 jobs of the
 -- runs $2 nested in it, failed and cancelled ones first. Results of nested jobs are returned until they add up to more than $4
 -- bytes.
@@ -158,6 +170,7 @@ select j.id, j.run_id, j.step, j.item, j.status, every.result, j.last_error, j.e
  order by j.run_id, j.step, j.item
 
 -- name: start
+-- scope: global
 -- Record that these compositions and those around them have started: the first job of them, or of one nested in them, was handed
 -- out. Writes the event once for each.
 with recursive above as (
@@ -174,6 +187,7 @@ insert into windlass.event (run_id, word, actor)
 select run_id, 'started', $2 from begun order by run_id <> root_id, run_id
 
 -- name: above
+-- scope: owned
 -- Return these compositions and all that contain them.
 with recursive above as (
   select run_id, parent_id, parent_step, kind, alias, version_id from windlass.composition where run_id = any($1)
@@ -183,6 +197,7 @@ with recursive above as (
 select run_id, parent_id, parent_step, kind, alias, version_id from above
 
 -- name: neighbors
+-- scope: owned
 -- Return the compositions directly inside or around these that have work to do: those inside that are pending, and any that have
 -- notices.
 select c.run_id from windlass.composition c join windlass.run r on r.id = c.run_id
@@ -192,6 +207,7 @@ select c.parent_id from windlass.composition c
  where c.run_id = any($1) and exists (select from windlass.notice n where n.run_id = c.parent_id)
 
 -- name: below
+-- scope: owned
 -- Return the compositions at these steps.
 select c.parent_id, c.parent_step, c.run_id, c.version_id, r.steps
   from unnest($1::uuid[], $2::int[]) as w(run_id, step)
@@ -199,17 +215,20 @@ select c.parent_id, c.parent_step, c.run_id, c.version_id, r.steps
   join windlass.run r on r.id = c.run_id
 
 -- name: results
+-- scope: owned
 -- Return the outcomes of the jobs at these steps. Results are limited to about $3 bytes per run, the last steps first, and about
 -- $4 bytes in total.
 select run_id, step, item, items, status, result, error, last_error, attempts, omitted
   from windlass.part_results($1::uuid[], $2::int[], $3, $4) order by run_id, step, item
 
 -- name: summaries
+-- scope: owned
 -- Return kind, name and displayed id of these compositions, and the displayed id of the composition around each.
 select c.run_id, c.kind, c.name, coalesce(c.alias, c.run_id::text) as client_id, coalesce(parent.alias, c.parent_id::text) as parent_id
   from windlass.composition c left join windlass.composition parent on parent.run_id = c.parent_id where c.run_id = any($1)
 
 -- name: step_jobs
+-- scope: owned
 -- Return the jobs at these steps (the first of a fanned-out step), when they were last handed out, and their last error.
 select w.run_id, w.step, coalesce(j.envelope ->> 'alias', j.id::text) as client_id, j.errors -> -1 as error,
        (select max(e.created_at) from workflow.workflow_event e where e.workflow_id = j.id and e.event_type = 'leased') as started_at
@@ -217,6 +236,7 @@ select w.run_id, w.step, coalesce(j.envelope ->> 'alias', j.id::text) as client_
   join workflow.workflow_run j on j.run_id = w.run_id and j.step = w.step and j.item = 0
 
 -- name: nested
+-- scope: owned
 -- Return the compositions at these steps, when they started, and the first failed job of each, including nested compositions.
 with recursive place as (
   select c.run_id as top, c.run_id from unnest($1::uuid[], $2::int[]) as w(run_id, step)

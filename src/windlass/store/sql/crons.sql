@@ -1,6 +1,7 @@
 -- Schedules that enqueue jobs of the Open Job Spec. A process that fires a schedule holds the lock of its row.
 
 -- name: put
+-- scope: org
 -- Insert or replace a schedule. If expression and time zone are unchanged and it is enabled, the next tick stays the same.
 -- `is_new` tells whether it was inserted.
 insert into windlass.cron as c (id, org, name, expression, timezone, overlap, asked, template, next_run_at)
@@ -14,14 +15,17 @@ on conflict (org, name) do update
 returning *, xmax = 0 as is_new
 
 -- name: list
+-- scope: org
 -- List schedules by name, with their total number.
 select *, count(*) over () as total from windlass.cron where org = $1 order by name limit $2 offset $3
 
 -- name: delete
+-- scope: org
 -- Delete a schedule, so that it no longer fires.
 delete from windlass.cron where org = $1 and name = $2 returning *
 
 -- name: find_due
+-- scope: global
 -- Return schedules whose next tick is due, and those with a buffered tick whose previous job has ended.
 (select id from windlass.cron where enabled and next_run_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron'))
   order by next_run_at limit $1)
@@ -32,6 +36,7 @@ union
   limit $1)
 
 -- name: lock
+-- scope: global
 -- Lock one due schedule. A schedule that another session has locked is skipped, because that session fires it. `live` means that
 -- the job of its last tick has not ended.
 select c.*, windlass.now() as now,
@@ -40,6 +45,7 @@ select c.*, windlass.now() as now,
   from windlass.cron c where c.id = $1 and c.enabled for update of c skip locked
 
 -- name: move
+-- scope: global
 -- Advance a schedule after its ticks were handled. $6 is the reason why a tick enqueued no job.
 with moved as (
   update windlass.cron set next_run_at = $2, buffered_at = $3, last_job_id = coalesce($4, last_job_id),
@@ -50,10 +56,12 @@ insert into windlass.cron_event (org, name, tick, reason)
 select org, name, $5::timestamptz, $6::text from moved where $5::timestamptz is not null
 
 -- name: disable
+-- scope: global
 -- Disable an invalid schedule, so that it is not tried forever.
 update windlass.cron set enabled = false, updated_at = windlass.now() where id = $1
 
 -- name: next_due
+-- scope: global
 -- Return how long until a schedule is due, and whether a buffered tick can fire now.
 select (select greatest(next_run_at, 'epoch') - windlass.now() from windlass.cron where enabled and next_run_at < 'infinity'
           and id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron')) order by next_run_at limit 1),
@@ -63,11 +71,13 @@ select (select greatest(next_run_at, 'epoch') - windlass.now() from windlass.cro
                   where j.id = c.last_job_id and j.status in ('pending', 'leased') and j.deleted_at is null))
 
 -- name: skipped
+-- scope: global
 -- Return ticks that enqueued no job, written by transactions that the snapshot of a reader did not include: see events.sql.
 select xid::text, id, org, name, tick, reason, created_at from windlass.cron_event
  where xid >= $1::text::xid8 or xid = any($2::text[]::xid8[]) order by xid, id limit 1000
 
 -- name: prune_skipped
+-- scope: global
 -- Delete those of a batch of the oldest skipped ticks that are older than the cutoff.
 delete from windlass.cron_event
  where (xid, id) in (select xid, id from windlass.cron_event order by xid, id limit $2)

@@ -2,6 +2,7 @@
 -- is a range of it.
 
 -- name: groups
+-- scope: org
 -- List the kinds of dead letters, the kind with the newest one first, $7 at a time, below position $6. Each is counted up to $8.
 with kind as materialized (
   select * from windlass.dead_letters($1)
@@ -31,6 +32,7 @@ select page.type, page.queue, page.error, page.of_run, counted.n as count, first
  order by page.seq desc
 
 -- name: find
+-- scope: org
 -- Return the dead letters of these kinds, newest first, $7 at a time, below position $6.
 select dead.id, dead.run_id, dead.seq from windlass.dead_letters($1) as kind cross join lateral (
   select j.id, j.run_id, j.seq from workflow.workflow_run j
@@ -42,6 +44,7 @@ select dead.id, dead.run_id, dead.seq from windlass.dead_letters($1) as kind cro
  order by dead.seq desc limit $7
 
 -- name: list
+-- scope: org
 -- Return the same jobs with all columns.
 with page as materialized (
   select dead.id, dead.seq from windlass.dead_letters($1) as kind cross join lateral (
@@ -55,6 +58,7 @@ with page as materialized (
 select j.* from workflow.workflow_run j where j.id = any(array(select id from page)) order by j.seq desc
 
 -- name: list_by_queue
+-- scope: org
 -- List dead letters, newest first, with their total number (counted up to 10,000).
 select j.*, (select count(*) from (
          select from workflow.workflow_run
@@ -65,6 +69,7 @@ select j.*, (select count(*) from (
  order by j.seq desc limit $3 offset $4
 
 -- name: exists
+-- scope: org
 -- Return whether this job is a dead letter.
 select exists (select from workflow.workflow_run
                 where id = $1 and org = $2 and status = 'failed' and dead_letter and deleted_at is null)

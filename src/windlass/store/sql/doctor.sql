@@ -2,6 +2,7 @@
 -- jobs.
 
 -- name: server
+-- scope: global
 -- Return version, size and settings of the server. Works before the first migration.
 select current_setting('server_version_num')::int as version, current_setting('server_version') as name,
        pg_database_size(current_database()) as size, current_setting('fsync') as fsync,
@@ -9,6 +10,7 @@ select current_setting('server_version_num')::int as version, current_setting('s
        current_setting('full_page_writes') as full_page_writes, current_setting('TimeZone') as timezone
 
 -- name: waiting
+-- scope: global
 -- Return how long the first job of each lane has been claimable. One probe per lane.
 select lane.queue, lane.type, max(windlass.now() - greatest(j.run_at, j.updated_at)) as waits,
        lane.queue = any(array(select name from windlass.queue where paused)) as paused
@@ -20,6 +22,7 @@ select lane.queue, lane.type, max(windlass.now() - greatest(j.run_at, j.updated_
  group by lane.queue, lane.type order by waits desc, lane.queue, lane.type
 
 -- name: types
+-- scope: global
 -- Return the job types in the inbox. Of the jobs that are not yet due only the next 5000 are read.
 select type from windlass.lane
 union select type from windlass.finished
@@ -28,6 +31,7 @@ union (select type from workflow.workflow_run where status = 'pending' and not d
 order by type
 
 -- name: snapshots
+-- scope: global
 -- Return sessions of this database whose transaction has held a snapshot or a transaction id for longer than $1: vacuum cannot
 -- remove rows that died since.
 select pid, coalesce(usename, '') as usename, coalesce(application_name, '') as application,

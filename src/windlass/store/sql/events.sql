@@ -5,27 +5,32 @@
 -- one: its xmax and the transactions that were in progress.
 
 -- name: of_job
+-- scope: owned
 -- Return the event trail of a job, oldest first, after a given event.
 select id, event_type, data, actor, attempt, created_at from workflow.workflow_event
  where workflow_id = $1 and id > $3 order by id limit $2
 
 -- name: insert_log_lines
+-- scope: global
 -- Insert log lines of handlers. A line that is sent twice is stored once.
 insert into windlass.job_log (job_id, epoch, attempt, line, at, level, message)
 select * from unnest($1::uuid[], $2::int[], $3::int[], $4::int[], $5::timestamptz[], $6::text[], $7::text[])
 on conflict do nothing
 
 -- name: log_lines
+-- scope: owned
 -- Return the log lines of a job by attempt, after a position.
 select attempt, line, at, level, message, epoch from windlass.job_log
  where job_id = $1 and ($2::int is null or attempt = $2) and (epoch, attempt, line) > ($3, $4, $5)
  order by epoch, attempt, line limit $6
 
 -- name: make_partition
+-- scope: global
 -- Create the partition of a week, where 0 is the current one. Returns its name, or null if it already existed.
 select windlass.make_event_partition(windlass.now() + $1 * interval '7 days')
 
 -- name: old_partitions
+-- scope: global
 -- Return the weekly partitions of the event trail that are older than the cutoff and older than every live job and run. A
 -- partition older than three times the cutoff is returned anyway: one job that is never claimed must not keep the whole history.
 select child.relname from pg_inherits
@@ -38,24 +43,29 @@ select child.relname from pg_inherits
          (select min(created_at) from windlass.run where state in ('pending', 'running'))))
 
 -- name: recent
+-- scope: global
 -- Return the transaction id of the event that has $1 newer ones, or 0 if there are not that many.
 select coalesce((select xid::text from workflow.workflow_event order by xid desc, id desc offset $1 limit 1), '0')
 
 -- name: began
+-- scope: global
 -- Return when the attempts of these jobs began.
 select workflow_id, attempt, max(created_at) as at from workflow.workflow_event
  where workflow_id = any($1) and event_type = 'leased' group by workflow_id, attempt
 
 -- name: named
+-- scope: global
 -- Return the aliases that clients gave to these jobs, and the errors of their attempts.
 select id, envelope ->> 'alias' as alias, errors from workflow.workflow_run
  where id = any($1) and (envelope ? 'alias' or errors is not null)
 
 -- name: here
+-- scope: global
 -- Return the current snapshot.
 select pg_current_snapshot()::text
 
 -- name: since
+-- scope: global
 -- Return all new events as whole transactions, about $3 lines. `fence` is the last transaction of the batch, or null if there are
 -- no more. With $4, return the rest of such a batch below it. Transaction ids that this cluster has not assigned yet come from a
 -- restored dump and are left out: a reader that took them for new would read them again and again.
@@ -95,6 +105,7 @@ select pg_current_snapshot()::text as snapshot, (select xid::text from fence) as
       left join windlass.run r on r.id = j.run_id left join windlass.workflow w on w.id = r.workflow_id) as l on true
 
 -- name: since_of_run
+-- scope: owned
 -- Return the new events of one run through its own indexes, up to $6 lines of each trail, after $4 and $5.
 with ours as (
   select * from windlass.event

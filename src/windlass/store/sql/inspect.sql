@@ -2,6 +2,7 @@
 -- requests it.
 
 -- name: first_jobs
+-- scope: owned
 -- Return the job of each of these steps, or its first instance, and the worker that holds it or held it last. `began_at` of a job
 -- that was reset is the time of the reset.
 select s.step, j.*,
@@ -18,6 +19,7 @@ select s.step, j.*,
      from workflow.workflow_run j where j.run_id = $1 and j.step = s.step order by j.item limit 1) as j
 
 -- name: tally
+-- scope: owned
 -- Return, for each of these fanned-out steps, when an instance last changed, and the first failed instance.
 select s.step, t.updated_at, j.id, j.item, j.type, j.queue, j.status, j.attempt, j.lost, j.max_attempts, j.run_at, j.last_error,
        j.leased_by as worker, j.cancel_requested
@@ -28,6 +30,7 @@ select s.step, t.updated_at, j.id, j.item, j.type, j.queue, j.status, j.attempt,
   left join workflow.workflow_run j on j.run_id = $1 and j.step = s.step and j.item = t.failed
 
 -- name: waiting_jobs
+-- scope: owned
 -- Return, for each of these fanned-out steps, a pending instance or else a leased one, and whether any instance is leased.
 select s.step, j.*,
        exists (select from workflow.workflow_run h where h.run_id = $1 and h.step = s.step and h.status = 'leased') as busy
@@ -41,6 +44,7 @@ select s.step, j.*,
    limit 1) as j
 
 -- name: children
+-- scope: owned
 -- Return, for each of these steps, the number of its child runs (the latest of each instance) and one example: a run that ended
 -- badly if there is one, else a live run, else any.
 select s.step, c.* from unnest($2::int[]) as s(step)
@@ -55,25 +59,30 @@ select s.step, c.* from unnest($2::int[]) as s(step)
  where c.count > 0
 
 -- name: responses
+-- scope: owned
 -- Return status code, duration and truncation flag of the responses to these HTTP steps, without the bodies.
 select s.step, j.result -> 'status_code', j.result -> 'duration_ms', j.result -> 'is_truncated'
   from unnest($2::int[]) as s(step) join workflow.workflow_run j on j.run_id = $1 and j.step = s.step and j.item = 0
  where j.result is not null
 
 -- name: wake_times
+-- scope: owned
 -- Return when the sleeping steps of a run will continue.
 select step, due_at from windlass.timer where run_id = $1
 
 -- name: paused
+-- scope: owned
 -- Return which of these queues are paused.
 select name from windlass.queue where paused and name = any($1)
 
 -- name: running_of_workflow
+-- scope: owned
 -- Count the running runs of the workflow that this run belongs to.
 select count(*) from windlass.run
  where workflow_id = (select workflow_id from windlass.run where id = $1) and state in ('pending', 'running') and state = 'running'
 
 -- name: moves
+-- scope: owned
 -- Return the events of the jobs of steps that are not fanned out, oldest first, without heartbeats.
 select j.step, e.event_type, e.attempt, e.created_at, e.data ->> 'reason', (e.data ->> 'delay_seconds')::float
   from workflow.workflow_run j join workflow.workflow_event e on e.workflow_id = j.id
@@ -81,6 +90,7 @@ select j.step, e.event_type, e.attempt, e.created_at, e.data ->> 'reason', (e.da
  order by e.id limit $3
 
 -- name: spans
+-- scope: owned
 -- Return, for each of these steps, when its instances had their first and last event between two times, and whether any failed.
 -- Also the same for the child runs that a round started. One row per step for each of the two.
 select j.step, min(e.created_at), max(e.created_at), bool_or(e.event_type = 'failed')
@@ -93,6 +103,7 @@ select r.parent_step, min(r.created_at), coalesce(max(r.finished_at), min(r.crea
   from windlass.run r where r.parent_id = $1 and r.parent_round = $5 group by r.parent_step
 
 -- name: lines
+-- scope: owned
 -- Return the log lines of the step jobs of a run, in the order of time, after a position.
 select j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message
   from workflow.workflow_run j join windlass.job_log l on l.job_id = j.id
@@ -101,6 +112,7 @@ select j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l
  order by l.at, l.job_id, l.attempt, l.line limit $9
 
 -- name: last_lines
+-- scope: owned
 -- Return the last lines in the order of time, newest first.
 select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message
   from workflow.workflow_run j join windlass.job_log l on l.job_id = j.id
@@ -108,6 +120,7 @@ select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.
  order by l.at desc, l.job_id desc, l.epoch desc, l.attempt desc, l.line desc limit $5
 
 -- name: lines_by_step
+-- scope: owned
 -- Return all lines by step and instance, in pages. Each page starts at the end of the previous one, so that the total cost stays
 -- linear.
 select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message, l.epoch
@@ -117,6 +130,7 @@ select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.
  order by j.step, j.item, l.epoch, l.attempt, l.line limit $10
 
 -- name: lines_since
+-- scope: owned
 -- Return the lines that were not visible in a snapshot ($5 and $6 are its xmax and the transactions that were in progress).
 select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message
   from workflow.workflow_run j join windlass.job_log l on l.job_id = j.id
@@ -125,6 +139,7 @@ select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.
  order by l.at, l.job_id, l.epoch, l.attempt, l.line
 
 -- name: lines_of_jobs_since
+-- scope: owned
 -- Return the same lines, but only of these jobs.
 select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message
   from unnest($7::uuid[]) as w(id) join workflow.workflow_run j on j.id = w.id join windlass.job_log l on l.job_id = j.id
@@ -133,5 +148,6 @@ select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.
  order by l.at, l.job_id, l.epoch, l.attempt, l.line
 
 -- name: leased_jobs
+-- scope: owned
 -- Return the leased jobs of a run.
 select id from workflow.workflow_run where run_id = $1 and status = 'leased' and ($2::int is null or step = $2)

@@ -7,6 +7,7 @@
 --  * rows are locked in ascending id, or skipped when locked.
 
 -- name: insert
+-- scope: org
 -- Insert a batch of jobs with their `created` events. Returns the inserted rows: a job whose idempotency key already exists is
 -- left out. A duplicate id fails the whole statement, because checking for both costs a tenth more.
 -- A column without values is passed as an empty array, and a column with a single value as $16 to $19 and $25, because the cost
@@ -36,10 +37,12 @@ logged as (
 select id, created_at from born
 
 -- name: find_keys
+-- scope: org, in the key
 -- Return the ids of the jobs that have these idempotency keys.
 select idempotency_key, id from workflow.workflow_run where idempotency_key = any($1)
 
 -- name: find_lanes
+-- scope: global
 -- List the lanes with due jobs in these queues, except paused ones: each lane once, with the lowest `seq` in it, by a
 -- loose scan of the claim index. A type that is neither in $5 nor matches a pattern of $6 is skipped after its first lane.
 -- Without patterns the scan continues at the next type of $5, so that types this worker does not serve cost almost nothing.
@@ -72,6 +75,7 @@ lane as (
 select queue, type, priority, seq, alone from lane limit $7
 
 -- name: find_orgs
+-- scope: global
 -- List orgs other than `default` that have due jobs and are not disabled, after org $1: one probe for each.
 with recursive hop as (
   (select j.org from workflow.workflow_run j
@@ -84,6 +88,7 @@ with recursive hop as (
 select hop.org from hop where not exists (select from windlass.org o where o.name = hop.org and o.disabled_at is not null) limit $2
 
 -- name: claim
+-- scope: global
 -- Claim up to $7 jobs from these lanes: the most urgent lane first, then the one whose first job has the lowest `seq`.
 -- `any(array(...))` and the inner limit keep the plan on its indexes. A job whose rate limit has no room becomes not due
 -- (`rate_admit`). Removing a long row of such jobs takes several claims, and none of them spends more than half a second on it
@@ -128,6 +133,7 @@ logged as (
 select * from claimed order by priority, seq
 
 -- name: defer_first
+-- scope: global
 -- Postpone the first job of a lane by $6, because it cannot be claimed.
 update workflow.workflow_run set due = false, run_at = windlass.now() + $6::interval, updated_at = windlass.now()
  where id = (
@@ -138,10 +144,12 @@ update workflow.workflow_run set due = false, run_at = windlass.now() + $6::inte
 returning id
 
 -- name: lock
+-- scope: global
 -- Lock a batch of jobs with one statement, in ascending id.
 select from workflow.workflow_run where id = any($1) order by id for update
 
 -- name: succeed
+-- scope: global
 -- Record successful attempts of one worker, or of the holders that $5 names row by row. A report that does not match the fence is
 -- ignored and not in the result.
 -- moves: leased -> succeeded
@@ -158,6 +166,7 @@ logged as (
 select id from done
 
 -- name: set_back
+-- scope: global
 -- Record failed attempts (with or without attempts left), released jobs and jobs that stopped on request. A report that does not
 -- match the fence is ignored and not in the result. A job that was requested to stop is not retried. A step job that reports a
 -- stop although the request was withdrawn (its run was retried in the meantime) becomes pending again.
@@ -196,6 +205,7 @@ logged as (
 select id, status from done
 
 -- name: heartbeat
+-- scope: global
 -- Extend the leases that this worker still holds, and return them with `cancel_requested`. A job that is not returned was lost or
 -- cancelled. A row that another session has locked is skipped: otherwise one session with an open transaction would stop the
 -- heartbeats of all jobs of this worker. A skipped row is read as it was before: it counts as held, and `extended` is false.
@@ -215,11 +225,13 @@ select j.id, j.claim_no, j.cancel_requested, j.id = any(array(select id from hel
   from named d join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
 
 -- name: held
+-- scope: global
 -- Return the jobs that this worker still holds, with `cancel_requested`.
 select j.id, j.claim_no, j.cancel_requested, false as extended from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
   join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
 
 -- name: become_due
+-- scope: global
 -- Mark pending jobs whose `run_at` has passed as due, and give them a `seq` in the order of `run_at`. Only the jobs in $2, unless
 -- that is null.
 with ripe as (
@@ -233,11 +245,13 @@ update workflow.workflow_run j set due = true, seq = placed.seq from placed wher
 returning j.queue
 
 -- name: find_ripe
+-- scope: global
 -- Return the jobs that `become_due` would update.
 select id from workflow.workflow_run
  where status = 'pending' and not due and run_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())) order by run_at limit $1
 
 -- name: log_created
+-- scope: global
 -- Write the `created` events that bulk inserts by plain SQL left out. Only for the jobs in $2, unless that is null.
 with silent as (
   select id, created_at from workflow.workflow_run
@@ -253,17 +267,20 @@ update workflow.workflow_run j set needs_created_event = false from silent where
 returning j.id
 
 -- name: find_unlogged
+-- scope: global
 -- Return the jobs that `log_created` would update.
 select id from workflow.workflow_run
  where needs_created_event and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
  order by seq limit $1
 
 -- name: find_expired
+-- scope: global
 -- Return the jobs with expired leases that `release_expired` would check.
 select id from workflow.workflow_run
  where status = 'leased' and lease_until < windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())) order by id limit $1
 
 -- name: release_expired
+-- scope: global
 -- Release jobs whose lease has expired, whatever kind of worker held it. A job that has used up its attempts this way fails. A
 -- job that was requested to stop is cancelled instead of retried.
 -- Releases nothing in the first 5 seconds after the server started, and no lease within one lease length after a gap in which no
@@ -318,6 +335,7 @@ logged as (
 select id, status from freed
 
 -- name: cancel
+-- scope: org
 -- Cancel live jobs at once. Their workers learn of it with their next heartbeat, and a late report has no effect.
 -- moves: pending -> cancelled; leased -> cancelled
 with ended as (
@@ -334,6 +352,7 @@ logged as (
 select id from ended
 
 -- name: reopen
+-- scope: org
 -- Restart finished jobs: attempts are counted from zero, and the event trail continues. Step jobs are excluded: their result and
 -- error belong to the record of the run, and the run restarts them itself. A job is left unchanged if another live job, or a
 -- later one of the given jobs, has its unique key.
@@ -360,6 +379,7 @@ logged as (
 select id, queue from again
 
 -- name: lock_unique
+-- scope: org
 -- Lock the unique keys of these jobs, in ascending order, before restarting them. Serializes with sessions that enqueue a job
 -- with one of the keys: see `lock_keys` in claims.sql.
 select pg_advisory_xact_lock(hashtextextended(key, 0)) from (
@@ -367,6 +387,7 @@ select pg_advisory_xact_lock(hashtextextended(key, 0)) from (
    order by unique_key) as keys
 
 -- name: unique_holder
+-- scope: org
 -- Return the other live job that has the unique key of job $1, if there is one.
 select other.id from workflow.workflow_run j join workflow.workflow_run other
     on other.unique_key is not null and other.unique_key = j.unique_key and other.id <> j.id
@@ -374,6 +395,7 @@ select other.id from workflow.workflow_run j join workflow.workflow_run other
  where j.id = $1 and j.org = $2 order by other.seq desc limit 1
 
 -- name: soft_delete
+-- scope: org
 -- Mark jobs as deleted. A live job is no longer claimed. Locked in ascending id: see `beat` in claims.sql.
 update workflow.workflow_run set deleted_at = windlass.now()
  where id = any(array(
@@ -381,10 +403,12 @@ update workflow.workflow_run set deleted_at = windlass.now()
           order by id for no key update)) returning id
 
 -- name: get
+-- scope: org
 -- Return one job with all columns.
 select * from workflow.workflow_run where id = $1 and org = $2 and deleted_at is null
 
 -- name: list
+-- scope: org
 -- List jobs, newest first, $6 at a time, with `seq` below $5. Finished jobs come from one probe per (type, status), due jobs from
 -- one probe per lane, jobs that are not yet due from one probe per queue: the cost grows with the page, not with the table.
 -- Unless $8 is true, step jobs are left out. All jobs of the HTTP and command types are step jobs, so the finished ones are not
@@ -425,6 +449,7 @@ select j.* from workflow.workflow_run j
  where j.id = any(array(select id from page order by seq desc limit $6)) order by j.seq desc
 
 -- name: list_of_run
+-- scope: org
 -- List the step jobs of run $8, in the same order. All jobs of the run are scanned, so the cost grows with the run.
 select * from workflow.workflow_run j
  where j.run_id = $8 and j.org = $1 and j.deleted_at is null and ($2::text[] is null or j.status = any($2))
@@ -433,11 +458,13 @@ select * from workflow.workflow_run j
  order by j.seq desc limit $6
 
 -- name: list_held
+-- scope: org
 -- List the jobs that a worker holds, newest first. They are searched among all leased jobs.
 select * from workflow.workflow_run j
  where j.status = 'leased' and j.leased_by = $1 and j.org = $2 and j.deleted_at is null order by j.seq desc limit $3
 
 -- name: date_open_leases
+-- scope: global
 -- Give leases that plain SQL took without `lease_until` an end: $1 after their last update. After that, the job is released like
 -- any other.
 update workflow.workflow_run
@@ -445,6 +472,7 @@ update workflow.workflow_run
  where status = 'leased' and lease_until is null
 
 -- name: prune
+-- scope: global
 -- Delete a batch of jobs that ended, or were marked as deleted, before the cutoff. Looks at the $2 oldest of each (type, status).
 -- Step jobs are deleted with their runs. Only the rows to delete are locked: locking every row that is looked at would write each
 -- of them.
@@ -472,6 +500,7 @@ said as (delete from windlass.progress where job_id = any(array(select id from g
 select count(*) from gone
 
 -- name: depth
+-- scope: global
 -- Return the number of due jobs by queue and type, counted up to $1 per lane.
 select lane.queue, lane.type, sum(n)::bigint as depth from windlass.lane cross join lateral (
   select count(*) as n from (
@@ -482,6 +511,7 @@ select lane.queue, lane.type, sum(n)::bigint as depth from windlass.lane cross j
  group by lane.queue, lane.type
 
 -- name: live
+-- scope: global
 -- Return the queues and types that have due or leased jobs, from one snapshot.
 select queue, type from windlass.lane
 union

@@ -1,14 +1,17 @@
 -- Keys of the API. Only keyed hashes of their secrets are stored.
 
 -- name: make_pepper
+-- scope: global
 -- Make the key of the hashes, unless it exists.
 insert into windlass.secret (name, value) values ('key_pepper', $1) on conflict do nothing
 
 -- name: pepper
+-- scope: global
 -- Return the key of the hashes.
 select value from windlass.secret where name = 'key_pepper'
 
 -- name: insert
+-- scope: org
 -- Insert a key. No row is returned if the org has a valid key of this name.
 insert into windlass.api_key (id, org, hash, name, role, scopes, label, created_by, expires_at)
 values ($1, $2, $3, $4, $5, $6, $7, $8, windlass.now() + $9::interval)
@@ -16,6 +19,7 @@ on conflict (org, name) where revoked_at is null do nothing
 returning id, org, name, role, scopes, label, created_at, created_by, expires_at, last_used_at, revoked_at, old_until
 
 -- name: list
+-- scope: org
 -- List the keys of an org, newest first, $2 at a time, before the key $3.
 select id, org, name, role, scopes, label, created_at, created_by, expires_at, last_used_at, revoked_at, old_until
   from windlass.api_key
@@ -24,17 +28,20 @@ select id, org, name, role, scopes, label, created_at, created_by, expires_at, l
  order by created_at desc, id desc limit $2
 
 -- name: lock
+-- scope: org
 -- Lock a key of an org, given by its id, or by the name of a valid one, and return it.
 select id, org, name, role, scopes, label, created_at, created_by, expires_at, last_used_at, revoked_at, old_until
   from windlass.api_key
  where org = $1 and (id = $2 or (name = $2 and revoked_at is null)) order by id = $2 desc limit 1 for update
 
 -- name: revoke
+-- scope: owned
 -- Revoke a key for good. One that is revoked keeps the time at which that happened.
 update windlass.api_key set revoked_at = coalesce(revoked_at, windlass.now()), old_hash = null, old_until = null where id = $1
 returning id, org, name, role, scopes, label, created_at, created_by, expires_at, last_used_at, revoked_at, old_until
 
 -- name: rotate
+-- scope: owned
 -- Replace the secret of a key. The one before stays valid for $3; at once invalid if that is null.
 update windlass.api_key set hash = $2, old_hash = case when $3::interval is null then null else hash end,
        old_until = windlass.now() + $3::interval
@@ -42,6 +49,7 @@ update windlass.api_key set hash = $2, old_hash = case when $3::interval is null
 returning id, org, name, role, scopes, label, created_at, created_by, expires_at, last_used_at, revoked_at, old_until
 
 -- name: find
+-- scope: global
 -- Return what the check of a key needs, with the time of the database.
 select k.id, k.org, k.hash, k.name, k.scopes, k.label, k.expires_at, k.revoked_at is not null as revoked, k.old_hash, k.old_until,
        o.disabled_at is not null as disabled, windlass.now() as now
@@ -49,6 +57,7 @@ select k.id, k.org, k.hash, k.name, k.scopes, k.label, k.expires_at, k.revoked_a
  where k.id = $1
 
 -- name: used
+-- scope: global
 -- Record that these keys were used, each at most once a minute.
 update windlass.api_key set last_used_at = windlass.now()
  where id in (select id from windlass.api_key

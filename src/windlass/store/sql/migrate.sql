@@ -2,6 +2,7 @@
 -- conformance tests, `tables` and `unpublish` remove everything that happened here, but not the definitions.
 
 -- name: is_foreign
+-- scope: global
 -- Return whether an event trail contains transaction ids that this cluster has not assigned yet. Each is read from the end of its
 -- index.
 with here as (select pg_snapshot_xmax(pg_current_snapshot()) as xmax)
@@ -11,18 +12,22 @@ select coalesce((select xid from windlass.event order by xid desc limit 1) >= he
   from here
 
 -- name: bookmark
+-- scope: global
 -- Lock and return the position of the subscription reader, in transaction ids of the other cluster.
 select place from windlass.bookmark where reader = 'subscriptions' for update
 
 -- name: move_bookmark
+-- scope: global
 -- Set the position of the subscription reader in transaction ids of this cluster.
 update windlass.bookmark set place = $1 where reader = 'subscriptions'
 
 -- name: forget_usage_bookmark
+-- scope: global
 -- Forget up to which events executions were counted, in transaction ids of the other cluster: the count goes on from here.
 delete from windlass.bookmark where reader = 'usage'
 
 -- name: renumber_checkpoints
+-- scope: global
 -- Renumber checkpoints. A saved step that a later success invalidated stays invalid: it gets 1, which is below the 2 of the
 -- events.
 update windlass.checkpoint c
@@ -31,6 +36,7 @@ update windlass.checkpoint c
                   then '1'::xid8 else '2'::xid8 end
 
 -- name: renumber_events
+-- scope: global
 -- Renumber events. Those that the bookmark had passed get 2, which is visible in every snapshot. The others get the id of this
 -- transaction, so that they are new again. $1 and $2 describe the snapshot of the bookmark: its xmax and the transactions that
 -- were in progress.
@@ -38,24 +44,29 @@ update windlass.event
    set xid = case when xid >= $1::text::xid8 or xid = any($2::text[]::xid8[]) then pg_current_xact_id() else '2'::xid8 end
 
 -- name: renumber_job_events
+-- scope: global
 -- Renumber the event trail of jobs in the same way.
 update workflow.workflow_event
    set xid = case when xid >= $1::text::xid8 or xid = any($2::text[]::xid8[]) then pg_current_xact_id() else '2'::xid8 end
 
 -- name: renumber_cron_events
+-- scope: global
 -- Renumber the skipped ticks in the same way.
 update windlass.cron_event
    set xid = case when xid >= $1::text::xid8 or xid = any($2::text[]::xid8[]) then pg_current_xact_id() else '2'::xid8 end
 
 -- name: renumber_lines
+-- scope: global
 -- Renumber log lines. Readers that follow them start again.
 update windlass.job_log set xid = '2'::xid8
 
 -- name: forget_takers
+-- scope: global
 -- Forget which transaction last took a token from a rate limit: the id is not one of this cluster.
 update windlass.rate set taken_by = null, taken = 0 where taken_by is not null
 
 -- name: tables
+-- scope: global
 -- Return the tables to empty: jobs, runs, events, schedules, and settings of queues and workers. Definitions are kept, because
 -- processes cache the shapes of compositions by number, and so are orgs, their keys and members. Published workflows are deleted by `unpublish`.
 select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
@@ -67,6 +78,7 @@ select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_nam
  order by 1
 
 -- name: unpublish
+-- scope: global
 -- Delete all published workflows: their names become free and nothing starts new runs of them.
 update windlass.workflow set deleted_at = windlass.now(), updated_at = windlass.now(), token_hash = null
  where deleted_at is null and not hidden

@@ -1,10 +1,12 @@
 -- Claims that were committed although their result never arrived: the connection was lost, or a row could not be decoded.
 
 -- name: find
+-- scope: global
 -- Return the jobs that are leased to this worker: only id and claim number, which can always be decoded.
 select id, claim_no from workflow.workflow_run where status = 'leased' and leased_by = $1 order by seq limit 10000
 
 -- name: read
+-- scope: global
 -- Return one of these jobs in the form in which `claim` in jobs.sql returns it.
 select id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no,
        case when timeout > interval '36525 days' then interval '36525 days' else timeout end as timeout, retry,
@@ -13,6 +15,7 @@ select id, type, payload, queue, priority, seq, attempt, lost, max_attempts, cla
   from workflow.workflow_run where id = $1 and claim_no = $2 and leased_by = $3
 
 -- name: put_back
+-- scope: global
 -- Release a job that cannot be started, to be tried again later, without charging an attempt. A job that was requested to stop is
 -- left leased until its lease expires.
 -- moves: leased -> pending

@@ -1,6 +1,7 @@
 -- Plans: what the orgs that have one may use. A limit of null is unlimited.
 
 -- name: list
+-- scope: global
 -- List the plans by name, each with the number of orgs that have it. With $1, only the plan of that name.
 select p.name, p.workflows, p.steps_per_workflow, p.runs_at_once, p.executions_per_month, p.executions_at_once, p.schedules,
        (select count(*) from windlass.org o where o.plan = p.name) as orgs, p.created_at, p.updated_at
@@ -8,11 +9,13 @@ select p.name, p.workflows, p.steps_per_workflow, p.runs_at_once, p.executions_p
  order by p.name
 
 -- name: lock
+-- scope: global
 -- Lock a plan and return its limits. The lock keeps orgs from being put on a plan that is being deleted.
 select workflows, steps_per_workflow, runs_at_once, executions_per_month, executions_at_once, schedules
   from windlass.plan where name = $1 for update
 
 -- name: put
+-- scope: global
 -- Insert a plan, or replace its limits.
 insert into windlass.plan (name, workflows, steps_per_workflow, runs_at_once, executions_per_month, executions_at_once, schedules)
 values ($1, $2, $3, $4, $5, $6, $7)
@@ -22,14 +25,17 @@ on conflict (name) do update
        schedules = excluded.schedules, updated_at = windlass.now()
 
 -- name: orgs
+-- scope: global
 -- Return the first $2 orgs that have a plan.
 select name from windlass.org where plan = $1 order by name limit $2
 
 -- name: delete
+-- scope: global
 -- Delete a plan that no org has.
 delete from windlass.plan where name = $1
 
 -- name: assign
+-- scope: global
 -- Put an org on a plan. Returns the plan that it had.
 with former as (select name, plan from windlass.org where name = $1 for update)
 update windlass.org o set plan = $2 from former where o.name = former.name returning former.plan

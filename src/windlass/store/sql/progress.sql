@@ -1,6 +1,7 @@
 -- Progress that jobs report while they run.
 
 -- name: report
+-- scope: global
 -- Store the latest progress of each job. Only reports that match the claim number ($2) are stored: those of the attempt that
 -- holds the job or held it last.
 with report as (
@@ -14,6 +15,7 @@ on conflict (job_id) do update
    set fraction = excluded.fraction, message = excluded.message, data = excluded.data, updated_at = excluded.updated_at
 
 -- name: record
+-- scope: org
 -- Store the progress of a live job, reported through the API. Returns no row if there is no such live job.
 with job as (
   select id from workflow.workflow_run
@@ -24,5 +26,6 @@ on conflict (job_id) do update
 returning updated_at
 
 -- name: get
+-- scope: owned
 -- Return the latest progress of a job.
 select fraction, message, data, updated_at from windlass.progress where job_id = $1

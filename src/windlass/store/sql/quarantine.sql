@@ -1,6 +1,7 @@
 -- Items whose processing failed with an unexpected error. The table is nearly always empty.
 
 -- name: put
+-- scope: global
 -- Put an item into quarantine, or postpone its next retry: 1 s, 2 s, 4 s, ... up to ten minutes.
 insert into windlass.quarantine as q (kind, key, error_type, reason, retry_at, org)
 values ($1, $2, $3, $4, case when $5::boolean then windlass.now() + interval '1 second' end,
@@ -11,10 +12,12 @@ on conflict (kind, key) do update
 returning failures
 
 -- name: release
+-- scope: global
 -- Delete an entry: the item was processed, or no longer exists.
 delete from windlass.quarantine where kind = $1 and key = $2
 
 -- name: take_due
+-- scope: global
 -- Claim entries that are due for a retry. Their next retry is postponed first: if this process dies, another one retries later.
 update windlass.quarantine q
    set retry_at = windlass.now() + least(interval '1 second' * 2 ^ least(q.failures, 20), interval '10 minutes')
@@ -24,20 +27,24 @@ update windlass.quarantine q
 returning q.kind, q.key
 
 -- name: retry_now
+-- scope: org
 -- Make an entry due at once. Returns no row if it does not exist or is only informational.
 update windlass.quarantine set retry_at = windlass.now() where kind = $1 and key = $2 and org = $3 and retry_at is not null
 returning kind, key, error_type, reason, failures, first_at, last_at, retry_at
 
 -- name: list
+-- scope: org
 -- List the entries of an org, newest first. Null means all orgs.
 select kind, key, error_type, reason, failures, first_at, last_at, retry_at from windlass.quarantine
  where $2::text is null or org = $2 order by last_at desc, kind, key limit $1
 
 -- name: count
+-- scope: global
 -- Count the entries of each kind.
 select kind, count(*)::int from windlass.quarantine group by kind order by kind
 
 -- name: forget
+-- scope: global
 -- Delete informational entries older than $1, entries of jobs that have ended or no longer exist, and entries whose next retry
 -- was due an hour ago without another failure: the item was processed or no longer exists.
 delete from windlass.quarantine q

@@ -2,6 +2,7 @@
 -- for inspection and upkeep.
 
 -- name: list
+-- scope: org
 -- List the queues of org $5 by stored name, $2 at a time, after name $1, each with the numbers of due, scheduled and leased jobs, the first two
 -- counted up to $3 (per lane and per queue). The cost grows with the number of lanes and leased jobs, not with the depth or the
 -- history.
@@ -40,6 +41,7 @@ select name.queue as name, coalesce(due.n, 0)::bigint as due, coalesce(later.n, 
  order by name.queue limit $2
 
 -- name: rates
+-- scope: org
 -- Count the jobs of each queue of org $3 that ended, and the time span of the count, from the last $1 events, ignoring those older
 -- than $2.
 -- The event trail is read from its end, so the cost does not depend on the history.
@@ -57,29 +59,35 @@ select j.queue, count(*) as ended, (select span from window_) as span
  where j.org = $3 group by j.queue
 
 -- name: pause
+-- scope: org, in the key
 -- Pause a queue: nothing is claimed from it from now on.
 insert into windlass.queue as q (name, paused, paused_at) values ($1, true, windlass.now())
 on conflict (name) do update
    set paused = true, updated_at = windlass.now(), paused_at = case when q.paused then q.paused_at else windlass.now() end
 
 -- name: resume
+-- scope: org, in the key
 -- Resume a paused queue.
 update windlass.queue set paused = false, resumed_at = windlass.now(), updated_at = windlass.now() where name = $1 and paused
 
 -- name: configure
+-- scope: org, in the key
 -- Set the maximum depth of a queue ($2) and the configuration that an API keeps for it ($3).
 insert into windlass.queue as q (name, max_depth, config) values ($1, $2, $3::jsonb)
 on conflict (name) do update set max_depth = excluded.max_depth, config = excluded.config, updated_at = windlass.now()
 
 -- name: bounds
+-- scope: org
 -- Return the queues of an org that have a maximum depth.
 select name, max_depth, config from windlass.queue where max_depth is not null and org = $1
 
 -- name: config
+-- scope: org, in the key
 -- Return the settings of a queue.
 select max_depth, config from windlass.queue where name = $1
 
 -- name: depth
+-- scope: org, in the key
 -- Count the pending jobs of a queue, due or not, up to $2, by a loose index scan over its lanes.
 with recursive lane as (
   (select j.queue, j.type, j.priority, j.alone from workflow.workflow_run j
@@ -101,6 +109,7 @@ select least($2, (
     select from workflow.workflow_run j where j.status = 'pending' and not j.due and j.queue = $1 limit $2) as later))::bigint
 
 -- name: state_counts
+-- scope: org, in the key
 -- Count the jobs of a queue by state, up to $2 of each kind. Of finished jobs only the latest $2 of each type and status are
 -- read, so that the cost does not grow with the history.
 select coalesce((select sum(n) from windlass.lanes(array[$1]) as lane cross join lateral (
@@ -126,6 +135,7 @@ select coalesce((select sum(n) from windlass.lanes(array[$1]) as lane cross join
          where j.queue = $1 and j.deleted_at is null) as ended
 
 -- name: ends
+-- scope: org
 -- Count the jobs of an org that succeeded and failed in the last minute, from the last $1 events.
 select count(*) filter (where line.event_type = 'succeeded') as succeeded, count(*) filter (where line.event_type = 'failed') as failed
   from (select workflow_id, event_type, created_at from workflow.workflow_event order by xid desc, id desc limit $1) as line
@@ -133,6 +143,7 @@ select count(*) filter (where line.event_type = 'succeeded') as succeeded, count
  where line.created_at > windlass.now() - interval '1 minute' and line.event_type in ('succeeded', 'failed') and j.org = $2
 
 -- name: rate_limit
+-- scope: org, in the key
 -- Return a rate limit, its remaining tokens and the number of leased jobs under it.
 select r.key, r.per_period, r.period, r.concurrency,
        least(greatest(r.per_period, 1), r.tokens + r.per_period * extract(epoch from windlass.now() - r.at) / extract(epoch from r.period)) as left_,
@@ -140,6 +151,7 @@ select r.key, r.per_period, r.period, r.concurrency,
   from windlass.rate r where r.key = $1
 
 -- name: rate_limits
+-- scope: org, in the key
 -- List the rate limits of an org ($1 is its name and a slash), by key.
 select r.key, r.per_period, r.period, r.concurrency,
        least(greatest(r.per_period, 1), r.tokens + r.per_period * extract(epoch from windlass.now() - r.at) / extract(epoch from r.period)) as left_,
@@ -147,6 +159,7 @@ select r.key, r.per_period, r.period, r.concurrency,
   from windlass.rate r where starts_with(r.key, $1) order by r.key limit $2 offset $3
 
 -- name: wake_rate_limited
+-- scope: global
 -- Make jobs that wait for a rate limit due again where there is room. Needed when a limit was raised or deleted, when a job that
 -- was made due is in a queue without workers, or when a wake-up was missed. One probe per key with waiting jobs. Returns the
 -- queues of the jobs.
@@ -160,11 +173,13 @@ select windlass.rate_call(w.key, windlass.rate_room(r, 0))
  where w.key is not null and windlass.rate_room(r, 0) > 0
 
 -- name: forget_rate_limited
+-- scope: global
 -- Delete the waiting entries of jobs that were cancelled, deleted or claimed by plain SQL.
 delete from windlass.rate_line r
  where not exists (select from workflow.workflow_run j where j.id = r.job_id and j.status = 'pending' and j.deleted_at is null)
 
 -- name: prune_rate_limits
+-- scope: global
 -- Delete rate limits that were not used since the cutoff, unless a pending or leased job names them.
 delete from windlass.rate
  where at < windlass.now() - $1::interval

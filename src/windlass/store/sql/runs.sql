@@ -2,6 +2,7 @@
 -- communicate by notices, which are consumed under the lock of the run they are addressed to.
 
 -- name: insert
+-- scope: org
 -- Insert runs with their first events. Returns the inserted ids: a run whose idempotency key (or position below its parent)
 -- already exists is left out. Rows are inserted in the order of their keys, because two batches that share keys could otherwise
 -- deadlock.
@@ -23,6 +24,7 @@ logged as (
 select id from born
 
 -- name: insert_children
+-- scope: org
 -- Insert child runs of a step, one per instance, all of them pending: they are started separately, a moment later. A composition
 -- already has its run id and, if it repeats an earlier one, the step states copied from it.
 with requested as (
@@ -45,6 +47,7 @@ born as (
 insert into windlass.event (run_id, word, actor) select id, 'pending', $13 from born
 
 -- name: live_below
+-- scope: owned
 -- Return the root of the tree that each of these runs belongs to, and the number of live runs below that root, counted up to $2.
 select p.id, coalesce(p.root_id, p.id) as root_id, (
          select count(*) from (
@@ -53,6 +56,7 @@ select p.id, coalesce(p.root_id, p.id) as root_id, (
   from windlass.run p where p.id = any($1)
 
 -- name: own_ancestors
+-- scope: owned
 -- Count, for each pair of run and workflow, how many of the run and its ancestors belong to the workflow.
 with recursive line as (
   select r.id as run_id, a.workflow_id as counted_id, r.workflow_id, r.parent_id
@@ -62,20 +66,24 @@ with recursive line as (
 select run_id, counted_id, count(*) filter (where workflow_id = counted_id) from line group by run_id, counted_id
 
 -- name: find_keys
+-- scope: org
 -- Return the runs that have these idempotency keys.
 select idempotency_key, id, workflow_id from windlass.run where org = $1 and idempotency_key = any($2)
 
 -- name: lock
+-- scope: owned
 -- Lock these runs in ascending id and return the whole state of each.
 select id, org, workflow_id, version_id, state, steps, fans, round, depth, expires_at, windlass.now() from windlass.run
  where id = any($1) order by id for update
 
 -- name: lock_free
+-- scope: owned
 -- Lock these runs like `lock`, but skip those that another session has locked.
 select id, org, workflow_id, version_id, state, steps, fans, round, depth, expires_at, windlass.now() from windlass.run
  where id = any($1) order by id for update skip locked
 
 -- name: save
+-- scope: owned
 -- Write the new states of runs. If a child run ended, insert a notice for its parent. Returns whether there is any notice. A
 -- parent is notified only of the end in round 0: a child that is retried later does not notify it again.
 with done as (
@@ -104,12 +112,14 @@ notified as (
 select exists (select from notified)
 
 -- name: log
+-- scope: owned
 -- Write events of runs and their steps, with reasons.
 insert into windlass.event (run_id, step, word, code, reason, actor, created_at)
 select n.run_id, n.step, n.word, n.code, n.reason, $6, (select windlass.now())
   from unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::text[]) as n(run_id, step, word, code, reason)
 
 -- name: find_unsettled
+-- scope: global
 -- Return runs with unapplied events: job ends that were not recorded by Python workers, and notices. Runs in quarantine are filtered
 -- out before the limit, so that their rows do not hide those of other runs.
 (select distinct run_id from (
@@ -122,10 +132,12 @@ union
     order by run_id limit $1) as notified)
 
 -- name: take_notices
+-- scope: owned
 -- Delete and return the notices of these runs. The caller holds the locks of the runs.
 delete from windlass.notice where run_id = any($1) returning run_id, word, step, item, round, letter, reason
 
 -- name: withdraw_children
+-- scope: owned
 -- Insert a notice to cancel for each live child run of these steps.
 insert into windlass.notice (run_id, word, reason)
 select c.id, 'cancel', w.reason
@@ -134,6 +146,7 @@ select c.id, 'cancel', w.reason
  where c.state in ('pending', 'running')
 
 -- name: bad_children
+-- scope: owned
 -- Return the instances of a step, of the first $3, that have no child run, or whose latest one is of an earlier round and did not
 -- complete. What counts is the first end of a child run, which is the one its parent was notified of.
 select n from generate_series(0, $3::int - 1) as n
@@ -146,6 +159,7 @@ select n from generate_series(0, $3::int - 1) as n
  order by n limit $5
 
 -- name: find_pending
+-- scope: global
 -- Return up to $1 workflows that have pending runs, in the order of their ids after $2 and then around. The caller passes the
 -- last one of its previous call, so that workflows at their concurrency limit cannot hide the others.
 with recursive later as (
@@ -164,35 +178,42 @@ select workflow_id from (select workflow_id from later union all select workflow
  limit $1
 
 -- name: lock_workflow
+-- scope: global
 -- Lock a workflow before starting pending runs of it: without the lock two processes could both use the last free slot. Returns
 -- the id of its live version.
 select v.id from windlass.workflow w join windlass.version v on v.workflow_id = w.id and v.number = w.live
  where w.id = $1 for no key update of w
 
 -- name: lock_free_workflow
+-- scope: global
 -- Lock a workflow like `lock_workflow`, but return no row if another session has locked it.
 select v.id from windlass.workflow w join windlass.version v on v.workflow_id = w.id and v.number = w.live
  where w.id = $1 for no key update of w skip locked
 
 -- name: now
+-- scope: global
 -- Return the current time.
 select windlass.now()
 
 -- name: running
+-- scope: global
 -- Count the running runs of this workflow.
 select count(*) from windlass.run where workflow_id = $1 and state in ('pending', 'running') and state = 'running'
 
 -- name: first_pending
+-- scope: global
 -- Return the oldest pending runs of this workflow.
 select id from windlass.run where workflow_id = $1 and state = 'pending'
    and id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) order by id limit $2
 
 -- name: find_expired
+-- scope: global
 -- Return live runs that have reached `expires_at`.
 select id from windlass.run where state in ('pending', 'running') and expires_at <= windlass.now()
    and id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) order by expires_at limit $1
 
 -- name: replace_input
+-- scope: owned
 -- Set another input for runs that are retried, if one is given, and restart their time limit with the length it had when they
 -- last started.
 update windlass.run r set input = coalesce($2::jsonb, input), expires_at = windlass.now() + (r.expires_at - coalesce((
@@ -201,16 +222,19 @@ update windlass.run r set input = coalesce($2::jsonb, input), expires_at = windl
  where id = any($1)
 
 -- name: get
+-- scope: org
 -- Return one run with all columns, and the snapshot with which it was read.
 select r.*, w.name as workflow, w.hidden, v.number as version, pg_current_snapshot()::text as snapshot from windlass.run r
   join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
  where r.id = $1 and r.org = $2
 
 -- name: states
+-- scope: owned
 -- Return the states of these runs.
 select id, state from windlass.run where id = any($1)
 
 -- name: list
+-- scope: org
 -- List runs, newest first, with ids below $5 and from $7 on, through the primary key. Ids contain the creation time, but only
 -- created_at is exact.
 select r.*, w.name as workflow, v.number as version from windlass.run r
@@ -221,6 +245,7 @@ select r.*, w.name as workflow, v.number as version from windlass.run r
  order by r.id desc limit $6
 
 -- name: list_of_workflow
+-- scope: org
 -- List the runs of one workflow in the same way.
 select r.*, w.name as workflow, v.number as version from windlass.run r
   join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
@@ -230,6 +255,7 @@ select r.*, w.name as workflow, v.number as version from windlass.run r
  order by r.id desc limit $6
 
 -- name: list_live
+-- scope: org
 -- List live runs only. There are few of them, however long the history is.
 with r as materialized (
   select * from windlass.run where state in ('pending', 'running') and state = any($3) and org = $1
@@ -245,6 +271,7 @@ select r.*, w.name as workflow, v.number as version from r
  order by r.id desc limit $6
 
 -- name: list_bad
+-- scope: org
 -- List runs that failed, timed out or were cancelled, through an index that contains only those.
 with r as materialized (
   select run.* from unnest($3::text[]) as s(state) cross join lateral (
@@ -262,6 +289,7 @@ select r.*, w.name as workflow, v.number as version from r
  order by r.id desc limit $6
 
 -- name: list_labelled
+-- scope: org
 -- List runs with a label, through the index on labels. $10 and $11 are the key and value of one label of $4, in the form in which
 -- the index stores it.
 select r.*, w.name as workflow, v.number as version from windlass.label l join windlass.run r on r.id = l.run_id
@@ -272,6 +300,7 @@ select r.*, w.name as workflow, v.number as version from windlass.label l join w
  order by l.run_id desc limit $6
 
 -- name: list_retrying
+-- scope: org
 -- List runs that have a step waiting for its next attempt, through the index on such jobs.
 with j as (
   select distinct run_id from workflow.workflow_run
@@ -286,6 +315,7 @@ select r.*, w.name as workflow, v.number as version from j join windlass.run r o
  order by j.run_id desc limit $6
 
 -- name: list_about
+-- scope: org
 -- List runs whose id, workflow name, or a label key or value starts with $10. Reads one page for each way to match, and at most
 -- the first hundred names, keys, and values of a key. `between` and the order by two columns keep the planner on the index on
 -- workflows: without them it would walk through all runs to find the few of a workflow.
@@ -335,6 +365,7 @@ select r.*, w.name as workflow, v.number as version from windlass.run r
  where r.id = any(array(select distinct id from hit order by id desc limit $6)) and not $13::boolean order by r.id desc
 
 -- name: find_live
+-- scope: org
 -- Return the ids that `list_live` would list.
 select id from windlass.run
  where state in ('pending', 'running') and state = any($3) and org = $1 and ($2::uuid is null or workflow_id = $2)
@@ -348,6 +379,7 @@ select id from windlass.run
  order by id desc limit $6
 
 -- name: find_bad
+-- scope: org
 -- Return the ids that `list_bad` would list, without child runs.
 select run.id from unnest($3::text[]) as s(state) cross join lateral (
   select id from windlass.run where state in ('failed', 'cancelled', 'timeout') and state = s.state and org = $1
@@ -362,6 +394,7 @@ select run.id from unnest($3::text[]) as s(state) cross join lateral (
  order by run.id desc limit $6
 
 -- name: trail
+-- scope: owned
 -- Return the event trail of a run merged with the events of its step jobs: up to $2 lines of each, after $3 and $4. Fanned-out
 -- steps are not in $6: they have lines of their own in the event trail of the run, and any number of jobs. Failures and
 -- cancellations of jobs are left out, because the line of the step reports them.
@@ -380,14 +413,17 @@ union all
   order by e.id limit $2)
 
 -- name: events
+-- scope: owned
 -- Return the events of a run, without those of its jobs, oldest first.
 select id, step, word, code, reason, actor, created_at from windlass.event where run_id = $1 order by id limit $2
 
 -- name: turns
+-- scope: owned
 -- Return the events that concern a run as a whole, oldest first.
 select id, word, created_at from windlass.event where run_id = $1 and step is null order by id
 
 -- name: prune
+-- scope: global
 -- Delete a batch of runs that ended before the cutoff, with all dependent rows. A child run is deleted only after its parent,
 -- because its output is part of the output of the parent.
 with old as (

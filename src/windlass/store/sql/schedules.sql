@@ -3,6 +3,7 @@
 -- idempotency key ensures one job per tick.
 
 -- name: find_due
+-- scope: global
 -- Return schedules with a due tick, or with a buffered tick whose previous run has ended.
 (select id from windlass.schedule where not paused and next_run_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'trigger'))
   order by next_run_at limit $1)
@@ -15,6 +16,7 @@ union all
   limit $1)
 
 -- name: lock_due
+-- scope: global
 -- Lock one due schedule with its workflow. Returns no row if another session has locked either: that session handles it, or it is
 -- found again later.
 select s.id, s.org, s.workflow_id, w.name, w.enabled, s.cron, s.timezone, s.input, s.overlap, s.catch_up, s.next_run_at,
@@ -24,6 +26,7 @@ select s.id, s.org, s.workflow_id, w.name, w.enabled, s.cron, s.timezone, s.inpu
    for no key update of w, s skip locked
 
 -- name: lock_named
+-- scope: org
 -- Lock the schedule of the workflow with this name, waiting for other sessions.
 select s.id, s.org, s.workflow_id, w.name, w.enabled, s.cron, s.timezone, s.input, s.overlap, s.catch_up, s.next_run_at,
        s.buffered_at, s.paused, windlass.now() as now
@@ -32,11 +35,13 @@ select s.id, s.org, s.workflow_id, w.name, w.enabled, s.cron, s.timezone, s.inpu
    for no key update of w, s
 
 -- name: live_runs
+-- scope: global
 -- Return the live runs that the schedule of this workflow started, without backfills.
 select id from windlass.run where workflow_id = $1 and state in ('pending', 'running')
    and idempotency_key like 'schedule/%' and not coalesce(labels ? 'backfill', false) order by id
 
 -- name: move
+-- scope: owned
 -- Advance a schedule after its ticks were handled.
 update windlass.schedule
    set next_run_at = $2, buffered_at = $3, skipped_at = coalesce($4, skipped_at),
@@ -46,26 +51,31 @@ update windlass.schedule
  where id = $1
 
 -- name: set_next
+-- scope: owned
 -- Set the next tick of a schedule that has none, because its workflow was enabled.
 update windlass.schedule set next_run_at = $2, updated_at = windlass.now() where id = $1 and not paused and next_run_at is null
 
 -- name: disable
+-- scope: owned
 -- Clear the next tick of the schedule of a workflow that was disabled. The row is kept.
 update windlass.schedule set next_run_at = null, buffered_at = null, updated_at = windlass.now() where workflow_id = $1
 
 -- name: pause
+-- scope: owned
 -- Pause a schedule, on request or because its row is invalid.
 update windlass.schedule
    set paused = true, paused_reason = $2, next_run_at = null, buffered_at = null, updated_at = windlass.now()
  where id = $1
 
 -- name: resume
+-- scope: owned
 -- Resume a paused schedule. Ticks missed during the pause are not made up for.
 update windlass.schedule
    set paused = false, paused_reason = null, next_run_at = $2, buffered_at = null, updated_at = windlass.now()
  where id = $1 and paused
 
 -- name: put
+-- scope: org
 -- Insert or update the schedules of workflows that were just published. If cron expression and time zone are unchanged, the next
 -- tick stays the same, otherwise it is set anew. A paused schedule stays paused.
 insert into windlass.schedule as s (id, org, workflow_id, cron, timezone, input, overlap, catch_up, next_run_at)
@@ -82,10 +92,12 @@ on conflict (workflow_id) do update
                           then s.buffered_at end
 
 -- name: remove
+-- scope: owned
 -- Delete the schedules of workflows that have no cron trigger or were deleted.
 delete from windlass.schedule where workflow_id = any($1)
 
 -- name: missing
+-- scope: owned
 -- Return which of these workflows lack a schedule or a token.
 select w.id from windlass.workflow w
  where w.id = any($1) and not exists (select from windlass.schedule s where s.workflow_id = w.id)
@@ -93,6 +105,7 @@ union
 select w.id from windlass.workflow w where w.id = any($2) and w.token_hash is null
 
 -- name: next_due
+-- scope: global
 -- Return how long until a schedule enqueues a job, how long until one starts a run, whether any tick is buffered, and whether a
 -- buffered tick can fire now.
 select (select greatest(next_run_at, 'epoch') - windlass.now() from workflow.workflow_schedule
@@ -108,6 +121,7 @@ select (select greatest(next_run_at, 'epoch') - windlass.now() from workflow.wor
                      and r.idempotency_key like 'schedule/%' and not coalesce(r.labels ? 'backfill', false)))
 
 -- name: list
+-- scope: org
 -- List schedules by workflow name, $3 at a time, after name $2.
 select w.name as workflow, s.id, s.cron, s.timezone, s.input, s.overlap, s.catch_up, s.next_run_at, s.buffered_at, s.last_run_at,
        s.last_run_id, s.skipped_at, s.skipped_reason, s.paused, s.paused_reason, w.enabled, s.created_at, s.updated_at
@@ -116,6 +130,7 @@ select w.name as workflow, s.id, s.cron, s.timezone, s.input, s.overlap, s.catch
  order by w.name limit $3
 
 -- name: get
+-- scope: org
 -- Return the schedule of one workflow.
 select w.name as workflow, s.id, s.cron, s.timezone, s.input, s.overlap, s.catch_up, s.next_run_at, s.buffered_at, s.last_run_at,
        s.last_run_id, s.skipped_at, s.skipped_reason, s.paused, s.paused_reason, w.enabled, s.created_at, s.updated_at
@@ -123,25 +138,30 @@ select w.name as workflow, s.id, s.cron, s.timezone, s.input, s.overlap, s.catch
  where w.org = $1 and w.name = $2 and w.deleted_at is null
 
 -- name: add_tokens
+-- scope: owned
 -- Set tokens for workflows that have none. Returns the workflows whose token was set.
 update windlass.workflow w set token_hash = t.token_hash
   from unnest($1::uuid[], $2::bytea[]) as t(id, token_hash) where w.id = t.id and w.token_hash is null returning w.id
 
 -- name: remove_tokens
+-- scope: owned
 -- Remove the tokens of these workflows.
 update windlass.workflow set token_hash = null where id = any($1) and token_hash is not null
 
 -- name: rotate
+-- scope: owned
 -- Replace the token of a workflow. The old one stops working.
 update windlass.workflow set token_hash = $2 where id = $1
 
 -- name: of_token
+-- scope: global
 -- Return the workflow of this token, with its live version.
 select w.id, w.org, w.name, w.enabled, v.id as version_id, windlass.now() as now
   from windlass.workflow w join windlass.version v on v.workflow_id = w.id and v.number = w.live
  where w.token_hash = $1 and w.deleted_at is null
 
 -- name: find_due_sql
+-- scope: global
 -- Return schedules that are due.
 select id from workflow.workflow_schedule
  where next_run_at <= windlass.now() and enabled and deleted_at is null
@@ -149,12 +169,14 @@ select id from workflow.workflow_schedule
  order by next_run_at limit $1
 
 -- name: lock_due_sql
+-- scope: global
 -- Lock those of these schedules that are due and that no other session has locked. Also returns the current time.
 select id, type, schedule, timezone, windlass.now() as now from workflow.workflow_schedule
  where id = any($1) and next_run_at <= windlass.now() and enabled and deleted_at is null
  order by id for update skip locked
 
 -- name: fire_sql
+-- scope: global
 -- Enqueue one job per tick, whichever scheduler fires it, and advance the schedules. A schedule without a next time is disabled
 -- and enqueues nothing.
 with tick as (
@@ -176,6 +198,7 @@ moved as (
 select id from born
 
 -- name: list_sql
+-- scope: org
 -- List schedules by type, $1 at a time, after a given one.
 select id, type, payload, schedule, timezone, next_run_at, last_run_at, enabled from workflow.workflow_schedule
  where org = $4 and deleted_at is null and (type, id) > ($2, $3) order by type, id limit $1

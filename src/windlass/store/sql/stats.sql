@@ -1,6 +1,7 @@
 -- Statistics for the overview. Every count has a cap, and rows beyond it cost nothing.
 
 -- name: ended_jobs
+-- scope: org
 -- Count the finished jobs by state, up to $2 each.
 select s.status, (
   select count(*) from (
@@ -12,12 +13,14 @@ select s.status, (
   from unnest(array['succeeded', 'failed', 'cancelled']) as s(status)
 
 -- name: live_runs
+-- scope: org
 -- Count the live runs by state, up to $2 in total.
 select state, count(*) from (
   select state from windlass.run where state in ('pending', 'running') and org = $1 limit $2) as live
  group by state
 
 -- name: hours
+-- scope: org
 -- Count the runs that were created and that ended in each of the last 24 hours, oldest hour first, up to $2 per hour. The
 -- creation time is taken from the run id.
 select hour.at, began.n as started, ended.completed, ended.failed, ended.cancelled, ended.timeout, began.n = $2 or ended.n = $2 as capped
@@ -36,6 +39,7 @@ select hour.at, began.n as started, ended.completed, ended.failed, ended.cancell
  order by hour.at
 
 -- name: next_ticks
+-- scope: org
 -- Return the next ticks of all kinds of schedules.
 (select w.name, 'run' as starts, s.cron, s.timezone, s.next_run_at
    from windlass.schedule s join windlass.workflow w on w.id = s.workflow_id
@@ -49,6 +53,7 @@ union all
 order by next_run_at limit $2
 
 -- name: of_workflows
+-- scope: owned
 -- Summarize the last $2 runs of each of these workflows, with the latest $3 one by one, and the next tick. The row comparison
 -- makes the runs of a workflow a range of one index. With `workflow_id = w.id` the planner might search all runs for those of a
 -- rare workflow.

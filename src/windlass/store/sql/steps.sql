@@ -1,6 +1,7 @@
 -- Steps of runs: their jobs in the inbox, their fan-out items and their outputs. Changes are made under the lock of the run.
 
 -- name: enqueue
+-- scope: owned
 -- Insert the jobs of steps with their `created` events. Values that many rows share are passed once, as a shape. One row may
 -- represent a range of instances. A job of an earlier round is reset to pending.
 -- moves: failed -> pending; cancelled -> pending; succeeded -> pending
@@ -33,6 +34,7 @@ insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
 select id, 'created', $20, (select windlass.now()) from born
 
 -- name: reopen
+-- scope: owned
 -- Reset a limited number of instances that failed or were cancelled in an earlier round to pending. An instance whose end has not
 -- been applied to the run yet (not settled) still counts as live and is left alone.
 -- moves: failed -> pending; cancelled -> pending
@@ -51,6 +53,7 @@ logged as (
 select queue from again
 
 -- name: take_ended
+-- scope: owned
 -- Mark job ends that plain SQL or upkeep recorded as settled, and return them for their runs. A live job that was deleted is
 -- cancelled.
 -- moves: pending -> cancelled; leased -> cancelled
@@ -68,12 +71,14 @@ update workflow.workflow_run j
 returning j.run_id, j.step, j.status, j.last_error, j.errors -> -1 ->> 'type' as error_type, j.deleted_at is not null as deleted
 
 -- name: unsettle
+-- scope: owned
 -- Mark ended step jobs as not settled, because their runs could not be advanced when the ends were recorded: the sweep applies
 -- them later.
 update workflow.workflow_run set settled = false
  where id = any($1) and run_id is not null and status in ('succeeded', 'failed', 'cancelled')
 
 -- name: withdraw
+-- scope: owned
 -- Cancel the live jobs of these steps. A pending job ends at once. A Python worker, or one that uses HTTP (its lease length is
 -- in the row), is requested to stop and still reports its outcome. A plain SQL client can only read the status, so its job is set
 -- to cancelled.
@@ -97,6 +102,7 @@ select run_id, step, count(*) filter (where ends) as ended, count(*) filter (whe
   from done group by run_id, step
 
 -- name: keep_going
+-- scope: owned
 -- Withdraw stop requests for the jobs of retried runs that are not settled, and assign these jobs to the new round. If one of
 -- them fails from now on, it does not count as a failure left over from an earlier round.
 with busy as (
@@ -105,6 +111,7 @@ with busy as (
 update workflow.workflow_run j set cancel_requested = false, epoch = busy.round from busy where j.id = busy.id
 
 -- name: expand
+-- scope: owned
 -- Insert the fan-out items of a step from a list: the value at a path of the result of a step, of the input of the run, or of the
 -- given value. Returns their number, and the type and text of the value for the case that it is not a list.
 with source as (
@@ -122,6 +129,7 @@ select jsonb_typeof(value) as kind, (select count(*) from made) as count,
        case jsonb_typeof(value) when 'array' then null when 'object' then null else left(value #>> '{}', 100) end as value from source
 
 -- name: expand_instances
+-- scope: owned
 -- Insert the results of a fanned-out step as items. Jobs of an earlier round beyond the current number of instances are ignored.
 with made as (
   insert into windlass.item (run_id, step, item, value)
@@ -132,15 +140,18 @@ with made as (
 select count(*) from made
 
 -- name: missing
+-- scope: owned
 -- Return instances that never had a job, for example because their templates could not be rendered.
 select n from generate_series(0, $3::int - 1) as n
  where not exists (select from workflow.workflow_run j where j.run_id = $1 and j.step = $2 and j.item = n) limit $4
 
 -- name: items
+-- scope: owned
 -- Return a range of the fan-out items of a step.
 select item, value from windlass.item where run_id = $1 and step = $2 and item >= $3 and item < $3 + $4 order by item
 
 -- name: results
+-- scope: owned
 -- Return the outcomes of the jobs of these steps, up to $3 instances of each. Jobs left over from an earlier round are ignored.
 select w.run_id, w.step, j.item, j.items, j.status, j.result, j.last_error, j.attempts
   from unnest($1::uuid[], $2::int[]) as w(run_id, step)
@@ -152,21 +163,25 @@ select w.run_id, w.step, j.item, j.items, j.status, j.result, j.last_error, j.at
       and (j.items is null or j.item < coalesce((r.fans -> w.step::text ->> 0)::int, 0)) order by item limit $3) as j
 
 -- name: succeeded
+-- scope: owned
 -- Return which of these steps succeeded. For a fan-out over an empty list the step state is the only record.
 select w.run_id, w.step from unnest($1::uuid[], $2::int[]) as w(run_id, step)
   join windlass.run r on r.id = w.run_id and substr(r.steps, w.step + 1, 1) = 's'
 
 -- name: codes
+-- scope: owned
 -- Return the code of the latest event of each of these steps.
 select w.run_id, w.step,
        (select e.code from windlass.event e where e.run_id = w.run_id and e.step = w.step order by e.id desc limit 1)
   from unnest($1::uuid[], $2::int[]) as w(run_id, step)
 
 -- name: inputs
+-- scope: owned
 -- Return the inputs and trigger headers of these runs.
 select id, input, trigger_headers from windlass.run where id = any($1)
 
 -- name: children
+-- scope: owned
 -- Return the child runs of these steps, the latest of each instance. Child runs left over from an earlier round are ignored.
 select c.parent_id, c.parent_step, c.id, c.version_id, c.steps
   from unnest($1::uuid[], $2::int[], $3::boolean[]) as w(run_id, step, fanned)
@@ -177,6 +192,7 @@ select c.parent_id, c.parent_step, c.id, c.version_id, c.steps
     order by parent_item, parent_round desc limit 10000) as c
 
 -- name: instances
+-- scope: owned
 -- Return a page of the instances of a step, in order. Jobs left over from an earlier round are ignored.
 select j.item, j.id, j.status, j.attempt, j.lost, j.max_attempts, j.result, j.last_error, j.errors,
        windlass.shown_name(j.org, j.leased_by) as leased_by, j.created_at,
@@ -186,6 +202,7 @@ select j.item, j.id, j.status, j.attempt, j.lost, j.max_attempts, j.result, j.la
    and (j.items is null or j.item < coalesce((r.fans -> ($2::int)::text ->> 0)::int, 0)) order by j.item limit $4
 
 -- name: jobs
+-- scope: owned
 -- Return the first instance of each step that has a job: the one shown for the step.
 select s.step, j.* from windlass.run r cross join lateral generate_series(0, length(r.steps) - 1) as s(step)
  cross join lateral (

@@ -1,26 +1,31 @@
 -- Subscriptions to events, and the position of the process that reads events for them.
 
 -- name: insert
+-- scope: org
 -- Insert a subscription. It receives events from now on.
 insert into windlass.subscription (id, org, url, events, queues, types, metadata, active, secret)
 values ($1, $2, $3, $4, coalesce($5::text[], '{}'), coalesce($6::text[], '{}'), $7::jsonb, $8, $9)
 returning id, url, events, queues, types, metadata, active, rotation, rotated_at, delivered_at, off_reason, created_at, updated_at
 
 -- name: list
+-- scope: org
 -- List the subscriptions of an org, oldest first.
 select id, url, events, queues, types, metadata, active, rotation, rotated_at, delivered_at, off_reason, created_at, updated_at
   from windlass.subscription where org = $1 order by id limit $2 offset $3
 
 -- name: count
+-- scope: org
 -- Count the subscriptions of an org.
 select count(*) from windlass.subscription where org = $1
 
 -- name: get
+-- scope: org
 -- Return one subscription.
 select id, url, events, queues, types, metadata, active, rotation, rotated_at, delivered_at, off_reason, created_at, updated_at
   from windlass.subscription where id = $1 and org = $2
 
 -- name: change
+-- scope: org
 -- Update a subscription. Null arguments leave their columns unchanged. A subscription that is activated again receives events
 -- from now on, and its failures are reset.
 update windlass.subscription s
@@ -33,6 +38,7 @@ update windlass.subscription s
 returning id, url, events, queues, types, metadata, active, rotation, rotated_at, delivered_at, off_reason, created_at, updated_at
 
 -- name: rotate
+-- scope: org
 -- Replace the secret. The previous one is still used for signing for a while.
 update windlass.subscription
    set old_secret = secret, secret = $3, rotation = rotation + 1, rotated_at = windlass.now(), updated_at = windlass.now()
@@ -40,10 +46,12 @@ update windlass.subscription
 returning id, url, events, queues, types, metadata, active, rotation, rotated_at, delivered_at, off_reason, created_at, updated_at
 
 -- name: remove
+-- scope: org
 -- Delete a subscription. Pending deliveries are not sent.
 delete from windlass.subscription where id = $1 and org = $2 returning true
 
 -- name: target
+-- scope: global
 -- Return the URL and secrets for a delivery. Returns no row if the subscription is inactive or gone, or if job $3 belongs to
 -- another org.
 select url, secret, old_secret, rotation, rotated_at is not null and rotated_at > windlass.now() - $2::interval as overlaps,
@@ -52,12 +60,14 @@ select url, secret, old_secret, rotation, rotated_at is not null and rotated_at 
    and ($3::uuid is null or s.org = (select j.org from workflow.workflow_run j where j.id = $3))
 
 -- name: delivered
+-- scope: global
 -- Record a successful delivery. Written at most once a minute unless there were failures, so that the row of a busy subscription
 -- is not updated for each delivery.
 update windlass.subscription set failures = 0, delivered_at = windlass.now()
  where id = $1 and (failures > 0 or delivered_at is null or delivered_at < windlass.now() - interval '1 minute')
 
 -- name: delivery_failed
+-- scope: global
 -- Record that a delivery was given up. After $2 in a row, or at once if a reason is given, the subscription is deactivated.
 update windlass.subscription
    set failures = failures + 1, active = active and $3::text is null and failures + 1 < $2,
@@ -67,24 +77,29 @@ update windlass.subscription
  where id = $1
 
 -- name: place
+-- scope: global
 -- Return the position of the reader, if there is any active subscription.
 select place from windlass.bookmark
  where reader = 'subscriptions' and exists (select from windlass.subscription where active)
 
 -- name: interests
+-- scope: global
 -- Return the filters of all active subscriptions.
 select id, org, events, queues, types, since from windlass.subscription where active
 
 -- name: begin_at
+-- scope: global
 -- Set the position of the reader if there is no other active subscription: earlier events need not be read.
 insert into windlass.bookmark (reader, place) values ('subscriptions', $1)
 on conflict (reader) do update set place = excluded.place
  where not exists (select from windlass.subscription where active and id <> $2)
 
 -- name: lock_cursor
+-- scope: global
 -- Lock and return the position of the reader, to continue from it. Returns no row if another process holds the lock.
 select place from windlass.bookmark where reader = 'subscriptions' for update skip locked
 
 -- name: save_cursor
+-- scope: global
 -- Store the position of the reader.
 update windlass.bookmark set place = $1 where reader = 'subscriptions'

@@ -1,6 +1,7 @@
 -- The label `meta.tenant_id` of jobs.
 
 -- name: list
+-- scope: org
 -- List the distinct tenant ids by a loose index scan.
 with recursive label as (
   (select meta ->> 'tenant_id' as name from workflow.workflow_run
@@ -13,6 +14,7 @@ with recursive label as (
 select name from label limit $2
 
 -- name: counts
+-- scope: org
 -- Count the jobs of a tenant by state. Reads at most $3 of them.
 select status, count(*) from (
   select status from workflow.workflow_run

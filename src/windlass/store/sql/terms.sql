@@ -1,6 +1,7 @@
 -- Leader terms: duties that one process at a time carries out.
 
 -- name: take
+-- scope: global
 -- Take or renew the leader term of a duty. Returns whether the caller holds it, the current time, and when the term was last
 -- renewed before.
 with former as (select renewed_at from windlass.term where duty = $1),
@@ -12,6 +13,7 @@ taken as (
 select exists (select from taken) as held, windlass.now() as now, (select renewed_at from former) as renewed_before
 
 -- name: resign
+-- scope: global
 -- End a leader term early, so that the next holder need not wait. The row is kept, because it records when the duty was last
 -- carried out.
 update windlass.term set until = '-infinity', renewed_at = windlass.now() where duty = $1 and holder = $2

@@ -1,19 +1,23 @@
 -- What orgs use: the monthly count of executions, which is read from the event trail, and what a process needs to know to admit work.
 
 -- name: begin
+-- scope: global
 -- Begin to count at this position, unless the count has begun.
 insert into windlass.bookmark (reader, place, read_at) values ('usage', $1, windlass.now()) on conflict do nothing
 
 -- name: lock
+-- scope: global
 -- Lock the position up to which events are counted. No row: the count has not begun, or another process has it locked.
 select place from windlass.bookmark where reader = 'usage' for update skip locked
 
 -- name: avoid_sorts
+-- scope: global
 -- Let this transaction's queries read from indexes in order and group by hashing. Statistics of the event trail know nothing of
 -- its latest rows, so the planner takes them for few, and would sort them all to find the first.
 select set_config('enable_sort', 'off', true)
 
 -- name: count
+-- scope: global
 -- Count the `created` events after a snapshot by org and month: whole transactions, about $3 events of any kind. `fence` is the
 -- last transaction, or null if there are no more. $1 and $2 describe the snapshot: its xmax and the transactions that were in
 -- progress. The org is on the row of the job, which is read only if `default` is not alone or has a limit.
@@ -38,6 +42,7 @@ select pg_current_snapshot()::text as snapshot, (select xid::text from fence) as
   from (select 1) as one left join counted c on c.org is not null
 
 -- name: add
+-- scope: global
 -- Add to the counts and move the position, which is locked.
 with moved as (update windlass.bookmark set place = $1, read_at = $2 where reader = 'usage')
 insert into windlass.usage as u (org, month, executions)
@@ -45,6 +50,7 @@ select org, month::date, executions from unnest($3::text[], $4::text[], $5::bigi
 on conflict (org, month) do update set executions = u.executions + excluded.executions
 
 -- name: allowances
+-- scope: global
 -- Return the limits of orgs, their executions of this month, and how many seconds ago those were last counted.
 select o.name, p.workflows, p.steps_per_workflow, p.runs_at_once, p.executions_per_month, p.executions_at_once, p.schedules,
        o.disabled_at is not null as disabled, coalesce(u.executions, 0) as executions, windlass.now() as now,
@@ -56,33 +62,40 @@ select o.name, p.workflows, p.steps_per_workflow, p.runs_at_once, p.executions_p
  where o.name = any($1)
 
 -- name: lock_runs
+-- scope: org, in the key
 -- Lock the starts of runs of an org, so that two transactions do not both count the last free place as theirs.
 select pg_advisory_xact_lock(hashtextextended('windlass.org.runs/' || $1::text, 0))
 
 -- name: live_runs
+-- scope: org
 -- Count the live runs of an org up to $2: those of its own workflows, without child runs.
 select count(*) from (
   select from windlass.workflow w join windlass.run r on r.workflow_id = w.id
    where w.org = $1 and not w.hidden and r.state in ('pending', 'running') and r.parent_id is null limit $2) as live
 
 -- name: lock_workflows
+-- scope: org, in the key
 -- Lock the publications of an org. It is not the lock of `lock_runs`: a publication waits for schedules, which wait for that.
 select pg_advisory_xact_lock(hashtextextended('windlass.org.workflows/' || $1::text, 0))
 
 -- name: workflow_names
+-- scope: org
 -- Return the names of the workflows that an org has published.
 select name from windlass.workflow where org = $1 and deleted_at is null and not hidden
 
 -- name: lock_claims
+-- scope: global
 -- Lock the claims of each of these orgs whose lock is free, until the end of the transaction. Returns those.
 select org from unnest($1::text[]) as o(org)
  where pg_try_advisory_xact_lock(hashtextextended('windlass.org.claims/' || org, 0))
 
 -- name: wait_for_claims
+-- scope: org, in the key
 -- Lock the claims of an org, until the end of the transaction.
 select pg_advisory_xact_lock(hashtextextended('windlass.org.claims/' || $1::text, 0))
 
 -- name: leased
+-- scope: global
 -- Count the leased jobs of these orgs. Must follow the lock in a statement of its own: one that waits for a lock, or tests it,
 -- counts in the snapshot from before.
 select org, count(*) from workflow.workflow_run where status = 'leased' and org = any($1) group by org

@@ -2,6 +2,7 @@
 -- locked in the order of their names.
 
 -- name: hold
+-- scope: org
 -- Lock the workflows with these names for publishing. A missing one is inserted without a version. The update without effect
 -- locks an existing row.
 insert into windlass.workflow (id, org, name, live)
@@ -9,6 +10,7 @@ select id, $3, name, 0 from unnest($1::uuid[], $2::text[]) as requested(id, name
 on conflict (org, name) where deleted_at is null do update set live = workflow.live
 
 -- name: publish
+-- scope: org
 -- Insert new versions and make them live. A document equal to the live version makes no new one. Call only under the locks of
 -- `hold`.
 -- The lateral limit keeps the plan on one probe per name.
@@ -29,6 +31,7 @@ moved as (
 select id from born
 
 -- name: live
+-- scope: org
 -- Return the live versions of these names and the current time: starting a run needs both.
 select w.name, w.id as workflow_id, v.id as version_id, v.number, w.enabled, v.fingerprint, windlass.now() as now
   from windlass.workflow w
@@ -36,12 +39,14 @@ select w.name, w.id as workflow_id, v.id as version_id, v.number, w.enabled, v.f
  where w.org = $1 and w.name = any($2) and w.deleted_at is null
 
 -- name: documents
+-- scope: owned
 -- Return the documents of these versions, of all orgs. A hidden workflow is the shape of compositions, and its name starts with
 -- their kind.
 select v.id, case when w.hidden then v.document || jsonb_build_object('primitive', split_part(w.name, '-', 1)) else v.document end as document
   from windlass.version v join windlass.workflow w on w.id = v.workflow_id where v.id = any($1)
 
 -- name: get
+-- scope: org
 -- Return one workflow with version $3, or with its live version.
 select w.name, w.id, v.id as version_id, v.number, w.live, w.enabled, v.document, v.fingerprint,
        v.created_at as published_at, w.created_at, w.updated_at
@@ -50,6 +55,7 @@ select w.name, w.id, v.id as version_id, v.number, w.live, w.enabled, v.document
  where w.org = $1 and w.name = $2 and w.deleted_at is null
 
 -- name: list
+-- scope: org
 -- List workflows by name, $3 at a time, after name $2.
 select w.name, w.id, v.id as version_id, w.live, w.enabled, v.document -> 'trigger' as trigger,
        v.document ->> 'description' as description, jsonb_array_length(v.document -> 'tasks') as steps,
@@ -60,18 +66,22 @@ select w.name, w.id, v.id as version_id, w.live, w.enabled, v.document -> 'trigg
  order by w.name limit $3
 
 -- name: names
+-- scope: org
 -- Return workflow names, for suggestions.
 select name from windlass.workflow where org = $1 and deleted_at is null and not hidden order by name limit $2
 
 -- name: exists
+-- scope: org
 -- Return whether a workflow with this id exists or existed. The runs of a deleted workflow can still be listed by its id.
 select exists (select from windlass.workflow where org = $1 and id = $2 and not hidden)
 
 -- name: name_of
+-- scope: org
 -- Return the name of the workflow with this id.
 select name from windlass.workflow where org = $1 and id = $2 and deleted_at is null
 
 -- name: versions
+-- scope: org
 -- List the versions of a workflow, newest first, $4 at a time, below number $3.
 select v.id, v.number, v.number = w.live as live, v.fingerprint, jsonb_array_length(v.document -> 'tasks') as steps, v.created_at
   from windlass.workflow w
@@ -80,11 +90,13 @@ select v.id, v.number, v.number = w.live as live, v.fingerprint, jsonb_array_len
  order by v.number desc limit $4
 
 -- name: enable
+-- scope: org
 -- Enable or disable a workflow. A disabled workflow refuses new runs.
 update windlass.workflow set enabled = $3, updated_at = case when enabled = $3 then updated_at else windlass.now() end
  where org = $1 and name = $2 and deleted_at is null returning id
 
 -- name: soft_delete
+-- scope: org
 -- Mark a workflow as deleted and free its name. Live runs finish on their version, and no new runs start.
 with gone as (
   update windlass.workflow set deleted_at = windlass.now(), updated_at = windlass.now(), token_hash = null
