@@ -61,7 +61,7 @@ class Windlass(Operations):
         database_url: str | None = None,
         *,
         settings: Settings | None = None,
-        org: str = DEFAULT_ORG,
+        org: str | None = None,
         clock: Callable[[], datetime | None] | None = None,
     ) -> None:
         self.settings = settings or settings_.read()
@@ -70,7 +70,7 @@ class Windlass(Operations):
         self.handlers.add(http_handler(self._http))
         self.handlers.add(delivery_handler(self._http, self.open))
         self._url = database_url or self.settings.database_url
-        self._org = org
+        self._org = org or self.settings.org or DEFAULT_ORG
         self._clock = clock  # tests move time with it
         self._db: Tenant | None = None
         self._embedded: Embedded | None = None

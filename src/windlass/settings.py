@@ -9,6 +9,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from windlass.core.orgs import check_org
 from windlass.effects.command.process import inherited
 from windlass.engine.faults import POINTS
 from windlass.errors import Invalid
@@ -39,6 +40,7 @@ class Settings:
     command_timeout: float = 60.0  # WINDLASS_COMMAND_TIMEOUT, seconds for one statement
     search_timeout: float = 5.0  # WINDLASS_SEARCH_TIMEOUT, seconds for a list or a search
     api_keys: tuple[str, ...] = ()  # WINDLASS_API_KEY, comma-separated
+    org: str | None = None  # WINDLASS_ORG: for which org commands act; None: `default`, or the org of the key
     url: str | None = None  # WINDLASS_URL: commands go through this server instead of the database
     rate_limit: Rate | None = None  # WINDLASS_RATE_LIMIT; None: off on loopback, 100/s elsewhere
     cors_origins: tuple[str, ...] = ()  # WINDLASS_CORS_ORIGINS, comma-separated
@@ -125,6 +127,13 @@ def _keys(text: str) -> tuple[str, ...]:
     return keys
 
 
+def _org(text: str) -> str:
+    try:
+        return check_org(text)
+    except Invalid as error:
+        raise ValueError(str(error)) from None
+
+
 def _public_url(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
@@ -181,6 +190,7 @@ VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_COMMAND_TIMEOUT": ("command_timeout", _whole(1, 86400)),
     "WINDLASS_SEARCH_TIMEOUT": ("search_timeout", _whole(1, 3600)),
     "WINDLASS_API_KEY": ("api_keys", _keys),
+    "WINDLASS_ORG": ("org", _org),
     "WINDLASS_RATE_LIMIT": ("rate_limit", _rate),
     "WINDLASS_CORS_ORIGINS": ("cors_origins", _origins),
     "WINDLASS_PUBLIC_URL": ("public_url", _public_url),

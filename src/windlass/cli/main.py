@@ -3,11 +3,12 @@
 import sys
 
 from windlass import __version__
-from windlass.errors import Refused, ServerUnreachable, Unavailable, WindlassError
+from windlass.errors import Forbidden, Refused, ServerUnreachable, Unavailable, WindlassError
 
 CHECK_DATABASE = "check WINDLASS_DATABASE_URL; windlass doctor looks for the cause"
 CHECK_SERVER = "check --url or WINDLASS_URL, and that windlass up runs there"
 CHECK_KEY = "set WINDLASS_API_KEY to one of the server's keys"
+CHECK_SCOPE = "use another key in WINDLASS_API_KEY, or another --org"
 
 
 def main() -> None:
@@ -19,7 +20,7 @@ def main() -> None:
 
     try:
         _check_arguments(sys.argv)
-        cli(_url_first(sys.argv[1:]), prog_name="windlass")
+        cli(_first(_first(sys.argv[1:], "--org"), "--url"), prog_name="windlass")
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
@@ -47,6 +48,8 @@ def _hint(error: Exception) -> str | None:
         return CHECK_SERVER
     if isinstance(error, Refused):
         return CHECK_KEY
+    if isinstance(error, Forbidden):
+        return CHECK_SCOPE
     if isinstance(error, Unavailable) or getattr(error, "sqlstate", None):
         from windlass import settings
 
@@ -69,12 +72,12 @@ def _check_arguments(arguments: list[str]) -> None:
             _fail(f"the argument {argument!a} is not UTF-8 text")
 
 
-def _url_first(arguments: list[str]) -> list[str]:
-    """Move --url before the command: it is an option of windlass, but may be written anywhere."""
+def _first(arguments: list[str], option: str) -> list[str]:
+    """Move --url or --org before the command: it is an option of windlass, but may be written anywhere."""
     own = arguments[: arguments.index("--")] if "--" in arguments else arguments
     for n, argument in enumerate(own):
-        if argument == "--url" and n + 1 < len(own):
+        if argument == option and n + 1 < len(own):
             return [*arguments[n : n + 2], *arguments[:n], *arguments[n + 2 :]]
-        if argument.startswith("--url="):
+        if argument.startswith(f"{option}="):
             return [argument, *arguments[:n], *arguments[n + 1 :]]
     return arguments

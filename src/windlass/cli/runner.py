@@ -28,12 +28,16 @@ def backend(action: Callable[[Backend], Awaitable[T]]) -> T:
     """
     chosen = settings.read()
     if chosen.url is None:
-        from windlass.cli.backend.direct import Direct
+        from windlass.cli.backend.direct import Direct, check_exists
 
-        return use(lambda app: action(Direct(app)))
+        async def directly(app: "Windlass") -> T:
+            await check_exists(await app.open())
+            return await action(Direct(app))
+
+        return use(directly)
     logs.configure(chosen, brief=True)
     key = chosen.api_keys[0] if chosen.api_keys else local_key.find(chosen.home, chosen.url)
-    return asyncio.run(_remotely(action, chosen.url, key))
+    return asyncio.run(_remotely(action, chosen.url, key, chosen.org))
 
 
 def use(action: "Callable[[Windlass], Awaitable[T]]") -> T:
@@ -82,12 +86,12 @@ def each(
         raise click.exceptions.Exit(1)
 
 
-async def _remotely(action: Callable[[Backend], Awaitable[T]], url: str, key: str | None) -> T:
+async def _remotely(action: Callable[[Backend], Awaitable[T]], url: str, key: str | None, org: str | None) -> T:
     # httpx imports its own command line, with rich and pygments, unless that fails: 40 % of its import time.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None makes the import fail
     from windlass.cli.backend.remote import remote
 
-    async with remote(url, key) as server:
+    async with remote(url, key, org) as server:
         return await action(server)
 
 

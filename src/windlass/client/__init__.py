@@ -25,6 +25,7 @@ from windlass.schemas.monitoring import (
     Worker,
     WorkerDetail,
 )
+from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
 from windlass.schemas.plans import AssignedPlan, Plan
 from windlass.schemas.runs import Batch, Explanation, NewRun, Run, RunDetail, RunEvent, StartedRun
 from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail, TickRun
@@ -115,4 +116,10 @@ __all__ = [
     # Plans
     "AssignedPlan",
     "Plan",
+    # Organisations
+    "AuditEntry",
+    "Key",
+    "Member",
+    "NewKey",
+    "Org",
 ]

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from windlass.client.descriptors import Group, W, operation, streaming
 from windlass.client.jobs import DeadLetters, Jobs, Quarantine, Queues, Workers
+from windlass.client.orgs import Audit, Keys, Members, Orgs
 from windlass.client.plans import Plans
 from windlass.client.request import NOTHING, Call, one, present
 from windlass.client.runs import Runs, Tasks
@@ -35,6 +36,10 @@ class Operations(Group[W]):
         self.queues = Queues(transport)
         self.workers = Workers(transport)
         self.quarantine = Quarantine(transport)
+        self.orgs = Orgs(transport)
+        self.keys = Keys(transport)
+        self.members = Members(transport)
+        self.audit = Audit(transport)
         self.plans = Plans(transport)
 
     @operation
@@ -77,12 +82,19 @@ class Operations(Group[W]):
 
 
 class Client(Operations[SyncTransport]):
-    """Blocks. `url` and `key` are WINDLASS_URL and WINDLASS_API_KEY if they are left out."""
+    """Blocks. `url`, `key` and `org` are WINDLASS_URL, WINDLASS_API_KEY and WINDLASS_ORG if they are left out. Only the
+    operator's key needs an org: a key of an org acts for its own."""
 
     def __init__(
-        self, url: str | None = None, *, key: str | None = None, timeout: float = 30.0, retries: int = 3
+        self,
+        url: str | None = None,
+        *,
+        key: str | None = None,
+        org: str | None = None,
+        timeout: float = 30.0,
+        retries: int = 3,
     ) -> None:
-        super().__init__(SyncTransport(_options(url, key, timeout, retries)))
+        super().__init__(SyncTransport(_options(url, key, org, timeout, retries)))
 
     def close(self) -> None:
         self.transport.close()
@@ -98,9 +110,15 @@ class AsyncClient(Operations[AsyncTransport]):
     """The same for `async` code: operations are awaited, lists and streams are read with `async for`."""
 
     def __init__(
-        self, url: str | None = None, *, key: str | None = None, timeout: float = 30.0, retries: int = 3
+        self,
+        url: str | None = None,
+        *,
+        key: str | None = None,
+        org: str | None = None,
+        timeout: float = 30.0,
+        retries: int = 3,
     ) -> None:
-        super().__init__(AsyncTransport(_options(url, key, timeout, retries)))
+        super().__init__(AsyncTransport(_options(url, key, org, timeout, retries)))
 
     async def close(self) -> None:
         await self.transport.close()
@@ -114,12 +132,15 @@ class AsyncClient(Operations[AsyncTransport]):
         await self.close()
 
 
-def _options(url: str | None, key: str | None, timeout: float, retries: int) -> Options:
+def _options(url: str | None, key: str | None, org: str | None, timeout: float, retries: int) -> Options:
     address = (url or os.environ.get("WINDLASS_URL", "") or DEFAULT_URL).strip().rstrip("/")
     secret = key or os.environ.get("WINDLASS_API_KEY", "").partition(",")[0].strip() or None
     if secret is not None and not (secret.isascii() and secret.isprintable()):
         raise Invalid("the key has characters that cannot stand in a header", field="key")
-    return Options(url=server_url(address), key=secret, timeout=timeout, retries=retries)
+    name = org or os.environ.get("WINDLASS_ORG", "").strip() or None
+    if name is not None and not (name.isascii() and name.isprintable()):
+        raise Invalid("org has characters that cannot stand in a header", field="org")
+    return Options(url=server_url(address), key=secret, org=name, timeout=timeout, retries=retries)
 
 
 def server_url(url: str) -> str:

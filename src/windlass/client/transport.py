@@ -26,12 +26,14 @@ class Options:
 
     url: str
     key: str | None = field(default=None, repr=False)
+    org: str | None = None
     timeout: float = 30.0
     retries: int = 3
 
     @property
     def headers(self) -> dict[str, str]:
-        return {"X-API-Key": self.key} if self.key is not None else {}
+        sent = {"X-API-Key": self.key, "X-Windlass-Org": self.org}
+        return {name: value for name, value in sent.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,19 @@ from windlass.app import Windlass
 from windlass.errors import Invalid, Unavailable
 from windlass.runtime.access import Authority
 from windlass.web import dashboard, docs, health, hooks, openapi, problems
-from windlass.web.api import dead_letters, jobs, live, monitoring, plans, runs, schedules, starts, tasks, workflows
+from windlass.web.api import (
+    dead_letters,
+    jobs,
+    live,
+    monitoring,
+    orgs,
+    plans,
+    runs,
+    schedules,
+    starts,
+    tasks,
+    workflows,
+)
 from windlass.web.api.shared import belongs
 from windlass.web.middleware.access_log import AccessLog, RequestIds
 from windlass.web.middleware.connections import Connection, Connections, ListeningSocket
@@ -38,6 +50,10 @@ OTHER_ROUTERS = (
     dead_letters.router,
     monitoring.quarantine_router,
     monitoring.stats_router,
+    orgs.orgs_router,
+    orgs.keys_router,
+    orgs.members_router,
+    orgs.audit_router,
     plans.router,
 )
 GRACE = 5  # seconds for requests in progress when the server stops

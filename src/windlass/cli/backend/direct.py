@@ -9,14 +9,17 @@ from uuid import UUID
 from windlass.app import Windlass
 from windlass.cli import arguments
 from windlass.cli.backend.interface import RunBackend
+from windlass.core.orgs import DEFAULT_ORG
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.workflow import Workflow as Definition
 from windlass.engine import quarantine, stats, workflows
 from windlass.engine.compositions import control as compositions
+from windlass.engine.database import Tenant
 from windlass.engine.jobs import checkpoints, dead_letters, queues
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs.dead_letters import DeadLetterFilter
-from windlass.engine.orgs import plans
+from windlass.engine.orgs import audit, keys, members, plans
+from windlass.engine.orgs import control as orgs
 from windlass.engine.quarantine import Kind
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect
@@ -25,6 +28,7 @@ from windlass.engine.runs.inspect import BEGINNING, LINES_LIMIT, Place, RunLine
 from windlass.engine.schedules import sql as sql_schedules
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.engine.views import jobs as job_views
+from windlass.engine.views import orgs as org_views
 from windlass.engine.views import runs as run_views
 from windlass.engine.views import workflows as views
 from windlass.engine.workers import registry as workers
@@ -33,6 +37,7 @@ from windlass.runtime.handle import Run as RunHandle
 from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
 from windlass.schemas.monitoring import Quarantined, Queue, Worker
+from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
 from windlass.schemas.plans import Plan
 from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
 from windlass.schemas.schedules import Backfill, Schedule
@@ -238,6 +243,51 @@ class Direct:
     async def retry_quarantined(self, kind: str, key: str) -> Quarantined:
         return job_views.quarantined(await quarantine.retry_now(await self._app.open(), Kind(kind), key))
 
+    # Organisations
+
+    async def create_org(self, name: str, *, plan: str | None) -> Org:
+        return org_views.org(await orgs.create(await self._app.open(), name, plan=plan or orgs.DEFAULT_PLAN))
+
+    async def orgs(self, *, after: str, limit: int) -> Page[Org]:
+        page = await orgs.list_(await self._app.open(), after=after, limit=limit)
+        return Page([org_views.org(row) for row in page.orgs], page.next)
+
+    async def org(self, name: str) -> Org:
+        return org_views.org(await orgs.get(await self._app.open(), name))
+
+    async def disable_org(self, name: str) -> None:
+        await orgs.disable(await self._app.open(), name)
+
+    async def enable_org(self, name: str) -> None:
+        await orgs.enable(await self._app.open(), name)
+
+    async def create_key(self, **options: Any) -> NewKey:
+        return org_views.new_key(await keys.create(await self._app.open(), **options))
+
+    async def keys(self, *, before: str | None, limit: int) -> Page[Key]:
+        page = await keys.list_(await self._app.open(), before=before, limit=limit)
+        return Page([org_views.key(row) for row in page.keys], page.next)
+
+    async def revoke_key(self, key: str) -> None:
+        await keys.revoke(await self._app.open(), key)
+
+    async def rotate_key(self, key: str, *, at_once: bool) -> NewKey:
+        return org_views.new_key(await keys.rotate(await self._app.open(), key, at_once=at_once))
+
+    async def put_member(self, email: str, *, role: str) -> Member:
+        return org_views.member(await members.put(await self._app.open(), email, role=role))
+
+    async def members(self, *, after: str, limit: int) -> Page[Member]:
+        page = await members.list_(await self._app.open(), after=after, limit=limit)
+        return Page([org_views.member(row) for row in page.members], page.next)
+
+    async def remove_member(self, email: str) -> None:
+        await members.remove(await self._app.open(), email)
+
+    async def audit(self, *, limit: int, **filters: str | None) -> Page[AuditEntry]:
+        page = await audit.list_(await self._app.open(), limit=limit, **filters)
+        return Page([org_views.audit_entry(row) for row in page.entries], page.next)
+
     # Plans
 
     async def plans(self) -> list[Plan]:
@@ -254,6 +304,12 @@ class Direct:
 
     async def assign_plan(self, org: str, plan: str) -> None:
         await plans.assign(await self._app.open(), org, plan)
+
+
+async def check_exists(db: Tenant) -> None:
+    """Refuse to act for an org that does not exist."""
+    if db.org != DEFAULT_ORG:
+        await orgs.get(db, db.org)
 
 
 def _text(cursor: object) -> str | None:

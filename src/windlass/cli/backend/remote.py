@@ -17,6 +17,7 @@ from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
 from windlass.schemas.monitoring import Quarantined, Queue, Worker
+from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
 from windlass.schemas.plans import Plan
 from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
 from windlass.schemas.schedules import Backfill, Schedule
@@ -27,8 +28,8 @@ RETRIES = 1  # a person waits
 
 
 @contextlib.asynccontextmanager
-async def remote(url: str, key: str | None) -> AsyncIterator["Remote"]:
-    async with AsyncClient(url, key=key, retries=RETRIES) as client:
+async def remote(url: str, key: str | None, org: str | None = None) -> AsyncIterator["Remote"]:
+    async with AsyncClient(url, key=key, org=org, retries=RETRIES) as client:
         yield Remote(client)
 
 
@@ -226,6 +227,45 @@ class Remote:
 
     async def retry_quarantined(self, kind: str, key: str) -> Quarantined:
         return await self._client.quarantine.retry(kind, key)
+
+    async def create_org(self, name: str, *, plan: str | None) -> Org:
+        return await self._client.orgs.create(name, plan=plan)
+
+    async def orgs(self, *, after: str, limit: int) -> Page[Org]:
+        return await self._client.orgs.list(after=after, limit=limit).page()
+
+    async def org(self, name: str) -> Org:
+        return await self._client.orgs.get(name)
+
+    async def disable_org(self, name: str) -> None:
+        await self._client.orgs.disable(name)
+
+    async def enable_org(self, name: str) -> None:
+        await self._client.orgs.enable(name)
+
+    async def create_key(self, **options: Any) -> NewKey:
+        return await self._client.keys.create(**options)
+
+    async def keys(self, *, before: str | None, limit: int) -> Page[Key]:
+        return await self._client.keys.list(before=before, limit=limit).page()
+
+    async def revoke_key(self, key: str) -> None:
+        await self._client.keys.revoke(key)
+
+    async def rotate_key(self, key: str, *, at_once: bool) -> NewKey:
+        return await self._client.keys.rotate(key, at_once=at_once)
+
+    async def put_member(self, email: str, *, role: str) -> Member:
+        return await self._client.members.put(email, role=role)
+
+    async def members(self, *, after: str, limit: int) -> Page[Member]:
+        return await self._client.members.list(after=after, limit=limit).page()
+
+    async def remove_member(self, email: str) -> None:
+        await self._client.members.remove(email)
+
+    async def audit(self, *, object_: str | None, **filters: Any) -> Page[AuditEntry]:
+        return await self._client.audit.list(object=object_, **filters).page()
 
     async def plans(self) -> list[Plan]:
         return [plan async for plan in self._client.plans.list()]

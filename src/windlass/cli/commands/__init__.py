@@ -31,6 +31,13 @@ COMMANDS = {  # name: (module, help)
     "schema": ("graph", "Print the JSON Schema of workflow files, for editors."),
     "workers": ("queues", "List workers, most recent heartbeat first."),
     "quarantine": ("queues", "List and retry items set aside after an unexpected error."),
+    "orgs": ("orgs", "Create, list, disable and enable organisations."),
+    "keys": ("orgs", "Create, list, rotate and revoke keys of an organisation (--org, else `default`)."),
+    "members": (
+        "orgs",
+        "Add, list and remove people who may log in to an organisation (--org, else `default`).",
+    ),
+    "audit": ("orgs", "List who did what to which object, newest first."),
     "plans": ("plans", "List, show, set, delete and assign plans: what orgs may use."),
     "db": ("db", "Inspect, migrate, dump and stop the database."),
     "doctor": ("doctor", "Check the installation; exit code 1 on problems."),
@@ -59,9 +66,12 @@ class _Deferred(click.Command):
 )
 @click.version_option(__version__, message="windlass %(version)s", help="Print the version.")
 @click.option("--url", metavar="URL", help="Use this server instead of the database.  [default: WINDLASS_URL]")
+@click.option("--org", metavar="NAME", help="Act for this organisation.  [default: WINDLASS_ORG, else default]")
 @click.pass_context
-def cli(context: click.Context, url: str | None) -> None:
+def cli(context: click.Context, url: str | None, org: str | None) -> None:
     """Windlass: record work first, execute it later, never lose what was recorded."""
+    if org is not None:
+        os.environ["WINDLASS_ORG"] = org
     if url is None:
         return
     if context.invoked_subcommand in DATABASE_ONLY:

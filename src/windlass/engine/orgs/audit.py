@@ -5,16 +5,64 @@ action. Work itself (submitting jobs, starting runs, what workers report) is not
 jobs and runs have the actor of each line.
 """
 
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from windlass.core.jobs.spec import check_range
+from windlass.core.json_value import encode
 from windlass.engine.database import Tenant
+from windlass.errors import Invalid
+from windlass.schemas.common import PAGE_LIMIT
 from windlass.store.orgs import audit as store
 from windlass.store.orgs.audit import AuditCursor, AuditEntry
 from windlass.store.postgres.pool import Connection
 
 __all__ = ["AuditCursor", "AuditEntry"]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_is_place = re.compile(r"[0-9]{1,17}\.[0-9]{1,18}", re.ASCII).fullmatch
 
 
 async def record(conn: Connection, db: Tenant, action: str, object_: str | None = None, **data: Any) -> None:
     """Record what the caller did, such as `key.create`. `data` holds what changed, and never a secret."""
     await store.insert(conn, org=db.org, actor=db.actor, action=action, object_=object_, data=data)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """A page of entries, newest first. Pass `next` as `before` for the next page; None means the end."""
+
+    entries: list[AuditEntry]
+    next: str | None
+
+
+async def list_(
+    db: Tenant,
+    *,
+    actor: str | None = None,
+    action: str | None = None,
+    object_: str | None = None,
+    before: str | None = None,
+    limit: int = 50,
+) -> AuditPage:
+    """List the entries of the org, newest first; `action` is a prefix such as `key.`."""
+    encode([actor, action, object_], field="filter")
+    check_range(limit, "limit", most=PAGE_LIMIT)
+    place = None if before is None else _parse(before)
+    async with db.search("name an actor, an action or an object") as conn:
+        rows = await store.list_(
+            conn, org=db.org, actor=actor, action=action, object_=object_, before=place, limit=limit
+        )
+    return AuditPage(rows, _text(rows[-1]) if len(rows) == limit else None)
+
+
+def _text(entry: AuditEntry) -> str:
+    return f"{(entry.at - _EPOCH) // timedelta(microseconds=1)}.{entry.id}"
+
+
+def _parse(text: str) -> AuditCursor:
+    if not _is_place(text):
+        raise Invalid("before is no place in this list: give what `next` said", field="before")
+    at, _, id_ = text.partition(".")
+    return AuditCursor(_EPOCH + timedelta(microseconds=int(at)), int(id_))

@@ -315,7 +315,41 @@ PLAN: Example = {
     "updated_at": "2026-02-01T10:00:00Z",
 }
 
+ORG: Example = {"name": "acme", "plan": "pro", "created_at": "2026-02-01T10:00:00Z", "disabled_at": None}
+KEY: Example = {
+    "id": "k3v9x2m8q4aa",
+    "name": "ci",
+    "role": "developer",
+    "scopes": ["deploy", "operate", "read", "start", "work"],
+    "label": None,
+    "created_at": "2026-02-01T10:00:00Z",
+    "created_by": "operator",
+    "expires_at": "2026-05-02T10:00:00Z",
+    "last_used_at": "2026-02-22T10:12:00Z",
+    "revoked_at": None,
+    "old_until": None,
+}
+MEMBER: Example = {
+    "email": "alice@example.com",
+    "role": "operator",
+    "created_at": "2026-02-01T10:00:00Z",
+    "created_by": "operator",
+}
+AUDIT_ENTRY: Example = {
+    "id": 17,
+    "at": "2026-02-22T10:12:00Z",
+    "actor": "user:alice@example.com",
+    "action": "queue.pause",
+    "object": "mail",
+    "data": {},
+}
+
 EXAMPLES: Mapping[str, Example] = {
+    "Org": ORG,
+    "Key": KEY,
+    "NewKey": KEY | {"key": "wlk_k3v9x2m8q4aa_..."},
+    "Member": MEMBER,
+    "AuditEntry": AUDIT_ENTRY,
     "Job": JOB,
     "JobDetail": JOB_DETAIL,
     "SubmittedJobs": {"created": 1, "jobs": [{"id": JOB_ID, "created": True}]},

@@ -1,0 +1,234 @@
+"""`windlass orgs`, `keys`, `members` and `audit`: organisations, who may act for them, and what they did."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from windlass.cli import arguments
+from windlass.cli.arguments import after_option, json_option, limit_option
+from windlass.cli.output import cell, note, record, say, show_fields, show_json
+from windlass.cli.runner import backend, each, show_page
+from windlass.core.orgs import Role, Scope
+
+if TYPE_CHECKING:
+    from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
+
+ORG_COLUMNS = ("name", "plan", "created", "state")
+KEY_COLUMNS = ("id", "name", "role", "created", "by", "last used", "state")
+MEMBER_COLUMNS = ("email", "role", "added", "by")
+AUDIT_COLUMNS = ("at", "actor", "action", "object", "data")
+role_type = click.Choice([role.value for role in Role])
+
+
+# Orgs
+
+
+@click.group()
+def orgs() -> None:
+    """Create, list, disable and enable organisations."""
+
+
+@orgs.command("create")
+@click.argument("name")
+@click.option("--plan", metavar="NAME", help="What it may use.  [default: unlimited]")
+@json_option
+def create_org(name: str, plan: str | None, json: bool) -> None:
+    """Create an organisation.
+
+    \b
+    Example:
+      windlass orgs create acme --plan pro
+      windlass keys create --org acme --role admin --name setup
+    """
+    _show_org(backend(lambda app: app.create_org(name, plan=plan)), json=json)
+
+
+@orgs.command("list")
+@limit_option(100, "Orgs")
+@after_option
+@json_option
+def list_orgs(limit: int, after: str, json: bool) -> None:
+    """List the organisations by name."""
+    page = backend(lambda app: app.orgs(after=after, limit=limit))
+    show_page("orgs", page, ORG_COLUMNS, _org_row, "--after", json=json)
+
+
+@orgs.command("show")
+@click.argument("name")
+@json_option
+def show_org(name: str, json: bool) -> None:
+    """Show one organisation."""
+    _show_org(backend(lambda app: app.org(name)), json=json)
+
+
+@orgs.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@json_option
+def disable(names: tuple[str, ...], json: bool) -> None:
+    """Refuse the keys and sessions of organisations; their schedules and jobs wait."""
+    each(names, "disabled", lambda app, name: app.disable_org(name), key="name", json=json)
+
+
+@orgs.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@json_option
+def enable(names: tuple[str, ...], json: bool) -> None:
+    """Enable organisations that are disabled."""
+    each(names, "enabled", lambda app, name: app.enable_org(name), key="name", json=json)
+
+
+# Keys
+
+
+@click.group()
+def keys() -> None:
+    """Create, list, rotate and revoke keys of an organisation (--org, else `default`)."""
+
+
+@keys.command("create")
+@click.option("--role", type=role_type, help="What it may do.")
+@click.option(
+    "--scope",
+    "scopes",
+    type=click.Choice([scope.value for scope in Scope]),
+    multiple=True,
+    help="Instead of a role; repeatable.",
+)
+@click.option("--name", metavar="NAME", help="Shown in event trails and in the audit log.  [default: its id]")
+@click.option("--expires", metavar="DURATION", help="Valid for this long: 90d.  [default: until it is revoked]")
+@click.option("--label", metavar="TENANT", help="The tenant of the Open Job Spec that it is restricted to.")
+@json_option
+def create_key(
+    role: str | None, scopes: tuple[str, ...], name: str | None, expires: str | None, label: str | None, json: bool
+) -> None:
+    """Create a key and print it: it is not shown again.
+
+    \b
+    Example:
+      windlass keys create --org acme --role developer --name ci --expires 90d
+    """
+    span = arguments.span(expires, field="expires")
+    _show_key(
+        backend(lambda app: app.create_key(role=role, scopes=scopes or None, name=name, expires=span, label=label)),
+        json=json,
+    )
+
+
+@keys.command("list")
+@limit_option(100, "Keys")
+@click.option("--before", metavar="ID", help="Continue below this key.")
+@json_option
+def list_keys(limit: int, before: str | None, json: bool) -> None:
+    """List the keys, newest first, also revoked and expired ones."""
+    page = backend(lambda app: app.keys(before=before, limit=limit))
+    show_page("keys", page, KEY_COLUMNS, _key_row, "--before", json=json)
+
+
+@keys.command()
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@json_option
+def revoke(keys: tuple[str, ...], json: bool) -> None:
+    """Revoke keys, given by id or name, for good."""
+    each(keys, "revoked", lambda app, key: app.revoke_key(key), key="key", json=json)
+
+
+@keys.command()
+@click.argument("key")
+@click.option("--now", is_flag=True, help="The old secret becomes invalid now, not after 24 hours.")
+@json_option
+def rotate(key: str, now: bool, json: bool) -> None:
+    """Give a key a new secret and print it; the old one stays valid for 24 hours."""
+    _show_key(backend(lambda app: app.rotate_key(key, at_once=now)), json=json)
+
+
+# Members
+
+
+@click.group()
+def members() -> None:
+    """Add, list and remove people who may log in to an organisation (--org, else `default`)."""
+
+
+@members.command("add")
+@click.argument("email")
+@click.option("--role", type=role_type, required=True, help="What the member may do.")
+@json_option
+def add_member(email: str, role: str, json: bool) -> None:
+    """Add a member, or change the role of one."""
+    _show_member(backend(lambda app: app.put_member(email, role=role)), json=json)
+
+
+@members.command("list")
+@limit_option(100, "Members")
+@after_option
+@json_option
+def list_members(limit: int, after: str, json: bool) -> None:
+    """List the members by address."""
+    page = backend(lambda app: app.members(after=after, limit=limit))
+    show_page("members", page, MEMBER_COLUMNS, _member_row, "--after", json=json)
+
+
+@members.command("remove")
+@click.argument("emails", nargs=-1, required=True, metavar="EMAIL...")
+@json_option
+def remove_members(emails: tuple[str, ...], json: bool) -> None:
+    """Remove members; their sessions lose the organisation at once."""
+    each(emails, "removed", lambda app, email: app.remove_member(email), key="email", json=json)
+
+
+# Audit
+
+
+@click.command()
+@click.option("--actor", metavar="NAME", help="By this caller: operator, key:NAME or user:EMAIL.")
+@click.option("--action", metavar="TEXT", help="That begin with this: key. or run.cancel.")
+@click.option("--object", "object_", metavar="NAME", help="On what has this name or id.")
+@click.option("--before", metavar="PLACE", help="Continue below this place.")
+@limit_option(50, "Entries")
+@json_option
+def audit(
+    actor: str | None, action: str | None, object_: str | None, before: str | None, limit: int, json: bool
+) -> None:
+    """List who did what to which object, newest first."""
+    filters = {"actor": actor, "action": action, "object_": object_, "before": before}
+    page = backend(lambda app: app.audit(limit=limit, **filters))
+    show_page("entries", page, AUDIT_COLUMNS, _audit_row, "--before", json=json)
+
+
+def _org_row(org: "Org") -> list[object]:
+    return [org.name, org.plan, org.created_at, "disabled" if org.disabled_at else "on"]
+
+
+def _show_org(org: "Org", *, json: bool) -> None:
+    if json:
+        show_json(org)
+    else:
+        show_fields(dict(zip(ORG_COLUMNS, _org_row(org), strict=True)))
+
+
+def _key_row(key: "Key") -> list[object]:
+    state = "revoked" if key.revoked_at else f"expires {cell(key.expires_at)}" if key.expires_at else "valid"
+    return [key.id, key.name, key.role or key.scopes, key.created_at, key.created_by, key.last_used_at, state]
+
+
+def _show_key(key: "NewKey", *, json: bool) -> None:
+    if json:
+        show_json(record(key))
+        return
+    say(key.key)
+    note(f"this is key {key.name} ({key.id}), shown once: keep it where secrets are kept")
+
+
+def _member_row(member: "Member") -> list[object]:
+    return [member.email, member.role, member.created_at, member.created_by]
+
+
+def _show_member(member: "Member", *, json: bool) -> None:
+    if json:
+        show_json(member)
+    else:
+        show_fields(dict(zip(MEMBER_COLUMNS, _member_row(member), strict=True)))
+
+
+def _audit_row(entry: "AuditEntry") -> list[object]:
+    return [entry.at, entry.actor, entry.action, entry.object, entry.data]

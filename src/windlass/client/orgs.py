@@ -1,0 +1,109 @@
+"""/orgs, /keys, /members and /audit."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from windlass.client.descriptors import Group, W, downwards, operation, upwards
+from windlass.client.request import Call, one, page, present
+from windlass.schemas.common import Page
+from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
+
+ORG = "/orgs/{name}"
+KEY = "/keys/{key}"
+MEMBER = "/members/{email}"
+
+
+class Orgs(Group[W]):
+    """Organisations. Only for the operator."""
+
+    @upwards
+    def list(self, *, after: str | None = None, limit: int | None = None) -> Call[Page[Org]]:
+        """By name."""
+        return page(Org, "/orgs", after=after, limit=limit)
+
+    @operation
+    def create(self, name: str, *, plan: str | None = None) -> Call[Org]:
+        """Create an org on a plan; `unlimited` if none is given."""
+        return one(Org, "POST", "/orgs", body=present({"name": name, "plan": plan}))
+
+    @operation
+    def get(self, name: str) -> Call[Org]:
+        return one(Org, "GET", ORG, {"name": name})
+
+    @operation
+    def disable(self, name: str) -> Call[Org]:
+        """Refuse its keys and sessions; its schedules and jobs wait."""
+        return one(Org, "POST", f"{ORG}/disable", {"name": name})
+
+    @operation
+    def enable(self, name: str) -> Call[Org]:
+        return one(Org, "POST", f"{ORG}/enable", {"name": name})
+
+
+class Keys(Group[W]):
+    """Keys of the org."""
+
+    @downwards
+    def list(self, *, before: str | None = None, limit: int | None = None) -> Call[Page[Key]]:
+        """Newest first, also revoked and expired ones."""
+        return page(Key, "/keys", before=before, limit=limit)
+
+    @operation
+    def create(
+        self,
+        *,
+        role: str | None = None,
+        scopes: Sequence[str] | None = None,
+        name: str | None = None,
+        expires: timedelta | float | str | None = None,
+        label: str | None = None,
+    ) -> Call[NewKey]:
+        """Create a key with the scopes of a role, or with these scopes. The result has the key, once."""
+        body = {"role": role, "scopes": None if scopes is None else list(scopes), "name": name}
+        return one(NewKey, "POST", "/keys", body=present({**body, "expires": expires, "label": label}))
+
+    @operation
+    def revoke(self, key: str) -> Call[Key]:
+        """Revoke a key, given by id or name, for good."""
+        return one(Key, "POST", f"{KEY}/revoke", {"key": key})
+
+    @operation
+    def rotate(self, key: str, *, at_once: bool = False) -> Call[NewKey]:
+        """Give a key a new secret; the old one stays valid for 24 hours, or not at all."""
+        return one(NewKey, "POST", f"{KEY}/rotate", {"key": key}, body={"at_once": at_once})
+
+
+class Members(Group[W]):
+    """People who may log in to the org."""
+
+    @upwards
+    def list(self, *, after: str | None = None, limit: int | None = None) -> Call[Page[Member]]:
+        """By address."""
+        return page(Member, "/members", after=after, limit=limit)
+
+    @operation
+    def put(self, email: str, *, role: str) -> Call[Member]:
+        """Add a member, or change the role of one."""
+        return one(Member, "PUT", MEMBER, {"email": email}, body={"role": role})
+
+    @operation
+    def remove(self, email: str) -> Call[None]:
+        """Remove a member; sessions lose the org at once."""
+        return Call("DELETE", MEMBER, lambda _: None, {"email": email})
+
+
+class Audit(Group[W]):
+    """What was done in the org."""
+
+    @downwards
+    def list(
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        object: str | None = None,  # noqa: A002 - the API's word
+        before: str | None = None,
+        limit: int | None = None,
+    ) -> Call[Page[AuditEntry]]:
+        """Newest first; `action` is a prefix such as `key.`."""
+        return page(AuditEntry, "/audit", **present(locals()))

@@ -1,0 +1,68 @@
+"""Organisations, their keys, their members, and the audit log."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Org:
+    name: str
+    plan: str
+    created_at: datetime
+    disabled_at: datetime | None
+    """Null: it is not disabled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A key of the API, without its secret."""
+
+    id: str
+    name: str
+    """Of the caller in event trails and in the audit log, as `key:NAME`."""
+    role: str | None
+    """Null: it has scopes of its own choice."""
+    scopes: list[str]
+    label: str | None
+    """The tenant of the Open Job Spec that it is restricted to."""
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    """To the minute."""
+    revoked_at: datetime | None
+    old_until: datetime | None
+    """Until when the secret before the last rotation is valid."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey(Key):
+    """A key that was created or rotated. `key` is shown once."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A person who may log in to the dashboard of an org."""
+
+    email: str
+    role: str
+    created_at: datetime
+    created_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """An action: who did what to which object."""
+
+    id: int
+    at: datetime
+    actor: str
+    """`operator`, `key:NAME`, `user:EMAIL`, or `windlass` for programs and commands on the database."""
+    action: str
+    """Such as `key.create`."""
+    object: str | None
+    data: dict[str, Any]
+    """What changed; never a secret."""
