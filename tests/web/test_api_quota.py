@@ -5,12 +5,15 @@ from typing import Any
 import pytest
 
 from tests.conformance.ojs_client import of_app
-from tests.web.serving import served
+from tests.engine.harness import ManualWorker, begin, node, publish
+from tests.web.serving import data, served
 from windlass import Windlass
 from windlass.client import AsyncClient
-from windlass.engine.orgs import plans
+from windlass.engine.orgs import control as orgs
+from windlass.engine.orgs import keys, plans, usage
 from windlass.errors import QuotaExceeded
 
+OPERATOR = "a-key-of-sixteen-or-more"
 WORKFLOW: dict[str, Any] = {"name": "w", "tasks": {"a": {"job": "a.b.v1"}}}
 
 
@@ -71,3 +74,30 @@ async def test_the_open_job_spec_has_its_own_form(app: Windlass) -> None:
         True,
     )
     assert (refused["details"]["code"], refused["retryable"]) == ("schedules", False)
+
+
+async def test_an_org_sees_what_it_uses_and_the_operator_sees_all(app: Windlass) -> None:
+    db = await app.open()
+    await plans.put(db, "small", {"executions_per_month": 10, "runs_at_once": 3})
+    await orgs.create(db, "acme", plan="small")
+    key = str((await keys.create(db.tenant("acme"), name="ci", role="viewer")).key)
+    await usage.count(db)
+    acme = db.tenant("acme")
+    await publish(acme, node("a"), node("b"))
+    await begin(acme)
+    await ManualWorker(acme).take(1)
+    await usage.count(db)
+    async with served(app, keys=(OPERATOR,)) as http:
+        own = data(await http.get("/usage", headers={"x-api-key": key}))
+        forbidden = await http.get("/usage/orgs", headers={"x-api-key": key})
+        listed = (await http.get("/usage/orgs", params={"limit": 1})).json()
+        rest = (await http.get("/usage/orgs", params={"after": listed["next"]})).json()
+        assert data(await http.get("/usage/orgs/acme")) == own
+        assert data(await http.get("/usage"))["org"] == "default"
+        assert (await http.get("/usage/orgs/nobody")).status_code == 404
+    assert (own["org"], own["plan"]["name"], own["executions"]) == ("acme", "small", 2)
+    assert (own["workflows"], own["runs"], own["executing"]) == (1, 1, 1)
+    assert own["history"] == [{"month": own["month"], "executions": 2}]
+    assert own["resets_at"].endswith("-01T00:00:00Z")
+    assert forbidden.status_code == 403
+    assert [row["org"] for row in listed["data"] + rest["data"]] == ["acme", "default"]

@@ -91,6 +91,9 @@ operator GET /api/v1/plans/{name}
 operator PUT /api/v1/plans/{name}
 operator DELETE /api/v1/plans/{name}
 operator PUT /api/v1/plans/{name}/orgs/{org}
+read GET /api/v1/usage
+operator GET /api/v1/usage/orgs
+operator GET /api/v1/usage/orgs/{org}
 read GET /api/v1/runs/{run_id}
 read GET /api/v1/runs/{run_id}/events
 read GET /api/v1/runs/{run_id}/explain

@@ -26,7 +26,7 @@ from windlass.schemas.monitoring import (
     WorkerDetail,
 )
 from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
-from windlass.schemas.plans import AssignedPlan, Plan
+from windlass.schemas.plans import AssignedPlan, MonthlyUsage, Plan, Usage, UsageDetail
 from windlass.schemas.runs import Batch, Explanation, NewRun, Run, RunDetail, RunEvent, StartedRun
 from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail, TickRun
 from windlass.schemas.tasks import Counts, Instance, NamedTask, Span, Task, TaskExplanation, TaskLogLine
@@ -115,7 +115,10 @@ __all__ = [
     "WorkerDetail",
     # Plans
     "AssignedPlan",
+    "MonthlyUsage",
     "Plan",
+    "Usage",
+    "UsageDetail",
     # Organisations
     "AuditEntry",
     "Key",

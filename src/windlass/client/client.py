@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 from windlass.client.descriptors import Group, W, operation, streaming
 from windlass.client.jobs import DeadLetters, Jobs, Quarantine, Queues, Workers
 from windlass.client.orgs import Audit, Keys, Members, Orgs
-from windlass.client.plans import Plans
+from windlass.client.plans import OrgUsage, Plans
 from windlass.client.request import NOTHING, Call, one, present
 from windlass.client.runs import Runs, Tasks
 from windlass.client.transport import AsyncTransport, Options, SyncTransport
 from windlass.client.workflows import Schedules, Workflows
 from windlass.errors import Invalid
 from windlass.schemas.monitoring import Stats
+from windlass.schemas.plans import UsageDetail
 from windlass.schemas.runs import StartedRun
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -41,6 +42,7 @@ class Operations(Group[W]):
         self.members = Members(transport)
         self.audit = Audit(transport)
         self.plans = Plans(transport)
+        self.org_usage = OrgUsage(transport)
 
     @operation
     def start(
@@ -73,6 +75,11 @@ class Operations(Group[W]):
     def stats(self) -> Call[Stats]:
         """An overview in one request."""
         return one(Stats, "GET", "/stats")
+
+    @operation
+    def usage(self) -> Call[UsageDetail]:
+        """What the org of the key uses, and what its plan allows."""
+        return one(UsageDetail, "GET", "/usage")
 
     @streaming
     def stream(self, *, workflow: str | None = None, kind: Sequence[str] = (), after: str | None = None) -> Call[None]:

@@ -1,11 +1,11 @@
-"""/plans."""
+"""/plans and /usage."""
 
 from typing import Any
 
 from windlass.client.descriptors import Group, W, operation, upwards
 from windlass.client.request import NOTHING, Call, one, page
 from windlass.schemas.common import Page
-from windlass.schemas.plans import AssignedPlan, Plan
+from windlass.schemas.plans import AssignedPlan, Plan, Usage, UsageDetail
 
 PLAN = "/plans/{name}"
 
@@ -49,3 +49,16 @@ class Plans(Group[W]):
     def assign(self, org: str, name: str) -> Call[AssignedPlan]:
         """Put an org on a plan."""
         return one(AssignedPlan, "PUT", f"{PLAN}/orgs/{{org}}", {"name": name, "org": org})
+
+
+class OrgUsage(Group[W]):
+    """What orgs use. Only for the operator."""
+
+    @upwards
+    def list(self, *, after: str | None = None, limit: int | None = None) -> Call[Page[Usage]]:
+        """By name."""
+        return page(Usage, "/usage/orgs", after=after, limit=limit)
+
+    @operation
+    def get(self, org: str) -> Call[UsageDetail]:
+        return one(UsageDetail, "GET", "/usage/orgs/{org}", {"org": org})

@@ -26,3 +26,37 @@ class AssignedPlan:
 
     org: str
     plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class MonthlyUsage:
+    month: str
+    """Such as 2030-06. Months begin at 0:00 UTC."""
+    executions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an org uses, and what its plan allows."""
+
+    org: str
+    plan: Plan
+    month: str
+    """Such as 2030-06. Months begin at 0:00 UTC."""
+    executions: int
+    """Jobs and steps of this month."""
+    resets_at: datetime
+    """When the next month begins."""
+    counted_at: datetime | None
+    """When executions were last counted; null: never."""
+    workflows: int
+    runs: int
+    """Live runs without child runs; 10,000 stands for more."""
+    executing: int
+    """Jobs and steps that workers have claimed."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageDetail(Usage):
+    history: list[MonthlyUsage]
+    """The latest months, newest first."""

@@ -30,6 +30,7 @@ from windlass.web.api import (
     schedules,
     starts,
     tasks,
+    usage,
     workflows,
 )
 from windlass.web.api.shared import belongs
@@ -55,6 +56,7 @@ OTHER_ROUTERS = (
     orgs.members_router,
     orgs.audit_router,
     plans.router,
+    usage.router,
 )
 GRACE = 5  # seconds for requests in progress when the server stops
 

@@ -18,7 +18,7 @@ from windlass.engine.database import Tenant
 from windlass.engine.jobs import checkpoints, dead_letters, queues
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs.dead_letters import DeadLetterFilter
-from windlass.engine.orgs import audit, keys, members, plans
+from windlass.engine.orgs import audit, keys, members, plans, usage
 from windlass.engine.orgs import control as orgs
 from windlass.engine.quarantine import Kind
 from windlass.engine.runs import control as runs
@@ -38,7 +38,7 @@ from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
 from windlass.schemas.monitoring import Quarantined, Queue, Worker
 from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
-from windlass.schemas.plans import Plan
+from windlass.schemas.plans import Plan, Usage, UsageDetail
 from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
 from windlass.schemas.schedules import Backfill, Schedule
 from windlass.schemas.tasks import TaskLogLine
@@ -304,6 +304,12 @@ class Direct:
 
     async def assign_plan(self, org: str, plan: str) -> None:
         await plans.assign(await self._app.open(), org, plan)
+
+    async def usage(self) -> UsageDetail:
+        return await usage.of_caller(await self._app.open())
+
+    async def usage_of_orgs(self, *, after: str, limit: int) -> Page[Usage]:
+        return await usage.list_(await self._app.open(), after=after, limit=limit)
 
 
 async def check_exists(db: Tenant) -> None:

@@ -18,7 +18,7 @@ from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
 from windlass.schemas.monitoring import Quarantined, Queue, Worker
 from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
-from windlass.schemas.plans import Plan
+from windlass.schemas.plans import Plan, Usage, UsageDetail
 from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
 from windlass.schemas.schedules import Backfill, Schedule
 from windlass.schemas.tasks import TaskLogLine
@@ -281,6 +281,12 @@ class Remote:
 
     async def assign_plan(self, org: str, plan: str) -> None:
         await self._client.plans.assign(org, plan)
+
+    async def usage(self) -> UsageDetail:
+        return await self._client.usage()
+
+    async def usage_of_orgs(self, *, after: str, limit: int) -> Page[Usage]:
+        return await self._client.org_usage.list(after=after, limit=limit).page()
 
 
 @contextlib.contextmanager

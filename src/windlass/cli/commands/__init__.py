@@ -39,6 +39,7 @@ COMMANDS = {  # name: (module, help)
     ),
     "audit": ("orgs", "List who did what to which object, newest first."),
     "plans": ("plans", "List, show, set, delete and assign plans: what orgs may use."),
+    "usage": ("plans", "Show what an org uses, and what its plan allows."),
     "db": ("db", "Inspect, migrate, dump and stop the database."),
     "doctor": ("doctor", "Check the installation; exit code 1 on problems."),
 }

@@ -1,19 +1,20 @@
-"""`windlass plans`: what orgs may use."""
+"""`windlass plans` and `windlass usage`: what orgs may use, and what they use."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from windlass.cli.arguments import FC, json_option
+from windlass.cli.arguments import FC, after_option, json_option, limit_option
 from windlass.cli.output import cell, record, say, show_fields, show_json, show_table
-from windlass.cli.runner import backend, each
+from windlass.cli.runner import backend, each, show_page
 from windlass.core.plans import LEAST, MAX_NUMBER, MOST, NAMES
 
 if TYPE_CHECKING:
-    from windlass.schemas.plans import Plan
+    from windlass.schemas.plans import Plan, Usage
 
 UNLIMITED = "unlimited"
+USAGE_COLUMNS = ("org", "plan", "executions", "workflows", "live runs", "executing")
 
 
 class LimitType(click.ParamType[int | str]):
@@ -28,7 +29,7 @@ class LimitType(click.ParamType[int | str]):
         return UNLIMITED if value == UNLIMITED else self._range.convert(value, param, ctx)
 
 
-def limit_option(name: str, text: str) -> Callable[[FC], FC]:
+def plan_option(name: str, text: str) -> Callable[[FC], FC]:
     return click.option(f"--{name.replace('_', '-')}", name, type=LimitType(name), help=text)
 
 
@@ -58,11 +59,11 @@ def show(name: str, json: bool) -> None:
 
 @plans.command("set")
 @click.argument("name")
-@limit_option("workflows", "Workflows that may be published.")
-@limit_option("steps_per_workflow", "Steps that a workflow may have.")
-@limit_option("runs_at_once", "Runs that may be live.")
-@limit_option("executions_per_month", "Jobs and steps of runs in a calendar month (UTC).")
-@limit_option("executions_at_once", "Jobs and steps that workers may execute at a time.")
+@plan_option("workflows", "Workflows that may be published.")
+@plan_option("steps_per_workflow", "Steps that a workflow may have.")
+@plan_option("runs_at_once", "Runs that may be live.")
+@plan_option("executions_per_month", "Jobs and steps of runs in a calendar month (UTC).")
+@plan_option("executions_at_once", "Jobs and steps that workers may execute at a time.")
 @click.option("--schedules/--no-schedules", default=None, help="Whether workflows may have a cron trigger.")
 @json_option
 def set_(name: str, json: bool, **limits: Any) -> None:
@@ -95,6 +96,54 @@ def assign(org: str, plan: str, json: bool) -> None:
         show_json({"org": org, "plan": plan})
     else:
         say(cell(f"org {org} is on plan {plan}"))
+
+
+@click.command()
+@click.option("--all", "all_", is_flag=True, help="Of all orgs, for the operator.")
+@limit_option(100, "Orgs")
+@after_option
+@json_option
+def usage(all_: bool, limit: int, after: str, json: bool) -> None:
+    """Show what an org uses, and what its plan allows.
+
+    Executions are jobs and steps of runs, in calendar months (UTC).
+    """
+    if all_:
+        page = backend(lambda app: app.usage_of_orgs(after=after, limit=limit))
+        show_page("usage", page, USAGE_COLUMNS, _usage_row, "--after", json=json)
+        return
+    shown = backend(lambda app: app.usage())
+    if json:
+        show_json(shown)
+        return
+    plan = shown.plan
+    fields = {
+        "org": shown.org,
+        "plan": plan.name,
+        "executions": _of(shown.executions, plan.executions_per_month, f"in {shown.month}"),
+        "resets": shown.resets_at,
+        "counted": shown.counted_at,
+        "workflows": _of(shown.workflows, plan.workflows),
+        "live runs": _of(shown.runs, plan.runs_at_once),
+        "executing": _of(shown.executing, plan.executions_at_once),
+    }
+    show_fields(fields | {month.month: month.executions for month in shown.history[1:]})
+
+
+def _usage_row(usage: "Usage") -> list[object]:
+    plan = usage.plan
+    return [
+        usage.org,
+        plan.name,
+        _of(usage.executions, plan.executions_per_month),
+        _of(usage.workflows, plan.workflows),
+        _of(usage.runs, plan.runs_at_once),
+        _of(usage.executing, plan.executions_at_once),
+    ]
+
+
+def _of(used: int, limit: int | None, more: str = "") -> str:
+    return f"{used} of {_limit(limit)} {more}".rstrip()
 
 
 def _row(plan: "Plan") -> list[object]:

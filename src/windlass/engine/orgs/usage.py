@@ -1,4 +1,4 @@
-"""Counts what orgs execute, from the event trail.
+"""Counts what orgs execute, from the event trail, and shows what they use.
 
 A submission must not wait for a counter that every other submission of its org updates. So the `created` events are
 read afterwards, in the order of commits, by one process at a time, once a second. The position moves in the transaction
@@ -6,14 +6,25 @@ that adds to the counts: each event is counted once, whatever dies when.
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from datetime import UTC
 
 from windlass.core.events.cursor import Cursor
-from windlass.engine.database import Database
+from windlass.core.jobs.spec import check_range
+from windlass.core.json_value import encode
+from windlass.core.orgs import check_org
+from windlass.engine.database import MOST_COUNTED, Database, Tenant
+from windlass.engine.orgs import plans
+from windlass.engine.orgs.quota import month_end
+from windlass.errors import NotFound
+from windlass.schemas.common import PAGE_LIMIT, Page
+from windlass.schemas.plans import MonthlyUsage, Plan, Usage, UsageDetail
 from windlass.store import events
 from windlass.store.orgs import usage as store
+from windlass.store.orgs.usage import UsageRow
 
 BATCH = 20_000  # events of any kind that one transaction reads
+MONTHS = 12  # that are shown
 STRIDE = 1_000  # transactions without a new job after which the position moves nevertheless
 _log = logging.getLogger("windlass.usage")
 
@@ -40,3 +51,43 @@ async def count(db: Database, *, batch: int = BATCH) -> Metered:
         if executions or counted.more or counted.upto.xmax - at.upto.xmax > STRIDE:
             await store.add(conn, counted.counts, place=Cursor(counted.upto), read_at=counted.read_at)
     return Metered(executions, counted.more)
+
+
+async def of_caller(db: Tenant) -> UsageDetail:
+    """Return what the caller's org uses."""
+    return await of_org(db, db.org)
+
+
+async def of_org(db: Database, org: str) -> UsageDetail:
+    async with db.begin() as conn:
+        rows = await store.list_(conn, org=check_org(org), most_runs=MOST_COUNTED)
+        if not rows:
+            raise NotFound("org", org)
+        history = await store.history(conn, org, months=MONTHS)
+    usage = _usage(rows[0], await plans.get(db, rows[0].plan))
+    shown = {field.name: getattr(usage, field.name) for field in fields(Usage)}
+    return UsageDetail(**shown, history=[MonthlyUsage(*month) for month in history])
+
+
+async def list_(db: Database, *, after: str = "", limit: int = 100) -> Page[Usage]:
+    """Return what all orgs use, by name."""
+    encode(after, field="after")
+    check_range(limit, "limit", most=PAGE_LIMIT)
+    known = {plan.name: plan for plan in await plans.list_(db)}
+    async with db.once() as conn:
+        rows = await store.list_(conn, after=after, limit=limit, most_runs=MOST_COUNTED)
+    return Page([_usage(row, known[row.plan]) for row in rows], rows[-1].org if len(rows) == limit else None)
+
+
+def _usage(row: UsageRow, plan: Plan) -> Usage:
+    return Usage(
+        org=row.org,
+        plan=plan,
+        month=f"{row.now.astimezone(UTC):%Y-%m}",
+        executions=row.executions,
+        resets_at=month_end(row.now),
+        counted_at=row.counted_at,
+        workflows=row.workflows,
+        runs=row.runs,
+        executing=row.executing,
+    )

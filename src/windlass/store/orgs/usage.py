@@ -102,3 +102,26 @@ async def wait_for_claims(conn: Connection, org: str) -> None:
 
 async def leased(conn: Connection, orgs: Collection[str]) -> dict[str, int]:
     return mapping(await conn.fetch(_SQL["leased"], list(orgs)))
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRow:
+    org: str
+    plan: str
+    executions: int  # of this month
+    counted_at: datetime | None
+    now: datetime
+    workflows: int
+    runs: int
+    executing: int
+
+
+async def list_(
+    conn: Connection, *, org: str | None = None, after: str = "", limit: int = 1, most_runs: int
+) -> list[UsageRow]:
+    """Return what orgs use, by name, or what one of them uses."""
+    return [UsageRow(*row) for row in await conn.fetch(_SQL["list"], org, after, limit, most_runs)]
+
+
+async def history(conn: Connection, org: str, *, months: int) -> list[tuple[str, int]]:
+    return [(row[0], row[1]) for row in await conn.fetch(_SQL["history"], org, months)]

@@ -99,3 +99,21 @@ select pg_advisory_xact_lock(hashtextextended('windlass.org.claims/' || $1::text
 -- Count the leased jobs of these orgs. Must follow the lock in a statement of its own: one that waits for a lock, or tests it,
 -- counts in the snapshot from before.
 select org, count(*) from workflow.workflow_run where status = 'leased' and org = any($1) group by org
+
+-- name: list
+-- List what orgs use, by name after $2, $3 at a time; with $1, only that org. Runs are counted up to $4.
+select o.name, o.plan, coalesce(u.executions, 0) as executions, b.read_at as counted_at, windlass.now() as now,
+       (select count(*) from windlass.workflow w where w.org = o.name and w.deleted_at is null and not w.hidden) as workflows,
+       (select count(*) from (
+          select from windlass.workflow w join windlass.run r on r.workflow_id = w.id
+           where w.org = o.name and not w.hidden and r.state in ('pending', 'running') and r.parent_id is null limit $4) as live) as runs,
+       (select count(*) from workflow.workflow_run j where j.status = 'leased' and j.org = o.name) as executing
+  from windlass.org o
+  left join windlass.usage u on u.org = o.name and u.month = date_trunc('month', windlass.now() at time zone 'UTC')::date
+  left join windlass.bookmark b on b.reader = 'usage'
+ where ($1::text is null or o.name = $1) and o.name > $2
+ order by o.name limit $3
+
+-- name: history
+-- Return the executions of the latest $2 months of an org, newest first.
+select to_char(month, 'YYYY-MM'), executions from windlass.usage where org = $1 order by usage.month desc limit $2

@@ -343,6 +343,17 @@ AUDIT_ENTRY: Example = {
     "object": "mail",
     "data": {},
 }
+USAGE: Example = {
+    "org": "acme",
+    "plan": PLAN,
+    "month": "2026-02",
+    "executions": 7_214,
+    "resets_at": "2026-03-01T00:00:00Z",
+    "counted_at": "2026-02-22T10:05:03Z",
+    "workflows": 2,
+    "runs": 1,
+    "executing": 3,
+}
 
 EXAMPLES: Mapping[str, Example] = {
     "Org": ORG,
@@ -387,6 +398,8 @@ EXAMPLES: Mapping[str, Example] = {
     "Backfill": BACKFILL,
     "Stats": STATS,
     "Plan": PLAN,
+    "Usage": USAGE,
+    "UsageDetail": USAGE | {"history": [{"month": "2026-02", "executions": 7_214}]},
     "AssignedPlan": {"org": "acme", "plan": "free"},
     "Problem": PROBLEM,
 }
