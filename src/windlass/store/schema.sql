@@ -707,7 +707,7 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   CREATE INDEX idx_workflow_run_wait ON workflow.workflow_run USING btree (run_at) WHERE ((status = 'pending'::text) AND (NOT due))
   CREATE INDEX idx_workflow_run_wait_queue ON workflow.workflow_run USING btree (queue, seq) WHERE ((status = 'pending'::text) AND (NOT due))
   CREATE UNIQUE INDEX workflow_run_pkey ON workflow.workflow_run USING btree (id)
-  CREATE TRIGGER workflow_run_02_org BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND (new.org = 'default'::text) AND (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text)))) EXECUTE FUNCTION windlass.set_sql_org()
+  CREATE TRIGGER workflow_run_02_org BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND (new.org = 'default'::text) AND (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text)))) EXECUTE FUNCTION windlass.set_sql_org_of_job()
   CREATE TRIGGER workflow_run_03_org BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN (((new.org <> 'default'::text) AND (NOT starts_with(new.queue, (new.org || '/'::text))))) EXECUTE FUNCTION windlass.inbox_org()
   CREATE TRIGGER workflow_run_05_bounds BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND (((new.timeout < '00:00:00'::interval) OR (new.timeout > '36525 days'::interval)) OR ((new.visibility < '00:00:00'::interval) OR (new.visibility > '36525 days'::interval)) OR (new.max_attempts > 1000000) OR ((new.attempt < 0) OR (new.attempt > 1000000)) OR ((new.priority < '-2000000000'::integer) OR (new.priority > 2000000000)) OR (jsonb_typeof((new.retry -> 'dead_letter'::text)) <> 'boolean'::text) OR ((new.run_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.run_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.created_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.created_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.updated_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.updated_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.expires_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.expires_at > '9999-12-30 00:00:00+00'::timestamp with time zone))))) EXECUTE FUNCTION windlass.inbox_bounds()
   CREATE TRIGGER workflow_run_05_reserved BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND (new.run_id IS NULL) AND ((windlass.shown_name(new.org, new.queue) = 'windlass'::text) OR (new.type ~~ 'windlass.%'::text)) AND (NOT ((windlass.shown_name(new.org, new.queue) = 'windlass'::text) AND (new.type = 'windlass.webhook.v1'::text) AND has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))))) EXECUTE FUNCTION windlass.inbox_reserved()
@@ -984,6 +984,33 @@ CREATE OR REPLACE FUNCTION windlass.forbid()
 AS $function$
 begin
   raise exception 'a published version never changes: publish another' using errcode = 'check_violation';
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.grant_sql(client name, wanted text, is_worker boolean)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  if not exists (select from pg_catalog.pg_roles where rolname = client) then
+    execute pg_catalog.format('create role %I login', client);
+  end if;
+  insert into windlass.sql_role (role, org) values (client, wanted) on conflict (role) do update set org = excluded.org;
+  execute pg_catalog.format('revoke all on all tables in schema workflow from %I', client);
+  execute pg_catalog.format('grant usage on schema workflow to %I', client);
+  execute pg_catalog.format('grant usage on sequence workflow.workflow_event_id_seq to %I', client);
+  execute pg_catalog.format('grant select, insert (workflow_id, event_type, data) on workflow.workflow_event to %I', client);
+  execute pg_catalog.format('grant insert (id, type, payload, priority, run_at, idempotency_key, max_attempts)
+                             on workflow.workflow_run to %I', client);
+  if is_worker then
+    execute pg_catalog.format('grant select, update (status, leased_by, lease_until, attempt, run_at, last_error, result, updated_at, deleted_at)
+                               on workflow.workflow_run to %I', client);
+    execute pg_catalog.format('grant select on workflow.workflow_registry, workflow.workflow_schedule to %I', client);
+  else
+    execute pg_catalog.format('grant select (id, type, status, priority, run_at, idempotency_key, attempt, max_attempts, leased_by,
+                                             lease_until, last_error, result, created_at, updated_at, deleted_at), update (status, updated_at)
+                               on workflow.workflow_run to %I', client);
+  end if;
 end $function$
 
 CREATE OR REPLACE FUNCTION windlass.inbox_bounds()
@@ -1523,6 +1550,24 @@ CREATE OR REPLACE FUNCTION windlass.remember(errors jsonb, error jsonb)
  IMMUTABLE
 RETURN (SELECT jsonb_agg(last.e ORDER BY last.n) AS jsonb_agg FROM (SELECT x.e, x.n FROM jsonb_array_elements((COALESCE(remember.errors, '[]'::jsonb) || jsonb_build_array(remember.error))) WITH ORDINALITY x(e, n) ORDER BY x.n DESC LIMIT 10) last)
 
+CREATE OR REPLACE FUNCTION windlass.revoke_sql(client name)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  if not exists (select from windlass.sql_role where role = client for update) then
+    return false;
+  end if;
+  if exists (select from pg_catalog.pg_roles where rolname = client) then
+    execute pg_catalog.format('revoke all on all tables in schema workflow from %I', client);
+    execute pg_catalog.format('revoke all on all sequences in schema workflow from %I', client);
+    execute pg_catalog.format('revoke all on schema workflow from %I', client);
+  end if;
+  delete from windlass.sql_role where role = client;
+  return true;
+end $function$
+
 CREATE OR REPLACE FUNCTION windlass.run_org(wanted uuid)
  RETURNS text
  LANGUAGE sql
@@ -1538,6 +1583,20 @@ CREATE OR REPLACE FUNCTION windlass.set_sql_org()
 AS $function$
 begin
   new.org := windlass.sql_org();
+  return new;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.set_sql_org_of_job()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  new.org := windlass.sql_org();
+  if new.org <> 'default' then
+    new.idempotency_key := new.org || '/' || new.idempotency_key;
+  end if;
   return new;
 end $function$
 

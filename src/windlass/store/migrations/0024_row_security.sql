@@ -116,9 +116,18 @@ begin
   new.org := windlass.sql_org();
   return new;
 end $$;
+-- Idempotency keys are unique in the whole table: those of an org begin with its name, like the ones that the API writes.
+create function windlass.set_sql_org_of_job() returns trigger language plpgsql security definer set search_path = '' as $$
+begin
+  new.org := windlass.sql_org();
+  if new.org <> 'default' then
+    new.idempotency_key := new.org || '/' || new.idempotency_key;
+  end if;
+  return new;
+end $$;
 create trigger workflow_run_02_org before insert on workflow.workflow_run
   for each row when (new.needs_created_event and new.org = 'default' and not has_table_privilege('windlass.run'::regclass, 'UPDATE'))
-  execute function windlass.set_sql_org();
+  execute function windlass.set_sql_org_of_job();
 create trigger workflow_schedule_02_org before insert on workflow.workflow_schedule
   for each row when (new.org = 'default' and not has_table_privilege('windlass.run'::regclass, 'UPDATE'))
   execute function windlass.set_sql_org();
@@ -146,4 +155,44 @@ begin
   grant usage on schema windlass, workflow to windlass_api;
   grant select, insert, update, delete on all tables in schema windlass, workflow to windlass_api;
   grant usage on all sequences in schema windlass, workflow to windlass_api;
+end $$;
+
+-- Gives a role of SQL clients to an org: a producer, or a worker, which also claims jobs and reports on them. The role is created
+-- unless it exists.
+create function windlass.grant_sql(client name, wanted text, is_worker boolean) returns void language plpgsql set search_path = '' as $$
+begin
+  if not exists (select from pg_catalog.pg_roles where rolname = client) then
+    execute pg_catalog.format('create role %I login', client);
+  end if;
+  insert into windlass.sql_role (role, org) values (client, wanted) on conflict (role) do update set org = excluded.org;
+  execute pg_catalog.format('revoke all on all tables in schema workflow from %I', client);
+  execute pg_catalog.format('grant usage on schema workflow to %I', client);
+  execute pg_catalog.format('grant usage on sequence workflow.workflow_event_id_seq to %I', client);
+  execute pg_catalog.format('grant select, insert (workflow_id, event_type, data) on workflow.workflow_event to %I', client);
+  execute pg_catalog.format('grant insert (id, type, payload, priority, run_at, idempotency_key, max_attempts)
+                             on workflow.workflow_run to %I', client);
+  if is_worker then
+    execute pg_catalog.format('grant select, update (status, leased_by, lease_until, attempt, run_at, last_error, result, updated_at, deleted_at)
+                               on workflow.workflow_run to %I', client);
+    execute pg_catalog.format('grant select on workflow.workflow_registry, workflow.workflow_schedule to %I', client);
+  else
+    execute pg_catalog.format('grant select (id, type, status, priority, run_at, idempotency_key, attempt, max_attempts, leased_by,
+                                             lease_until, last_error, result, created_at, updated_at, deleted_at), update (status, updated_at)
+                               on workflow.workflow_run to %I', client);
+  end if;
+end $$;
+
+-- Takes a role from its org. Its privileges go first: a role that belongs to no org acts for `default`.
+create function windlass.revoke_sql(client name) returns boolean language plpgsql set search_path = '' as $$
+begin
+  if not exists (select from windlass.sql_role where role = client for update) then
+    return false;
+  end if;
+  if exists (select from pg_catalog.pg_roles where rolname = client) then
+    execute pg_catalog.format('revoke all on all tables in schema workflow from %I', client);
+    execute pg_catalog.format('revoke all on all sequences in schema workflow from %I', client);
+    execute pg_catalog.format('revoke all on schema workflow from %I', client);
+  end if;
+  delete from windlass.sql_role where role = client;
+  return true;
 end $$;

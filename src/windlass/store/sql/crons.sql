@@ -27,11 +27,11 @@ delete from windlass.cron where org = $1 and name = $2 returning *
 -- name: find_due
 -- scope: global
 -- Return schedules whose next tick is due, and those with a buffered tick whose previous job has ended.
-(select id from windlass.cron where enabled and next_run_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron'))
+(select id from windlass.cron where enabled and next_run_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron')) and org <> all(array(select name from windlass.org where disabled_at is not null))
   order by next_run_at limit $1)
 union
 (select c.id from windlass.cron c
-  where c.buffered_at is not null and c.enabled and c.id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron')) and not exists (
+  where c.buffered_at is not null and c.enabled and c.id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron')) and c.org <> all(array(select name from windlass.org where disabled_at is not null)) and not exists (
     select from workflow.workflow_run j where j.id = c.last_job_id and j.status in ('pending', 'leased') and j.deleted_at is null)
   limit $1)
 
@@ -64,9 +64,9 @@ update windlass.cron set enabled = false, updated_at = windlass.now() where id =
 -- scope: global
 -- Return how long until a schedule is due, and whether a buffered tick can fire now.
 select (select greatest(next_run_at, 'epoch') - windlass.now() from windlass.cron where enabled and next_run_at < 'infinity'
-          and id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron')) order by next_run_at limit 1),
+          and id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron')) and org <> all(array(select name from windlass.org where disabled_at is not null)) order by next_run_at limit 1),
        exists (select from windlass.cron c
-                where c.buffered_at is not null and c.enabled and c.id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron')) and not exists (
+                where c.buffered_at is not null and c.enabled and c.id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron')) and c.org <> all(array(select name from windlass.org where disabled_at is not null)) and not exists (
                  select from workflow.workflow_run j
                   where j.id = c.last_job_id and j.status in ('pending', 'leased') and j.deleted_at is null))
 

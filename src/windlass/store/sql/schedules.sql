@@ -5,11 +5,11 @@
 -- name: find_due
 -- scope: global
 -- Return schedules with a due tick, or with a buffered tick whose previous run has ended.
-(select id from windlass.schedule where not paused and next_run_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'trigger'))
+(select id from windlass.schedule where not paused and next_run_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'trigger')) and org <> all(array(select name from windlass.org where disabled_at is not null))
   order by next_run_at limit $1)
 union all
 (select s.id from windlass.schedule s
-  where s.buffered_at is not null and not s.paused and s.id <> all(array(select key::uuid from windlass.quarantine where kind = 'trigger')) and (s.next_run_at is null or s.next_run_at > windlass.now())
+  where s.buffered_at is not null and not s.paused and s.id <> all(array(select key::uuid from windlass.quarantine where kind = 'trigger')) and s.org <> all(array(select name from windlass.org where disabled_at is not null)) and (s.next_run_at is null or s.next_run_at > windlass.now())
     and not exists (
       select from windlass.run r where r.workflow_id = s.workflow_id and r.state in ('pending', 'running')
          and r.idempotency_key like 'schedule/%' and not coalesce(r.labels ? 'backfill', false))
@@ -110,13 +110,13 @@ select w.id from windlass.workflow w where w.id = any($2) and w.token_hash is nu
 -- buffered tick can fire now.
 select (select greatest(next_run_at, 'epoch') - windlass.now() from workflow.workflow_schedule
          where enabled and deleted_at is null and next_run_at < 'infinity'
-           and id <> all(array(select key::uuid from windlass.quarantine where kind = 'schedule')) order by next_run_at limit 1),
+           and id <> all(array(select key::uuid from windlass.quarantine where kind = 'schedule')) and org <> all(array(select name from windlass.org where disabled_at is not null)) order by next_run_at limit 1),
        (select greatest(next_run_at, 'epoch') - windlass.now() from windlass.schedule
          where not paused and next_run_at < 'infinity'
-           and id <> all(array(select key::uuid from windlass.quarantine where kind = 'trigger')) order by next_run_at limit 1),
+           and id <> all(array(select key::uuid from windlass.quarantine where kind = 'trigger')) and org <> all(array(select name from windlass.org where disabled_at is not null)) order by next_run_at limit 1),
        exists (select from windlass.schedule where buffered_at is not null and not paused),
        exists (select from windlass.schedule s
-                where s.buffered_at is not null and not s.paused and s.id <> all(array(select key::uuid from windlass.quarantine where kind = 'trigger')) and not exists (
+                where s.buffered_at is not null and not s.paused and s.id <> all(array(select key::uuid from windlass.quarantine where kind = 'trigger')) and s.org <> all(array(select name from windlass.org where disabled_at is not null)) and not exists (
                   select from windlass.run r where r.workflow_id = s.workflow_id and r.state in ('pending', 'running')
                      and r.idempotency_key like 'schedule/%' and not coalesce(r.labels ? 'backfill', false)))
 
@@ -155,8 +155,8 @@ update windlass.workflow set token_hash = $2 where id = $1
 
 -- name: of_token
 -- scope: global
--- Return the workflow of this token, with its live version.
-select w.id, w.org, w.name, w.enabled, v.id as version_id, windlass.now() as now
+-- Return the workflow of this token, with its live version. Those of a disabled org count as disabled.
+select w.id, w.org, w.name, w.enabled and w.org <> all(array(select name from windlass.org where disabled_at is not null)) as enabled, v.id as version_id, windlass.now() as now
   from windlass.workflow w join windlass.version v on v.workflow_id = w.id and v.number = w.live
  where w.token_hash = $1 and w.deleted_at is null
 
@@ -165,7 +165,7 @@ select w.id, w.org, w.name, w.enabled, v.id as version_id, windlass.now() as now
 -- Return schedules that are due.
 select id from workflow.workflow_schedule
  where next_run_at <= windlass.now() and enabled and deleted_at is null
-   and id <> all(array(select key::uuid from windlass.quarantine where kind = 'schedule'))
+   and id <> all(array(select key::uuid from windlass.quarantine where kind = 'schedule')) and org <> all(array(select name from windlass.org where disabled_at is not null))
  order by next_run_at limit $1
 
 -- name: lock_due_sql
@@ -184,7 +184,8 @@ with tick as (
 born as (
   insert into workflow.workflow_run (type, payload, priority, max_attempts, org, queue, needs_created_event, idempotency_key)
   select s.type, s.payload, s.priority, s.max_attempts, s.org, windlass.stored_queue(s.org, 'sql'), false,
-         'schedule:' || s.id || ':' || extract(epoch from date_trunc('second', greatest(s.next_run_at, 'epoch')))::bigint
+         windlass.stored_queue(s.org, 'schedule:' || s.id || ':' ||
+           extract(epoch from date_trunc('second', greatest(s.next_run_at, 'epoch')))::bigint)
     from workflow.workflow_schedule s join tick on tick.id = s.id where tick.next_run_at is not null
   on conflict (idempotency_key) do nothing
   returning id),
