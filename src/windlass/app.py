@@ -380,6 +380,6 @@ class Windlass(Operations):
         """Return the spec of a job, with the defaults of its handler; options as for `submit`."""
         return job_submit.job_spec(self.handlers, type, payload, **options)
 
-    async def ping_subscription(self, id: UUID) -> dict[str, Any]:  # noqa: A002
-        """Send a subscriber a signed test event now and return the response."""
-        return await ping(self._http, await self.open(), id)
+    async def ping_subscription(self, id: UUID, *, tenant: Tenant | None = None) -> dict[str, Any]:  # noqa: A002
+        """Send a subscriber a signed test event now and return the response; for a caller of another org, `tenant`."""
+        return await ping(self._http, tenant or await self.open(), id)

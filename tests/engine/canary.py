@@ -1,4 +1,4 @@
-"""Fills every kind of row of an org with a text that no other org may ever see."""
+"""Fills every kind of row of an org with a text that no other org may see. Names are not secret: others guess them."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -27,6 +27,7 @@ from windlass.engine.workers.remote import Fetch, RemoteReport
 from windlass.engine.workers.turn import Turn
 
 CANARY = "canary-7f3a"
+NAME = "vault"  # of everything that has a name
 
 
 @dataclass(frozen=True)
@@ -48,58 +49,69 @@ class Planted:
 
 async def plant(db: Tenant) -> Planted:
     """Plant the canary in every table. `db` must not be isolated: the loops and our own workers take part."""
-    c = CANARY
+    c, n = CANARY, NAME
     tasks: dict[str, Any] = {
-        "pay": {"job": f"{c}.pay.v1", "queue": c, "input": {"secret": c}},
-        "each": {"job": f"{c}.each.v1", "queue": c, "foreach": "input.items"},
+        "pay": {"job": f"{n}.pay.v1", "queue": n, "input": {"secret": c}},
+        "each": {"job": f"{n}.each.v1", "queue": n, "foreach": "input.items"},
         "nap": {"sleep": "1d"},
         "answer": {"wait_for_webhook": {"timeout": "1d"}},
     }
-    document = {"name": c, "description": c, "labels": {c: c}, "trigger": {"cron": "0 0 1 1 *"}, "tasks": tasks}
+    document = {"name": n, "description": c, "labels": {n: c}, "trigger": {"cron": "0 0 1 1 *"}, "tasks": tasks}
     await workflows.publish_many(db, [document])
-    spec = RunSpec(input={"secret": c, "items": [c, c]}, labels={c: c}, idempotency_key=c)
-    [run] = await start.start(db, c, [spec])
-    worker = ManualWorker(db, f"{c}-ours")
-    await worker.register([c])
+    spec = RunSpec(input={"secret": c, "items": [c, c]}, labels={n: c}, idempotency_key=n)
+    [run] = await start.start(db, n, [spec])
+    worker = ManualWorker(db, f"{n}-ours")
+    await worker.register([n])
     [job, failed] = await jobs.submit(
         db,
         [
             JobSpec(
-                type=f"{c}.a.v1", payload={"secret": c}, queue=c, tags=[c], meta={"tenant_id": c}, idempotency_key=c
+                type=f"{n}.a.v1",
+                payload={"secret": c},
+                queue=n,
+                tags=[c],
+                meta={"tenant_id": n, "note": c},
+                idempotency_key=n,
             ),
-            JobSpec(type=f"{c}.b.v1", payload={"secret": c}, queue=f"{c}-dead", max_attempts=1),
+            JobSpec(type=f"{n}.b.v1", payload={"secret": c}, queue=f"{n}-dead", max_attempts=1),
         ],
     )
     limited = JobSpec(
-        type=f"{c}.c.v1", payload=[c], queue=c, unique=Unique(key=c), limit=Limit(key=c, rate=1, concurrency=1)
+        type=f"{n}.c.v1", payload=[c], queue=n, unique=Unique(key=n), limit=Limit(key=n, rate=1, concurrency=1)
     )
-    await submit.push(db, [limited, JobSpec(type=f"{c}.c.v1", payload=[c], queue=c, limit=limited.limit)])
-    [[taken]] = await remote.fetch(db, [Fetch(queues=[f"{c}-dead"], count=1, worker=c)])
-    lane = replace((await turn.look(db, [db.stored(c)]))[0], seq=0)
-    request = Turn(worker=f"{c}-ours", lease=timedelta(days=1), lanes=[(lane, 1)], count=1)
+    await submit.push(db, [limited, JobSpec(type=f"{n}.c.v1", payload=[c], queue=n, limit=limited.limit)])
+    [[taken]] = await remote.fetch(db, [Fetch(queues=[f"{n}-dead"], count=1, worker=n)])
+    lane = replace((await turn.look(db, [db.stored(n)]))[0], seq=0)
+    request = Turn(worker=f"{n}-ours", lease=timedelta(days=1), lanes=[(lane, 1)], count=1)
     [[mine], _] = await turn.turn(db, request)
     await turn.turn(
         db,
         Turn(
-            worker=f"{c}-ours",
+            worker=f"{n}-ours",
             lease=timedelta(days=1),
             lines=[(mine.id, mine.epoch, 1, 1, mine.created_at, "INFO", c)],
         ),
     )
     await checkpoints.save(db, mine.id, {"secret": c})
     await checkpoints.record_progress(db, mine.id, 0.5, c, {"secret": c})
-    await remote.heartbeat(db, c, [taken.id], host=c)
-    await remote.record(db, [RemoteReport(failed, Failed({"type": c, "message": c}, retryable=False), worker=c)])
-    part = Part(type=f"{c}.part.v1", fields={"payload": [c]}, queue=c)
-    composition = await compositions.create(db, Composition(kind=CompositionKind.CHAIN, parts=(part, part), name=c))
+    await remote.heartbeat(db, n, [taken.id], host=c)
+    await remote.record(db, [RemoteReport(failed, Failed({"type": c, "message": c}, retryable=False), worker=n)])
+    part = Part(type=f"{n}.part.v1", fields={"payload": [c]}, queue=n)
+    composition = await compositions.create(db, Composition(kind=CompositionKind.CHAIN, parts=(part, part), name=n))
     subscription, _ = await subscriptions.create(db, {"url": f"https://{c}.example/x", "events": ["job.failed"]})
-    template = JobTemplate(JobSpec(type=f"{c}.tick.v1", payload=[c], queue=c))
+    template = JobTemplate(JobSpec(type=f"{n}.tick.v1", payload=[c], queue=n))
     await ojs_schedules.put(
-        db, c, expression="0 0 1 1 *", timezone="UTC", overlap=Overlap.ALLOW, asked={"name": c}, template=template
+        db,
+        n,
+        expression="0 0 1 1 *",
+        timezone="UTC",
+        overlap=Overlap.ALLOW,
+        asked={"name": n, "note": c},
+        template=template,
     )
-    await schemas.register(db, f"{c}.a.v1", "1.0.0", {"title": c}, mode=SchemaMode.OFF)
-    await queues.pause(db, f"{c}-paused")
-    await queues.set_depth_limit(db, c, max_depth=1000, config={"note": c})
+    await schemas.register(db, f"{n}.a.v1", "1.0.0", {"title": c}, mode=SchemaMode.OFF)
+    await queues.pause(db, f"{n}-paused")
+    await queues.set_depth_limit(db, n, max_depth=1000, config={"note": c})
     await quarantine.set_aside(db, Kind.RUN, run, RuntimeError(c))
-    made = await keys.create(db, role="developer", name=c)
-    return Planted(c, run, job, failed, composition, subscription.id, c, c, c, f"{c}.a.v1", made.row.id)
+    made = await keys.create(db, role="developer", name=n)
+    return Planted(n, run, job, failed, composition, subscription.id, n, n, n, f"{n}.a.v1", made.row.id)

@@ -170,7 +170,8 @@ async def unsubscribe(request: Request) -> Response:
 
 
 async def test_subscription(request: Request) -> Response:
-    return answer(request, await dependencies.app(request).ping_subscription(_subscription_id(request)))
+    app, db = dependencies.app(request), await dependencies.db(request)
+    return answer(request, await app.ping_subscription(_subscription_id(request), tenant=db))
 
 
 def _subscription(row: Subscription) -> dict[str, Any]:
