@@ -1,6 +1,7 @@
 """One embedded server for the whole session, one fresh database for each test."""
 
 import asyncio
+import base64
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from windlass import Windlass
+from windlass.effects.vault import parse_master_keys
 from windlass.engine import upkeep
 from windlass.engine.database import Tenant
 from windlass.settings import Settings
@@ -28,6 +30,11 @@ settings.register_profile("soak", settings.get_profile("windlass"), max_examples
 # CI tries the same examples each time: what it refuses is due to the change. Developers' machines look for new ones.
 settings.register_profile("ci", settings.get_profile("windlass"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "windlass")
+
+
+# Databases of tests are sealed with it; processes that tests start inherit it.
+MASTER_KEY = os.environ.setdefault("WINDLASS_MASTER_KEY", base64.b64encode(bytes(range(32))).decode())
+KEYS = parse_master_keys(MASTER_KEY)
 
 
 @pytest.fixture(scope="session")
@@ -61,14 +68,14 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def db(database: str, clock: Clock) -> AsyncIterator[Tenant]:
-    opened = await Tenant.open(DatabaseOptions(url=database, clock=clock.now))
+    opened = await Tenant.open(DatabaseOptions(url=database, clock=clock.now), keys=KEYS)
     yield opened
     await opened.close()
 
 
 @pytest.fixture
 async def other_org(database: str) -> AsyncIterator[Tenant]:
-    opened = await Tenant.open(DatabaseOptions(url=database), org="acme")
+    opened = await Tenant.open(DatabaseOptions(url=database), org="acme", keys=KEYS)
     yield opened
     await opened.close()
 
@@ -76,14 +83,14 @@ async def other_org(database: str) -> AsyncIterator[Tenant]:
 @pytest.fixture
 async def other_db(database: str, clock: Clock) -> AsyncIterator[Tenant]:
     """The same database, opened by a second process."""
-    opened = await Tenant.open(DatabaseOptions(url=database, clock=clock.now))
+    opened = await Tenant.open(DatabaseOptions(url=database, clock=clock.now), keys=KEYS)
     yield opened
     await opened.close()
 
 
 @pytest.fixture
 async def app(database: str) -> AsyncIterator[Windlass]:
-    async with Windlass(database, settings=Settings()) as opened:
+    async with Windlass(database, settings=Settings(master_keys=KEYS)) as opened:
         yield opened
 
 

@@ -17,6 +17,7 @@ from windlass.core.workflows.step_payload import COMMAND_TYPE
 from windlass.effects.command.step import CommandOptions, Commands, command_handler
 from windlass.effects.handlers import Handler, Handlers
 from windlass.effects.http.step import Http, HttpOptions, http_handler
+from windlass.effects.vault import MasterKeys, key_file
 from windlass.embedded.server import Embedded, EmbeddedOptions
 from windlass.engine import faults, workflows
 from windlass.engine.database import RECORD_URL_EVERY, Tenant, prepare
@@ -94,9 +95,11 @@ class Windlass(Operations):
         async with self._opening:
             if self._db is None:
                 options = self.database(await asyncio.to_thread(self.url))
-                await prepare(options)
+                await prepare(options, self.master_keys)
                 public_url, tree_limit = self.settings.public_url, self.settings.tree_limit
-                self._db = await Tenant.open(options, org=self._org, public_url=public_url, tree_limit=tree_limit)
+                self._db = await Tenant.open(
+                    options, org=self._org, public_url=public_url, tree_limit=tree_limit, keys=self.master_keys()
+                )
                 self._waiters, self._live = Waiters(self._db), Live(self._db)
                 self._starter = RunStarter()
             return self._db
@@ -131,6 +134,21 @@ class Windlass(Operations):
             self._embedded = Embedded.start(EmbeddedOptions(home=self.settings.home, pg_bin=self.settings.pg_bin))
         return self._embedded.url
 
+    def master_keys(self, needed: Collection[str] = ()) -> MasterKeys:
+        """Return WINDLASS_MASTER_KEY, or the key of the embedded server, created on first use.
+
+        `needed` are the ids of the keys that the database's sealed values need.
+        """
+        if self.settings.master_keys or self._url is not None:
+            return self.settings.master_keys
+        return key_file(self.settings.home, needed)
+
+    async def check_master_keys(self) -> None:
+        """Raise `MasterKeyRequired` before work begins that would fail later without the right master key."""
+        db = await self.open()
+        async with db.once() as conn:
+            await db.vault.check(conn)
+
     def place(self) -> Place:
         """Return what is known about the database before it is opened."""
         return Place(url=self._url, home=self.settings.home, pg_bin=self.settings.pg_bin)
@@ -157,6 +175,7 @@ class Windlass(Operations):
         That is WINDLASS_PUBLIC_URL, or what another server has configured, or `url`.
         """
         db = await self.open()
+        await self.check_master_keys()
         db.public_url.listening = url
         await self._record_url()
         if self._recording is None:
@@ -232,6 +251,7 @@ class Windlass(Operations):
         """Run a worker and the background loops until `stop`; `at_once` ends the grace period of its jobs early."""
         from windlass.runtime.loops.background import run_loops
 
+        await self.check_master_keys()
         await self.publish()
         worker = await self.worker(options)
         db, stop = (await self.open()).database, stop or asyncio.Event()
@@ -242,6 +262,7 @@ class Windlass(Operations):
         """Run the background loops without a worker until `stop`."""
         from windlass.runtime.loops.background import run_loops
 
+        await self.check_master_keys()
         await self.publish()
         holder = f"{socket.gethostname()}-{os.getpid()}"
         await run_loops((await self.open()).database, stop, holder=holder, keep=self.settings.keep)

@@ -10,6 +10,7 @@
       Conflict           not possible in the current state     -> 409
         Duplicate        a job with this id or unique key exists
         LeaseLost        the attempt no longer holds its job
+        MasterKeyRequired  a value cannot be sealed or opened
       Gone               it existed and has ended              -> 410
       Refused            a signature does not match            -> 401
       Forbidden          the caller lacks a scope              -> 403
@@ -98,6 +99,14 @@ class LeaseLost(Conflict):
 
     def __init__(self, job: object) -> None:
         super().__init__(f"job {job} is no longer held by this attempt: its lease was lost, or the job was cancelled")
+
+
+class MasterKeyRequired(Conflict):
+    """WINDLASS_MASTER_KEY is not set, or is not the one that opens a sealed value. `key` is the id of that one."""
+
+    def __init__(self, message: str, *, key: str | None = None) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class Duplicate(Conflict):

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from windlass.core.orgs import check_org
 from windlass.effects.command.process import inherited
+from windlass.effects.vault import MasterKeys, parse_master_keys
 from windlass.engine.faults import POINTS
 from windlass.errors import Invalid
 
@@ -39,6 +40,9 @@ class Settings:
     pool_size: int = 10  # WINDLASS_POOL_SIZE
     command_timeout: float = 60.0  # WINDLASS_COMMAND_TIMEOUT, seconds for one statement
     search_timeout: float = 5.0  # WINDLASS_SEARCH_TIMEOUT, seconds for a list or a search
+    master_keys: MasterKeys = field(
+        default_factory=MasterKeys
+    )  # WINDLASS_MASTER_KEY, comma-separated; the first one encrypts
     api_keys: tuple[str, ...] = ()  # WINDLASS_API_KEY, comma-separated
     org: str | None = None  # WINDLASS_ORG: for which org commands act; None: `default`, or the org of the key
     url: str | None = None  # WINDLASS_URL: commands go through this server instead of the database
@@ -179,7 +183,9 @@ def _fault(text: str) -> str:
     return text
 
 
-SECRET = frozenset({"WINDLASS_API_KEY", "WINDLASS_DATABASE_URL"})  # values that errors must not show
+SECRET = frozenset(
+    {"WINDLASS_API_KEY", "WINDLASS_DATABASE_URL", "WINDLASS_MASTER_KEY"}
+)  # values that errors must not show
 VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_DATABASE_URL": ("database_url", _url),
     "WINDLASS_HOME": ("home", lambda text: Path(text).expanduser().absolute()),
@@ -189,6 +195,7 @@ VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_POOL_SIZE": ("pool_size", _whole(2, 1000)),
     "WINDLASS_COMMAND_TIMEOUT": ("command_timeout", _whole(1, 86400)),
     "WINDLASS_SEARCH_TIMEOUT": ("search_timeout", _whole(1, 3600)),
+    "WINDLASS_MASTER_KEY": ("master_keys", parse_master_keys),
     "WINDLASS_API_KEY": ("api_keys", _keys),
     "WINDLASS_ORG": ("org", _org),
     "WINDLASS_RATE_LIMIT": ("rate_limit", _rate),

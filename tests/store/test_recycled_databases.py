@@ -51,7 +51,7 @@ async def test_connections_that_were_left_open_are_ended(databases: Databases) -
         "grant select on windlass.run to public",
         "do $$ begin execute format('alter database %I set jit = on', current_database()); end $$",
         "delete from windlass.migration",
-        "update windlass.secret set value = value",
+        "update windlass.server_key set sealed = sealed",
     ],
 )
 async def test_a_database_whose_schema_or_settings_were_changed_is_not_used_again(

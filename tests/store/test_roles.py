@@ -183,7 +183,7 @@ async def test_a_producer_reads_no_payloads_and_writes_no_results(producer: Clie
         "update workflow.workflow_run set leased_by = 'me'",
         "update workflow.workflow_registry set is_enabled = false",
         "delete from workflow.workflow_run",
-        "select * from windlass.secret",
+        "select * from windlass.server_key",
     ):
         with pytest.raises(DENIED):
             await producer.execute(statement)

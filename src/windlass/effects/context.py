@@ -5,7 +5,7 @@ import functools
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -16,6 +16,7 @@ from windlass.core.jobs.job import MAX_DATA, MAX_MESSAGE, fraction_of
 from windlass.core.jobs.spec import check_name
 from windlass.core.json_value import RESULT_LIMIT, decode, encode, plain
 from windlass.core.orgs import DEFAULT_ORG
+from windlass.core.redaction import Redaction
 from windlass.core.workflows.step import Action
 from windlass.errors import Invalid, NonRetryable
 
@@ -77,6 +78,9 @@ class ContextData(Protocol):
         """Run a coroutine in the worker's event loop and return its result. For calls from threads."""
 
     def progress(self, job: UUID, fence: int, fraction: float, message: str | None, data: Any) -> None: ...
+
+    async def secrets(self, org: str, names: Sequence[str]) -> Mapping[str, str]:
+        """Return the values of these secrets of an org; unknown names are left out."""
 
 
 class Steps:
@@ -195,6 +199,7 @@ class Context:
     _steps: Steps | None = None
     _lines: int = 0
     _stopped: bool = False
+    _redaction: Redaction | None = None  # of the secrets that this attempt uses
     _cancel_event: threading.Event | None = None  # created by `wait_cancelled`: most handlers never call it
 
     @property
@@ -281,6 +286,8 @@ class Context:
 
     def keep(self, level: str, message: str) -> None:
         """Store a log line of this attempt, up to MAX_LINES."""
+        if self._redaction is not None:
+            message = self._redaction.text(message)
         self._lines += 1
         if self._lines > MAX_LINES + 1:
             return

@@ -19,11 +19,12 @@ from windlass.core import orgs
 from windlass.core.ids import RANDOM_BYTES, uuid7
 from windlass.core.orgs import ALL_SCOPES, DEFAULT_ORG, Scope
 from windlass.effects.schema_validator import SchemaValidator
+from windlass.effects.vault import MasterKeys
 from windlass.engine.allowances import Allowances
 from windlass.engine.definitions import Definitions, StepTemplates
-from windlass.store import hooks, runs
+from windlass.engine.vault import KeySource, Vault, seal_plain
+from windlass.store import hooks, runs, secrets
 from windlass.store.hooks import RecordedUrl
-from windlass.store.orgs import keys
 from windlass.store.postgres import migrate
 from windlass.store.postgres.notify import Listener, Notifier
 from windlass.store.postgres.pool import (
@@ -104,6 +105,7 @@ class Database:
         *,
         public_url: str | None = None,
         tree_limit: int = TREE_LIMIT,
+        keys: MasterKeys | None = None,
     ) -> None:
         self.pool = pool
         self._options = options
@@ -115,23 +117,27 @@ class Database:
         self.schema_validator = SchemaValidator()
         self.public_url = PublicUrl(public_url)
         self.tree_limit = tree_limit
-        self._hook_key: bytes | None = None
-        self._key_pepper: bytes | None = None
+        self.vault = Vault(keys)
         self._notifier = notifier
         notifier.subscribe(self.allowances.woken)
 
     @classmethod
     async def open(
-        cls, options: DatabaseOptions, *, public_url: str | None = None, tree_limit: int = TREE_LIMIT
+        cls,
+        options: DatabaseOptions,
+        *,
+        public_url: str | None = None,
+        tree_limit: int = TREE_LIMIT,
+        keys: MasterKeys | None = None,
     ) -> "Database":
         pool = await open_pool(options)
         notifier = Notifier(options)
         notifier.start()
-        return Database(pool, notifier, options, public_url=public_url, tree_limit=tree_limit)
+        return Database(pool, notifier, options, public_url=public_url, tree_limit=tree_limit, keys=keys)
 
     async def open_apart(self) -> "Database":
         """Open the same database with one more connection, for an event loop in another thread."""
-        return await Database.open(replace(self._options, size=1, notify=False, revive=None))
+        return await Database.open(replace(self._options, size=1, notify=False, revive=None), keys=self.vault.keys)
 
     async def close(self) -> None:
         await self.schema_validator.close()
@@ -164,18 +170,14 @@ class Database:
 
     async def hook_key(self, conn: Connection) -> bytes:
         """Return the key that signs callback tokens; it never changes."""
-        if self._hook_key is None:
-            self._hook_key = await hooks.key(conn)
-        return self._hook_key
+        return await self.vault.server_key(conn, "hook")
 
     async def key_pepper(self) -> bytes:
-        """Return the key of the hashes of API keys; it never changes. It is made in a transaction of its own: one that
-        is rolled back must not leave it in the cache."""
-        if self._key_pepper is None:
-            async with self.begin() as conn:
-                value = await keys.pepper(conn)
-            self._key_pepper = value
-        return self._key_pepper
+        """Return the key of the hashes of API keys; it never changes."""
+        if (known := self.vault.known_server_key("key_pepper")) is not None:
+            return known
+        async with self.begin() as conn:
+            return await self.vault.server_key(conn, "key_pepper")
 
     def poke(self, *topics: str) -> None:
         """Wake the listeners of these topics; call it only after the commit."""
@@ -226,14 +228,10 @@ class Tenant(Database):
         org: str = DEFAULT_ORG,
         public_url: str | None = None,
         tree_limit: int = TREE_LIMIT,
+        keys: MasterKeys | None = None,
     ) -> "Tenant":
-        return (await Database.open(options, public_url=public_url, tree_limit=tree_limit)).tenant(org)
-
-    async def hook_key(self, conn: Connection) -> bytes:
-        return await self.database.hook_key(conn)  # which keeps it for all tenants
-
-    async def key_pepper(self) -> bytes:
-        return await self.database.key_pepper()
+        opened = await Database.open(options, public_url=public_url, tree_limit=tree_limit, keys=keys)
+        return opened.tenant(org)
 
     def require(self, scope: Scope) -> None:
         """Refuse callers that lack a scope."""
@@ -257,12 +255,18 @@ class Tenant(Database):
         return orgs.shown(self.org, name)
 
 
-async def prepare(options: DatabaseOptions) -> list[str]:
-    """Apply migrations and renumber data restored from another cluster's dump; return the migrations applied."""
+async def prepare(options: DatabaseOptions, keys: KeySource | None = None) -> list[str]:
+    """Apply migrations, renumber data restored from another cluster's dump, and seal what is stored in plain text.
+
+    Return the migrations applied. `keys` is called with the ids of the master keys that have sealed something.
+    """
     conn = await open_connection(options)
     try:
         applied = [f"{m.version:04} {m.name}" for m in await migrate.migrate(conn)]
         await migrate.renumber_restored(conn)
+        master_keys = keys(await secrets.master_keys(conn)) if keys is not None else MasterKeys()
+        if master_keys:
+            await seal_plain(conn, Vault(master_keys))
         return applied
     finally:
         await conn.close()

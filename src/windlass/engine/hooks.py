@@ -49,8 +49,9 @@ async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, s
             raise _unknown()
         (id_, step), run = place, locked[0]
         workflow = await db.definitions.one(conn, run.version_id)
-        _check(workflow, run, step, body, headers)
-        signed_id = headers.get("webhook-id") if _action(workflow, step).secret is not None else None
+        if (secret := _action(workflow, step).secret) is not None:
+            _check(await db.vault.resolve(conn, run.org, secret), run, body, headers)
+        signed_id = headers.get("webhook-id") if secret is not None else None
         if await hooks.received(conn, place, signed_id):
             return Received(again=True)
         if run.state not in LIVE or run.steps[step] not in OPEN:
@@ -93,7 +94,6 @@ def _action(workflow: Workflow, step: int) -> HookAction:
     return action
 
 
-def _check(workflow: Workflow, run: LockedRun, step: int, body: bytes, headers: Mapping[str, str]) -> None:
-    action = _action(workflow, step)
-    if action.secret is not None and (why := webhook.signature_mistake(action.secret, headers, body, run.now)):
+def _check(secret: str, run: LockedRun, body: bytes, headers: Mapping[str, str]) -> None:
+    if why := webhook.signature_mistake(secret, headers, body, run.now):
         raise Refused(f"the callback is not signed as it must be: {why}")

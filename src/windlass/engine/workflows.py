@@ -7,12 +7,22 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.definition.parser import checked, parse
-from windlass.core.definition.publish import advice, check, difference, has_hidden, hidden, revealed, secrets
+from windlass.core.definition.publish import (
+    advice,
+    check,
+    difference,
+    has_hidden,
+    hidden,
+    names_of_secrets,
+    revealed,
+    secrets,
+)
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import as_stored, encode
 from windlass.core.orgs import Scope
 from windlass.core.workflows.step import ChildAction, CommandAction
 from windlass.core.workflows.workflow import Workflow
+from windlass.engine import secrets as org_secrets
 from windlass.engine.database import Database, Tenant, new_ids
 from windlass.engine.definitions import check_workflow_name, find_live, unknown_workflow
 from windlass.engine.orgs import quota
@@ -87,6 +97,7 @@ async def publish_many(db: Tenant, workflows: Sequence[Given]) -> list[Published
     requested = await _revealed(db, requested, before)
     fresh = [workflow for workflow in requested if not _equal(before.get(workflow.name), workflow)]
     same = [workflow for workflow in requested if _equal(before.get(workflow.name), workflow)]
+    await _check_secrets(db, fresh)
     fresh += await triggers.missing(db, same, before)
     made, after, tokens = await _record(db, fresh) if fresh else (set(), {}, {})
     return [_published((before | after)[workflow.name], made, tokens.get(workflow.name)) for workflow in requested]
@@ -101,6 +112,7 @@ async def preview_many(db: Tenant, workflows: Sequence[Given]) -> list[Preview]:
     requested = _ready(workflows)
     live = await _live(db, requested)
     requested = await _revealed(db, requested, live)
+    await _check_secrets(db, [workflow for workflow in requested if not _equal(live.get(workflow.name), workflow)])
     changed = [live[workflow.name].version_id for workflow in requested if workflow.name in live]
     async with db.once() as conn:
         documents = await store.documents(conn, changed) if changed else {}
@@ -287,6 +299,19 @@ async def _revealed(db: Database, workflows: Sequence[Workflow], live: Mapping[s
         documents = await store.documents(conn, shy) if shy else {}
     known = {document["name"]: secrets(document) for document in documents.values()}
     return [revealed(one, known.get(one.name, {})) if has_hidden(one) else one for one in workflows]
+
+
+async def _check_secrets(db: Tenant, workflows: Sequence[Workflow]) -> None:
+    """Raise `InvalidWorkflow` with every reference to a secret that the org does not have."""
+    named = [(workflow, name, place) for workflow in workflows for name, place in names_of_secrets(workflow).items()]
+    missing = await org_secrets.missing(db, {name for _, name, _ in named})
+    mistakes = [
+        (place if len(workflows) == 1 else f"{workflow.name}: {place}", f"{org_secrets.unknown(db.org, name)}")
+        for workflow, name, place in named
+        if name in missing
+    ]
+    if mistakes:
+        raise InvalidWorkflow(mistakes)
 
 
 async def _live(db: Tenant, workflows: Sequence[Workflow]) -> dict[str, Live]:

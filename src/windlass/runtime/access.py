@@ -92,8 +92,11 @@ class Authority:
     async def of_key(self, key: ApiKey) -> tuple[Access, bool] | None:
         """Return what the owner of a key may do, and whether the org is disabled; None for an invalid key."""
         db = await self._database()
-        loaded, pepper = await self._keys.get(key.id), await db.key_pepper()
+        loaded = await self._keys.get(key.id)
         stored = loaded.stored
+        if stored is None and not db.vault.keys:  # there is no pepper, and so no key to be confused with
+            return None
+        pepper = await db.key_pepper()
         if not keys.is_valid(stored, key, pepper, age=loaded.age) or stored is None:
             return None
         self._record_use(stored.id)

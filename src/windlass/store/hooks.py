@@ -20,11 +20,6 @@ class Callback(NamedTuple):
     headers: str | None  # JSON
 
 
-async def key(conn: Connection) -> bytes:
-    value: bytes = await conn.fetchval(_SQL["key"])
-    return value
-
-
 async def insert(conn: Connection, rows: Sequence[tuple[UUID, int, bytes]]) -> None:
     await conn.execute(_SQL["insert"], *columns(rows))
 

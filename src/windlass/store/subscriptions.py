@@ -45,12 +45,11 @@ class Change(NamedTuple):
     active: bool | None = None
 
 
-class Secrets(NamedTuple):
+class TargetRow(NamedTuple):
+    org: str
     url: str
-    secret: str | None
-    old_secret: str | None
     rotation: int
-    overlaps: bool
+    overlaps: bool  # the secret of the previous rotation is still used
     now: datetime
 
 
@@ -63,8 +62,8 @@ class Interest(NamedTuple):
     since: datetime
 
 
-async def insert(conn: Connection, id_: UUID, new: Change, *, org: str, secret: str | None) -> Subscription:
-    row = await conn.fetchrow(_SQL["insert"], id_, org, *new, secret)
+async def insert(conn: Connection, id_: UUID, new: Change, *, org: str) -> Subscription:
+    row = await conn.fetchrow(_SQL["insert"], id_, org, *new)
     assert row is not None
     return _subscription(row)
 
@@ -88,8 +87,8 @@ async def change(conn: Connection, id_: UUID, changes: Change, *, org: str) -> S
     return _subscription(row) if row else None
 
 
-async def rotate(conn: Connection, id_: UUID, *, org: str, secret: str | None) -> Subscription | None:
-    row = await conn.fetchrow(_SQL["rotate"], id_, org, secret)
+async def rotate(conn: Connection, id_: UUID, *, org: str) -> Subscription | None:
+    row = await conn.fetchrow(_SQL["rotate"], id_, org)
     return _subscription(row) if row else None
 
 
@@ -97,9 +96,9 @@ async def remove(conn: Connection, id_: UUID, *, org: str) -> bool:
     return await conn.fetchval(_SQL["remove"], id_, org) is True
 
 
-async def target(conn: Connection, id_: UUID, job: UUID | None, *, overlap: timedelta) -> Secrets | None:
+async def target(conn: Connection, id_: UUID, job: UUID | None, *, overlap: timedelta) -> TargetRow | None:
     row = await conn.fetchrow(_SQL["target"], id_, overlap, job)
-    return Secrets._make(row) if row else None
+    return TargetRow._make(row) if row else None
 
 
 async def delivered(conn: Connection, id_: UUID) -> None:

@@ -17,6 +17,7 @@ from uuid import uuid4
 
 import asyncpg
 
+from windlass import settings
 from windlass.app import Windlass
 from windlass.embedded.server import Embedded, EmbeddedOptions
 from windlass.engine.database import prepare
@@ -40,7 +41,7 @@ select array[
   (select string_agg(setconfig::text, ' ' order by setrole) from pg_db_role_setting
     where setdatabase = (select oid from pg_database where datname = current_database())),
   (select (count(*), sum(xmin::text::bigint))::text from windlass.migration),
-  (select (count(*), sum(xmin::text::bigint))::text from windlass.secret),
+  (select (count(*), sum(xmin::text::bigint))::text from windlass.server_key),
   (select (count(*), sum(xmin::text::bigint))::text from windlass.plan),
   (select (count(*), sum(xmin::text::bigint))::text from windlass.org)
 ]::text
@@ -57,7 +58,7 @@ begin
   for relation in
     select oid from pg_class
      where relkind = 'r' and relnamespace in ('windlass'::regnamespace, 'workflow'::regnamespace)
-       and oid not in ('windlass.migration'::regclass, 'windlass.secret'::regclass, 'windlass.plan'::regclass,
+       and oid not in ('windlass.migration'::regclass, 'windlass.server_key'::regclass, 'windlass.plan'::regclass,
                        'windlass.org'::regclass)  -- rows that migrations insert
        and pg_relation_size(oid) > 0
   loop
@@ -100,7 +101,8 @@ class Databases:
 
     `server_url` is the URL of any database on a server where databases may be created. The connections that create and
     empty databases are kept, because a new one takes longer than its statements. They belong to an event loop in a
-    thread of its own: each test may have another loop.
+    thread of its own: each test may have another loop. If WINDLASS_MASTER_KEY is
+    set, the databases are sealed with it.
     """
 
     def __init__(self, server_url: str) -> None:
@@ -180,7 +182,7 @@ class Databases:
             if self._template is None:
                 name = f"windlass_template_{uuid4().hex[:12]}"
                 await self._administer(f'create database "{name}"')
-                await prepare(DatabaseOptions(url=self._url_of(name)))
+                await prepare(DatabaseOptions(url=self._url_of(name)), lambda _: settings.read().master_keys)
                 # Copying files takes two checkpoints, which are cheap without fsync.
                 if await self._administer("show fsync") == "off":
                     self._strategy = "file_copy"

@@ -97,7 +97,7 @@ def migrate(json: bool) -> None:
     """Apply the pending migrations of the schema."""
 
     async def action(app: Windlass) -> list[str]:
-        return await engine_database.prepare(app.database(app.url()))
+        return await engine_database.prepare(app.database(app.url()), app.master_keys)
 
     applied = use(action)
     if json:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from difflib import unified_diff
-from typing import Any, assert_never
+from typing import Any, TypeGuard, assert_never
 
 from windlass.core import duration
 from windlass.core.definition.parser import parse
@@ -19,7 +19,7 @@ from windlass.core.events.webhook import Scheme, secret_mistake
 from windlass.core.jobs.spec import reserved
 from windlass.core.json_value import HIDDEN
 from windlass.core.templates.command import check_places
-from windlass.core.templates.template import pieces
+from windlass.core.templates.template import pieces, secret_named
 from windlass.core.templates.url import UNBOUNDED, Url
 from windlass.core.workflows.step import (
     ChildAction,
@@ -61,6 +61,12 @@ def advice(workflow: Workflow) -> list[str]:
         for step in workflow.steps
         if isinstance(step.action, HookAction) and step.action.timeout is not None and step.action.timeout < SHORT_WAIT
     ]
+    waits += [
+        f"{place} of {workflow.name} contains the secret itself: store it with `windlass secrets set NAME`"
+        " and write {{secrets.NAME}}"
+        for place, secret in _signed(workflow)
+        if is_literal(secret)
+    ]
     if isinstance(workflow.trigger, WebhookTrigger):
         return waits
     return waits + [
@@ -94,11 +100,38 @@ def _of_step(step: Step) -> Iterator[Mistake]:
 
 
 def _of_secret(path: str, secret: str | None, scheme: Scheme = Scheme.STANDARD) -> Iterator[Mistake]:
-    if secret is not None and secret != HIDDEN and (why := secret_mistake(secret, scheme)):
+    if is_literal(secret) and secret != HIDDEN and (why := secret_mistake(secret, scheme)):
         yield path, why
 
 
 # Secrets
+
+
+def is_literal(secret: str | None) -> TypeGuard[str]:
+    """Return whether a secret is in the definition itself, instead of a reference to one of the org."""
+    return secret is not None and secret_named(secret) is None
+
+
+def names_of_secrets(workflow: Workflow) -> dict[str, str]:
+    """Return the secrets of the org that a workflow refers to, each with the first place that does."""
+    places: dict[str, str] = {}
+    for step in workflow.steps:
+        for place, path in paths_of(step):
+            if path.root == "secrets":
+                places.setdefault(path.name, place)
+    for place, secret in _signed(workflow):
+        if (name := secret_named(secret)) is not None:
+            places.setdefault(name, place)
+    return places
+
+
+def _signed(workflow: Workflow) -> Iterator[tuple[str, str]]:
+    """Yield the secrets that inbound requests are signed with, each with its place."""
+    if isinstance(workflow.trigger, WebhookTrigger) and workflow.trigger.secret is not None:
+        yield "trigger.webhook.secret", workflow.trigger.secret
+    for step in workflow.steps:
+        if isinstance(step.action, HookAction) and step.action.secret is not None:
+            yield f"tasks.{step.name}.wait_for_webhook.secret", step.action.secret
 
 
 def hidden(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,7 +143,7 @@ def hidden(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def secrets(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the secrets by step name; the trigger's has the key `TRIGGER`."""
+    """Return the secrets in a document by step name; the trigger's has the key `TRIGGER`."""
     owners = {task["name"]: _step_secret(task) for task in document.get("tasks", ())}
     owners[TRIGGER] = _trigger_secret(document)
     return {name: secret for name, secret in owners.items() if secret is not None}
@@ -151,12 +184,16 @@ def _is_hidden(owner: object) -> bool:
 def _trigger_secret(document: Mapping[str, Any]) -> str | None:
     trigger = document.get("trigger")
     webhook = trigger.get("webhook") if isinstance(trigger, Mapping) else None
-    return webhook.get("secret") if isinstance(webhook, Mapping) else None
+    return _literal(webhook.get("secret")) if isinstance(webhook, Mapping) else None
 
 
 def _step_secret(task: Mapping[str, Any]) -> str | None:
     hook = task.get("wait_for_webhook")
-    return hook.get("secret") if isinstance(hook, Mapping) else None
+    return _literal(hook.get("secret")) if isinstance(hook, Mapping) else None
+
+
+def _literal(secret: str | None) -> str | None:
+    return secret if is_literal(secret) else None
 
 
 def _hidden_step(task: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -33,6 +33,10 @@ RUN_INPUT = ("input", "trigger")  # allowed instead of a step at the start of a 
 LONGEST_CYCLE = 20  # names shown in a message
 ENOUGH = 100  # a document may have many mistakes, and searching for similar names is slow
 
+SECRETS_BELONG = (
+    "secrets are known only in the url, headers, query and body of `url` steps, and in the command of `run` steps"
+)
+
 Parse = Callable[[str], Expression | Binding]
 
 _PATH = re.compile(r"[^.\s{}]+(?:\.[^.\s{}]+)*").fullmatch
@@ -119,6 +123,8 @@ def _check_source(step: Step, named: Mapping[str, Step], lineage: Lineage | None
     elif head in RUN_INPUT:
         if head in named:
             mistakes.add(path, f"{head!r} is the run's input and also a step: give the step another name")
+    elif head == "secrets" and head not in named:
+        mistakes.add(path, f"a secret cannot be the source of a fan-out: {SECRETS_BELONG}")
     elif head == "tasks" and head not in named:
         mistakes.add(path, f"the path of a fan-out begins with the step: write {_without_tasks(source)}")
     elif head not in named:
@@ -172,6 +178,8 @@ class _Check:
                 self._wait(text.place, path.name)
             elif path.root in ("item", "index"):
                 self._instance(step, text, path.root)
+            elif path.root == "secrets" and not _takes_secrets(step, text):
+                self._mistakes.add(text.place, f"{path.text} cannot be used here: {SECRETS_BELONG}")
 
     def _task(self, step: Step, place: str, name: str) -> None:
         if name not in self._named:
@@ -198,6 +206,13 @@ class _Check:
             self._mistakes.add(
                 text.place, "`item` is known only in steps with `foreach`: instances of `parallel` have `index`"
             )
+
+
+def _takes_secrets(step: Step, text: Text) -> bool:
+    """Return whether the values in this text are only sent, by a request or to a process, and stored nowhere."""
+    if isinstance(step.action, CommandAction):
+        return text.parse is compile_command
+    return isinstance(step.action, HttpAction) and text.parse is not expression.parse
 
 
 def _texts(step: Step) -> Iterator[Text]:

@@ -18,7 +18,7 @@ from windlass.errors import InvalidExpression
 
 Part = str | int
 
-ROOTS = ("tasks", "trigger", "input", "wait", "item", "index", "run")
+ROOTS = ("tasks", "trigger", "input", "wait", "item", "index", "run", "secrets")
 FIELDS: Mapping[str, Sequence[str]] = {
     "tasks": ("status", "status_code", "body", "output", "headers", "error", "attempt"),
     "trigger": ("body", "headers"),
@@ -26,7 +26,7 @@ FIELDS: Mapping[str, Sequence[str]] = {
     "run": ("id", "attempt"),
 }
 NAMED = frozenset({"tasks", "wait"})  # roots followed by the name of a step
-WHOLE = frozenset({"wait", "run", "index"})  # roots whose values have no members
+WHOLE = frozenset({"wait", "run", "index", "secrets"})  # roots whose values have no members
 MAX_PARTS = 64
 LONGEST_WORD = 60
 LONGEST_INDEX = 9
@@ -34,6 +34,8 @@ LONGEST_INDEX = 9
 QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 ESCAPES = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "r": "\r", "t": "\t"}
 
+NAMES_OF_SECRETS = "use 1 to 63 letters, digits and underscores, not beginning with a digit"
+is_secret_name = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}").fullmatch
 _NAME = r"[\w$@-]+"
 _match_path = re.compile(rf"[^\W\d][\w$@-]*(?:\.{_NAME}|\[(?:[0-9]{{1,9}}|{QUOTED})\])*", re.DOTALL).match
 _part = re.compile(rf"\.?({_NAME})|\[([0-9]+)\]|\[({QUOTED})\]", re.DOTALL)
@@ -51,8 +53,8 @@ class Path:
     """A parsed path. `text` is its source, `rest` the path inside the value of the field."""
 
     text: str
-    root: str  # tasks, trigger, wait, item, index or run
-    name: str = ""  # the step, for tasks and wait
+    root: str  # tasks, trigger, wait, item, index, run or secrets
+    name: str = ""  # the step, for tasks and wait; the secret, for secrets
     field: str = ""
     rest: tuple[Part, ...] = ()
 
@@ -109,7 +111,7 @@ def nearest(word: str, known: Sequence[str]) -> str:
 
 def _checked_path(text: str, parts: "_PathParts") -> Path:
     root = parts.choose("name", ROOTS)
-    name = parts.step() if root in NAMED else ""
+    name = parts.step() if root in NAMED else parts.secret() if root == "secrets" else ""
     field = parts.choose(f"field of `{root}`", FIELDS[root]) if root in FIELDS else ""
     rest = parts.rest(whole=root in WHOLE)
     if root == "input":
@@ -142,6 +144,13 @@ class _PathParts:
         name = self._next("the name of a step")
         if not isinstance(name, str):
             raise self._error("a step must be given by its name")
+        self._taken += 1
+        return name
+
+    def secret(self) -> str:
+        name = self._next("the name of a secret")
+        if not isinstance(name, str) or not is_secret_name(name):
+            raise self._error(f"{_quote_part(name)} is not the name of a secret: {NAMES_OF_SECRETS}")
         self._taken += 1
         return name
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from windlass.core import json_value
 from windlass.core.expressions.scope import Facts, Nothing, Path, after_space, find, match_quoted, read_path, unquoted
+from windlass.core.templates.references import join, refer
 from windlass.errors import Invalid, InvalidExpression, TemplateError
 
 OPEN, CLOSE = "{{", "}}"
@@ -132,6 +133,19 @@ def pieces(text: str) -> list[str | Path]:
     return [piece for piece in parts if piece]
 
 
+def secret_named(text: str) -> str | None:
+    """Return the name of the secret if the text is a single `{{secrets.NAME}}`."""
+    try:
+        parts = pieces(text) if OPEN in text else []
+    except InvalidExpression:
+        return None
+    match parts:
+        case [Path(root="secrets", name=name)]:
+            return name
+        case _:
+            return None
+
+
 def paths_of(parts: Pieces) -> Iterator[Path]:
     return (piece for piece in parts if isinstance(piece, Path))
 
@@ -160,7 +174,9 @@ def _read_template(text: str, at: int) -> tuple[str | Path, int]:
 
 
 def value_at(facts: Facts, path: Path) -> Any:
-    """Return the value of a path; raise `TemplateError` if there is none."""
+    """Return the value of a path; raise `TemplateError` if there is none. For a secret, return a reference to it."""
+    if path.root == "secrets":
+        return refer(path)
     value = find(facts, path)
     if value.__class__ is not Nothing:
         return value
@@ -236,7 +252,7 @@ class Mixed:
             if length > MAX_TEXT and isinstance(piece, Path):
                 raise refusal(piece, f"the text would be longer than {MAX_TEXT} characters")
             parts.append(text)
-        return "".join(parts)
+        return join(parts)
 
     def paths(self) -> Iterator[Path]:
         return paths_of(self.pieces)

@@ -6,12 +6,13 @@ host after literal text (`https://api.example.com{{x}}`) could select another ho
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from urllib.parse import quote
 
 from windlass.core.expressions.scope import Facts, Path
+from windlass.core.templates.references import Form, Span, join, refer
 from windlass.core.templates.template import Binding, Pieces, compile_text, paths_of, refusal, text_at, value_at
 
 MAX_VALUE = 8192
@@ -19,6 +20,7 @@ STAND_IN = "\ue000"  # placeholder for a template: a private-use character, not 
 UNBOUNDED = (
     "it would choose the host: write a / before the template if it is a path, or end the host with your own domain"
 )
+HOLLOW_PART = "a part of the URL's path would be empty or dots"
 HOLLOW = frozenset({"", ".", ".."})  # path segments that are empty or refer to this or the parent directory
 
 _host = re.compile(r"[A-Za-z0-9._:\[\]-]+").fullmatch
@@ -35,6 +37,10 @@ class Place(Enum):
     PORT = auto()
     PATH = auto()
     QUERY = auto()
+
+
+FORMS = {Place.HOST: Form.HOST, Place.PORT: Form.PORT, Place.PATH: Form.QUOTED, Place.QUERY: Form.QUOTED}
+PLACES = {Form.HOST: Place.HOST, Form.PORT: Place.PORT, Form.QUOTED: Place.PATH}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +67,10 @@ class Url:
 
     def value(self, facts: Facts) -> str:
         base = "" if self.base is None else _base(facts, self.base)
-        tail = "".join(piece if isinstance(piece, str) else _fit(facts, piece, place) for piece, place in self.tail)
+        tail = join([piece if isinstance(piece, str) else _fit(facts, piece, place) for piece, place in self.tail])
         if _hollow(_behind(self.base, tail)) > self.hollow:
-            raise refusal(self._first(Place.PATH), "a part of the URL's path would be empty or dots")
-        return base + tail
+            raise refusal(self._first(Place.PATH), HOLLOW_PART)
+        return join([base, tail])
 
     def paths(self) -> Iterator[Path]:
         if self.base is not None:
@@ -106,18 +112,46 @@ def _host_place(base: Path | None, before: str, after: Pieces) -> Place:
 
 
 def _base(facts: Facts, path: Path) -> str:
+    if path.root == "secrets":
+        return refer(path, Form.BASE)
     value = value_at(facts, path)
     if not isinstance(value, str) or not value:
         raise refusal(path, "a URL must begin with a string that is not empty")
+    return _checked_base(path, value)
+
+
+def _checked_base(path: Path, value: str) -> str:
     if _unfit(value):
         raise refusal(path, "its value has a space or a control character")
     return value
 
 
 def _fit(facts: Facts, path: Path, place: Place) -> str:
+    if path.root == "secrets" and place in FORMS:
+        return refer(path, FORMS[place])
     if value_at(facts, path) is None:
         raise refusal(path, "its value is null, which cannot be part of a URL")
-    text = text_at(facts, path)
+    return _fitted(path, text_at(facts, path), place)
+
+
+def reveal(url: str, spans: Sequence[Span], values: Mapping[str, str]) -> str:
+    """Return a stored URL with the values of its secrets, which obey the same rules as values of the run."""
+    paths = [Path(f"secrets.{span.name}", "secrets", span.name) for span in spans]
+    base = paths[0] if spans[0].form is Form.BASE else None
+    head = "" if base is None else _checked_base(base, values[base.name])
+    start = end = 0 if base is None else spans[0].end
+    tail = ""
+    for span, path in zip(spans, paths, strict=True):
+        if path is not base:
+            tail += url[end : span.start] + _fitted(path, values[path.name], PLACES[span.form])
+            end = span.end
+    tail += url[end:]
+    if _hollow(_behind(base, tail)) > _hollow(_behind(base, url[start:])):
+        raise refusal(paths[-1], HOLLOW_PART)
+    return head + tail
+
+
+def _fitted(path: Path, text: str, place: Place) -> str:
     if len(text) > MAX_VALUE:
         raise refusal(path, f"its value is {len(text)} characters long, the limit in a URL is {MAX_VALUE}")
     if place is Place.HOST_END:

@@ -5,16 +5,17 @@ is sent.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any, assert_never
 
 from windlass.core.expressions.scope import Facts, Path
-from windlass.core.templates import template
+from windlass.core.templates import references, template
 from windlass.core.templates.command import compile_command
 from windlass.core.templates.template import Binding
 from windlass.core.templates.url import compile_url
+from windlass.core.templates.url import reveal as reveal_url
 from windlass.core.workflows.step import (
     Action,
     ChildAction,
@@ -92,8 +93,29 @@ def _http(action: HttpAction) -> Payload:
     return _many([url, *headers.values(), query, body], fill)
 
 
-def _many(parts: Iterable[Binding], fill: Callable[[Facts], Any]) -> Payload:
-    return Payload(tuple(dict.fromkeys(path for part in parts for path in part.references)), fill)
+def _many(parts: Iterable[Binding], fill: Callable[[Facts], dict[str, Any]]) -> Payload:
+    """Return the payload of these parts. Secrets are no values of the run: the payload notes where they belong."""
+    paths = dict.fromkeys(path for part in parts for path in part.references)
+    values = tuple(path for path in paths if path.root != "secrets")
+    return Payload(values, fill if len(values) == len(paths) else lambda facts: references.noted(fill(facts)))
+
+
+def secrets_of(payload: Any) -> list[str]:
+    """Return the names of the secrets that a stored payload refers to, each once."""
+    noted = payload.get("secrets", ()) if isinstance(payload, dict) else ()
+    return list(dict.fromkeys(reference.span.name for reference in references.read(noted)))
+
+
+def reveal(payload: dict[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
+    """Return a stored payload with the values of its secrets; raise `TemplateError` if one does not fit its place."""
+    revealed = {key: value for key, value in payload.items() if key != "secrets"}
+    spans: dict[references.Place, list[references.Span]] = {}
+    for reference in references.read(payload["secrets"]):
+        spans.setdefault(reference.at, []).append(reference.span)
+    for at, of_text in spans.items():
+        write = reveal_url if at == ("url",) else references.reveal
+        revealed = references.replaced(revealed, at, write(references.text_at(revealed, at), of_text, values))
+    return revealed
 
 
 # Rules for HTTP requests

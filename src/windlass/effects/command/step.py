@@ -19,6 +19,7 @@ from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.core.json_value import RESULT_LIMIT, encode, parse
 from windlass.core.workflows.step import CommandAction
 from windlass.core.workflows.step_payload import COMMAND_TYPE
+from windlass.effects import secrets
 from windlass.effects.command.process import Keep, Lines, Process, inherited, readable
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler, failed, reserved_type, timed_out
@@ -204,10 +205,13 @@ def command_handler(commands: Commands) -> Handler:
         if payload["runs_on"] != "local":
             message = f"runs_on: {payload['runs_on']} requires a launcher, which this worker does not have: use local"
             return Failed({"type": "NoLauncher", "message": message}, retryable=False)
+        revealed = await secrets.reveal(ctx, payload)
+        if isinstance(revealed, Failed):
+            return revealed
         request = CommandRequest(
-            run=payload["run"],
-            values=payload.get("values", {}),
-            input=payload["input"],
+            run=revealed["run"],
+            values=revealed.get("values", {}),
+            input=revealed["input"],
             run_id=ctx.run_id or ctx.id,
             workflow=ctx.workflow or "",
             step=ctx.step_name or "",
@@ -217,6 +221,6 @@ def command_handler(commands: Commands) -> Handler:
             count=1 if ctx.count is None else ctx.count,
             timeout=ctx.timeout,
         )
-        return await commands.perform(request, ctx.keep)
+        return secrets.masked(ctx, await commands.perform(request, ctx.keep))
 
     return Handler.of(COMMAND_TYPE, command, queue=OWN_QUEUE, keeps_time=True, wants_upstream=False)

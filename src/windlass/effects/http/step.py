@@ -19,6 +19,7 @@ from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.core.json_value import plain
 from windlass.core.workflows.step import HttpAction
 from windlass.core.workflows.step_payload import HTTP_TYPE
+from windlass.effects import secrets
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler, reserved_type
 from windlass.effects.http.connector import AddressGuard, AddressRefused, DnsLookup, LookUp, Network, connector
@@ -33,6 +34,7 @@ if TYPE_CHECKING:  # slow to import; most processes perform no HTTP steps
 
 __all__ = ["Http", "HttpOptions", "HttpRequest", "LookUp", "Network"]
 
+OUR_FIELDS = ("status_code", "duration_ms", "is_truncated")  # of the result; the rest is the response
 DEFAULT_TIMEOUT = timedelta(seconds=30)
 MAX_TIMEOUT = timedelta(hours=24)  # per attempt, whatever the step's timeout: no connection is held forever
 
@@ -207,8 +209,11 @@ def http_handler(http: Http) -> Handler:
     async def request(ctx: Context, payload: Any) -> Outcome:
         if ctx.queue != OWN_QUEUE or not isinstance(ctx._action, HttpAction):
             return reserved_type(HTTP_TYPE, "url")
+        revealed = await secrets.reveal(ctx, payload)
+        if isinstance(revealed, Failed):
+            return revealed
         http_request = HttpRequest(
-            **payload,
+            **revealed,
             timeout=ctx.timeout or DEFAULT_TIMEOUT,
             idempotency_key=ctx.idempotency_key,
             fence=ctx.fence,
@@ -216,6 +221,6 @@ def http_handler(http: Http) -> Handler:
             run_id=ctx.run_id or ctx.id,
             traceparent=traceparent(),
         )
-        return await http.perform(http_request)
+        return secrets.masked(ctx, await http.perform(http_request), ours=OUR_FIELDS)
 
     return Handler.of(HTTP_TYPE, request, queue=OWN_QUEUE, keeps_time=True, wants_upstream=False)

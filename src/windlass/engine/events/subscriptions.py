@@ -36,8 +36,10 @@ from windlass.engine.events.stream import ForeignCursor
 from windlass.engine.faults import point
 from windlass.engine.jobs import control as jobs
 from windlass.engine.quarantine import Kind, split_batch
+from windlass.engine.vault import subscription_secret
 from windlass.errors import Conflict, Invalid, Locked, NotFound, Unavailable
 from windlass.store import events as event_store
+from windlass.store import secrets
 from windlass.store import subscriptions as store
 from windlass.store.postgres.pool import Connection
 from windlass.store.subscriptions import Change, Interest, Subscription
@@ -68,8 +70,8 @@ async def create(db: Tenant, body: Mapping[str, Any]) -> tuple[Subscription, str
         if await store.count(conn, org=db.org) >= MOST:
             raise Conflict(f"there are {MOST} subscriptions already: delete one that is not used")
         await store.begin_at(conn, str(Cursor(await event_store.here(conn))), but=id_)
-        made = await store.insert(conn, id_, change, org=db.org, secret=secret)
-        return made, secret or secret_of(await db.hook_key(conn), id_, made.rotation)
+        made = await store.insert(conn, id_, change, org=db.org)
+        return made, await _signed_with(conn, db, made, secret)
 
 
 async def get(db: Tenant, id_: UUID) -> Subscription:
@@ -96,15 +98,16 @@ async def rotate(db: Tenant, id_: UUID, *, secret: str | None = None) -> tuple[S
     """Replace the secret; for a day requests are signed with the previous one, too."""
     own_secret = _secret(secret)
     async with db.begin() as conn:
-        subscription = _known(await store.rotate(conn, id_, org=db.org, secret=own_secret), id_)
-        return subscription, own_secret or secret_of(await db.hook_key(conn), id_, subscription.rotation)
+        subscription = _known(await store.rotate(conn, id_, org=db.org), id_)
+        return subscription, await _signed_with(conn, db, subscription, own_secret)
 
 
 async def remove(db: Tenant, id_: UUID) -> None:
     """Delete a subscription; pending deliveries are dropped."""
-    async with db.once() as conn:
+    async with db.begin() as conn:
         if not await store.remove(conn, id_, org=db.org):
             raise NotFound("subscription", id_)
+        await secrets.delete_below(conn, db.org, subscription_secret(id_, ""))
 
 
 async def target(db: Database, id_: UUID, *, job: UUID | None = None) -> Target | None:
@@ -113,11 +116,11 @@ async def target(db: Database, id_: UUID, *, job: UUID | None = None) -> Target 
         row = await store.target(conn, id_, job, overlap=OVERLAP)
         if row is None:
             return None
-        key = await db.hook_key(conn)
-    secrets = [row.secret or secret_of(key, id_, row.rotation)]
-    if row.overlaps:
-        secrets.append(row.old_secret or secret_of(key, id_, row.rotation - 1))
-    return Target(row.url, secrets, row.now)
+        rotations = [row.rotation, row.rotation - 1] if row.overlaps else [row.rotation]
+        names = [(row.org, subscription_secret(id_, rotation)) for rotation in rotations]
+        own, key = await db.vault.read(conn, names), await db.hook_key(conn)
+    signing = [own.get(name) or secret_of(key, id_, rotation) for name, rotation in zip(names, rotations, strict=True)]
+    return Target(row.url, signing, row.now)
 
 
 async def delivered(db: Database, id_: UUID) -> None:
@@ -273,6 +276,18 @@ def _names(filter_: Mapping[str, Any] | None, name: str) -> list[str] | None:
     for one in names:
         check_name(one, f"filter.{name}", "give a name")
     return names
+
+
+async def _signed_with(conn: Connection, db: Tenant, subscription: Subscription, own: str | None) -> str:
+    """Store the secret of this rotation and return it; without one of its own it is derived from the hook key."""
+    id_, rotation = subscription.id, subscription.rotation
+    kept = [subscription_secret(id_, number) for number in (rotation, rotation - 1)]
+    await secrets.lock(conn, db.org)
+    await secrets.delete_below(conn, db.org, subscription_secret(id_, ""), keep=kept)
+    if own is None:
+        return secret_of(await db.hook_key(conn), id_, rotation)
+    await db.vault.put(conn, db.org, kept[0], own, by=db.actor)
+    return own
 
 
 def _secret(secret: object) -> str | None:

@@ -263,7 +263,9 @@ async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, s
         address = _checked(await store.of_token(conn, webhook.token_digest(token)))
         trigger = (await db.definitions.one(conn, address.version_id)).trigger
         lowered = {name.lower(): value for name, value in headers.items()}
-        _check_signature(trigger, lowered, body, address.now)
+        if isinstance(trigger, WebhookTrigger) and trigger.secret is not None:
+            secret = await db.vault.resolve(conn, address.org, trigger.secret)
+            _check_signature(secret, trigger.scheme, lowered, body, address.now)
         key = _key(address.name, trigger, lowered, body)
         spec = RunSpec(input=parse_body(body, lowered.get("content-type")), headers=lowered, idempotency_key=key)
         acting = db.tenant(address.org, actor="webhook")
@@ -290,12 +292,12 @@ async def address(db: Database, token: str) -> str:
         return f"{await db.public_url.get(conn)}/in/{token}"
 
 
-def _check_signature(trigger: Trigger, headers: Mapping[str, str], body: bytes, now: datetime) -> None:
+def _check_signature(
+    secret: str, scheme: webhook.Scheme, headers: Mapping[str, str], body: bytes, now: datetime
+) -> None:
     """Raise if a request is not signed as its workflow requires, before any part of it is used."""
-    if isinstance(trigger, WebhookTrigger) and trigger.secret is not None:
-        why = webhook.signature_mistake(trigger.secret, headers, body, now, trigger.scheme)
-        if why:
-            raise Refused(f"the request is not signed as the workflow demands ({trigger.scheme}): {why}")
+    if why := webhook.signature_mistake(secret, headers, body, now, scheme):
+        raise Refused(f"the request is not signed as the workflow demands ({scheme}): {why}")
 
 
 def _key(workflow: str, trigger: Trigger, headers: Mapping[str, str], body: bytes) -> str | None:

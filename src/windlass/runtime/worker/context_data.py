@@ -15,6 +15,7 @@ from windlass.core.jobs.job import Claimed
 from windlass.core.json_value import encode
 from windlass.effects.context import Context, Upstream
 from windlass.effects.handlers import Threads
+from windlass.engine import secrets
 from windlass.engine.compositions import parent_results
 from windlass.engine.compositions.parent_results import Position
 from windlass.engine.database import Database
@@ -27,6 +28,7 @@ from windlass.runtime.batching import Batcher
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # seconds
 T = TypeVar("T")
+Named = tuple[str, tuple[str, ...]]  # an org and names of its secrets
 
 
 class ContextData:
@@ -38,6 +40,7 @@ class ContextData:
         self._lock = threading.Lock()  # guards `_progress`: handlers report progress from any thread
         self._upstreams = Batcher[Claimed, Upstream](self._load_upstreams, most=200)
         self._positions = Batcher[Claimed, Position](self._load_positions, most=200)
+        self._secrets = Batcher[Named, dict[str, str]](self._load_secrets, most=200)
 
     async def prepare(self, job: Claimed, context: Context, *, upstream: bool) -> None:
         """Fill in the context of a step: its run, workflow and step, and with `upstream` the results it depends on."""
@@ -48,6 +51,9 @@ class ContextData:
 
     async def save_step(self, job: UUID, fence: int, name: str, result: Any) -> None:
         await _retry(lambda: checkpoints.save_step(self._db, job, fence=fence, name=name, result=result))
+
+    async def secrets(self, org: str, names: Sequence[str]) -> dict[str, str]:
+        return await _retry(lambda: self._secrets.call((org, tuple(names))))
 
     async def call(self, function: Callable[[], Any]) -> Any:
         return await self.threads.run(function)
@@ -95,6 +101,10 @@ class ContextData:
         positions = await parent_results.of_jobs(self._db, jobs)
         refs = [(job.run_id, job.step) for job in jobs if job.run_id is not None and job.step is not None]
         return [positions.errors.get(ref) or positions.by_step[ref] for ref in refs]
+
+    async def _load_secrets(self, requests: Sequence[Named]) -> Sequence[dict[str, str]]:
+        values = await secrets.values(self._db, [(org, name) for org, names in requests for name in names])
+        return [{name: values[org, name] for name in names if (org, name) in values} for org, names in requests]
 
     async def _load_upstreams(self, jobs: Sequence[Claimed]) -> Sequence[Upstream]:
         results = await outputs.of_needs(self._db, jobs)

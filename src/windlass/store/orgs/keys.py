@@ -1,6 +1,5 @@
 """Keys of the API. Only keyed hashes of their secrets are stored."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,7 +10,6 @@ from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import statements
 
 _SQL = statements("keys")
-PEPPER_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +47,6 @@ class StoredKey:
 
     def __repr__(self) -> str:
         return f"StoredKey({self.id})"  # hashes must not reach a log
-
-
-async def pepper(conn: Connection) -> bytes:
-    """Return the key of the hashes, made at first use. It never changes."""
-    value: bytes | None = await conn.fetchval(_SQL["pepper"])
-    if value is None:
-        await conn.execute(_SQL["make_pepper"], os.urandom(PEPPER_BYTES))
-        value = await conn.fetchval(_SQL["pepper"])
-    assert value is not None
-    return value
 
 
 async def insert(

@@ -1,10 +1,5 @@
 -- Hooks: callback addresses of runs. They are looked up without a lock and changed under the lock of their run.
 
--- name: key
--- scope: global
--- Return the key from which tokens are derived.
-select value from windlass.secret where name = 'hook'
-
 -- name: insert
 -- scope: owned
 -- Insert the addresses of runs that start. An existing row is kept, because it may already have received a callback.

@@ -1,15 +1,5 @@
 -- Keys of the API. Only keyed hashes of their secrets are stored.
 
--- name: make_pepper
--- scope: global
--- Make the key of the hashes, unless it exists.
-insert into windlass.secret (name, value) values ('key_pepper', $1) on conflict do nothing
-
--- name: pepper
--- scope: global
--- Return the key of the hashes.
-select value from windlass.secret where name = 'key_pepper'
-
 -- name: insert
 -- scope: org
 -- Insert a key. No row is returned if the org has a valid key of this name.

@@ -72,7 +72,7 @@ update windlass.rate set taken_by = null, taken = 0 where taken_by is not null
 select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
  where n.nspname in ('workflow', 'windlass') and c.relkind in ('r', 'p') and not c.relispartition
    and (n.nspname, c.relname) not in (('windlass', 'migration'), ('windlass', 'workflow'), ('windlass', 'version'), ('windlass', 'term'),
-                                      ('windlass', 'secret'), ('windlass', 'plan'), ('windlass', 'org'), ('windlass', 'api_key'),
+                                      ('windlass', 'server_key'), ('windlass', 'data_key'), ('windlass', 'plan'), ('windlass', 'org'), ('windlass', 'api_key'),
                                       ('windlass', 'identity'), ('windlass', 'member'), ('windlass', 'session'),
                                       ('windlass', 'audit'), ('windlass', 'sql_role'))
  order by 1

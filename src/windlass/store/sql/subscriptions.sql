@@ -3,8 +3,8 @@
 -- name: insert
 -- scope: org
 -- Insert a subscription. It receives events from now on.
-insert into windlass.subscription (id, org, url, events, queues, types, metadata, active, secret)
-values ($1, $2, $3, $4, coalesce($5::text[], '{}'), coalesce($6::text[], '{}'), $7::jsonb, $8, $9)
+insert into windlass.subscription (id, org, url, events, queues, types, metadata, active)
+values ($1, $2, $3, $4, coalesce($5::text[], '{}'), coalesce($6::text[], '{}'), $7::jsonb, $8)
 returning id, url, events, queues, types, metadata, active, rotation, rotated_at, delivered_at, off_reason, created_at, updated_at
 
 -- name: list
@@ -39,9 +39,9 @@ returning id, url, events, queues, types, metadata, active, rotation, rotated_at
 
 -- name: rotate
 -- scope: org
--- Replace the secret. The previous one is still used for signing for a while.
+-- Count a new secret. The previous one is still used for signing for a while.
 update windlass.subscription
-   set old_secret = secret, secret = $3, rotation = rotation + 1, rotated_at = windlass.now(), updated_at = windlass.now()
+   set rotation = rotation + 1, rotated_at = windlass.now(), updated_at = windlass.now()
  where id = $1 and org = $2
 returning id, url, events, queues, types, metadata, active, rotation, rotated_at, delivered_at, off_reason, created_at, updated_at
 
@@ -52,10 +52,9 @@ delete from windlass.subscription where id = $1 and org = $2 returning true
 
 -- name: target
 -- scope: global
--- Return the URL and secrets for a delivery. Returns no row if the subscription is inactive or gone, or if job $3 belongs to
+-- Return the URL of a delivery, and which secrets sign it. Returns no row if the subscription is inactive or gone, or if job $3 belongs to
 -- another org.
-select url, secret, old_secret, rotation, rotated_at is not null and rotated_at > windlass.now() - $2::interval as overlaps,
-       windlass.now() as now
+select org, url, rotation, rotated_at is not null and rotated_at > windlass.now() - $2::interval as overlaps, windlass.now() as now
   from windlass.subscription s where s.id = $1 and s.active
    and ($3::uuid is null or s.org = (select j.org from workflow.workflow_run j where j.id = $3))
 

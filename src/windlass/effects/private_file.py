@@ -1,0 +1,53 @@
+"""Files that hold a key and that only their user can read."""
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from windlass.errors import Invalid
+
+OTHERS = 0o077  # permissions of the group and of other users
+LONGEST = 1000
+
+
+def read(path: Path, *, advice: str) -> str | None:
+    """Return the text of a file; None if it does not exist. A file that other users can read is refused: they may
+    already know the key."""
+    try:
+        with path.open() as file:
+            if os.name == "posix" and os.fstat(file.fileno()).st_mode & OTHERS:
+                raise Invalid(f"other users can read {path}: {advice}", field="WINDLASS_HOME")
+            text = file.read(LONGEST).strip()
+    except FileNotFoundError:
+        return None
+    if not text:
+        raise Invalid(f"{path} contains no key: {advice}", field="WINDLASS_HOME")
+    return text
+
+
+def make(path: Path, content: Callable[[], str], *, advice: str) -> str:
+    """Return the text of a file, which is created with this content if it does not exist.
+
+    The file appears complete and durable, or not at all; of several processes that create it one succeeds, and the
+    others read its file.
+    """
+    if (text := read(path, advice=advice)) is not None:
+        return text
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}-") as file:  # readable by its user only
+        file.write(content())
+        file.flush()
+        os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(file.name, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    made = read(path, advice=advice)
+    if made is None:
+        raise Invalid(f"{path} was deleted while it was created: try again", field="WINDLASS_HOME")
+    return made

@@ -1,0 +1,143 @@
+"""Secrets of an org: set, list, delete and rotate them. Their values are never shown; only workers open them."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from windlass.core.expressions.scope import NAMES_OF_SECRETS, is_secret_name
+from windlass.core.jobs.spec import check_range
+from windlass.core.orgs import DEFAULT_ORG
+from windlass.core.redaction import SHORTEST
+from windlass.engine.database import Database, Tenant
+from windlass.engine.orgs import audit
+from windlass.errors import Conflict, Invalid, NotFound
+from windlass.schemas.common import PAGE_LIMIT
+from windlass.store import secrets as store
+from windlass.store.secrets import SecretRow
+
+__all__ = ["SecretRow"]
+LONGEST = 100  # characters of a wrong name that are shown
+MAX_VALUE = 64 * 1024  # bytes
+MOST = 1000  # per org
+
+
+@dataclass(frozen=True, slots=True)
+class SecretPage:
+    """A page of secrets by name. Pass `next` as `after` for the next page; None means the end."""
+
+    secrets: list[SecretRow]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """What a rotation has sealed again."""
+
+    secrets: int = 0
+    data_keys: int = 0
+    server_keys: int = 0
+    master_key: str | None = None  # the id of the key that seals now
+
+
+async def set_(db: Tenant, name: str, value: str) -> SecretRow:
+    """Create a secret, or replace its value: attempts that begin from now on use the new one."""
+    _check_name(name)
+    _check_value(value)
+    async with db.begin() as conn:
+        await store.lock(conn, db.org)
+        if not await store.version(conn, db.org, name) and await store.count(conn, db.org) >= MOST:
+            raise Conflict(f"there are {MOST} secrets already: delete one that is not used")
+        row = await db.vault.put(conn, db.org, name, value, by=db.actor)
+        await audit.record(conn, db, "secret.set", name, version=row.version)
+    return row
+
+
+async def list_(db: Tenant, *, after: str = "", limit: int = 50) -> SecretPage:
+    """List names, versions, and who changed them when."""
+    async with db.once() as conn:
+        rows = await store.list_(conn, db.org, after=after, limit=check_range(limit, "limit", most=PAGE_LIMIT))
+    return SecretPage(rows, rows[-1].name if len(rows) == limit else None)
+
+
+async def delete(db: Tenant, name: str) -> None:
+    """Delete a secret. Attempts that need it fail from now on."""
+    _check_name(name)
+    async with db.begin() as conn:
+        await store.lock(conn, db.org)
+        if not await store.delete(conn, db.org, name):
+            raise NotFound("secret", name)
+        await audit.record(conn, db, "secret.delete", name)
+
+
+async def rotate(db: Tenant) -> Rotation:
+    """Seal all secrets of the org with a new data key. Their values and versions stay the same."""
+    async with db.begin() as conn:
+        await store.lock(conn, db.org)
+        count = await db.vault.rotate_data_key(conn, db.org)
+        await audit.record(conn, db, "secret.rotate", secrets=count)
+    return Rotation(secrets=count, data_keys=1, master_key=db.vault.keys.first.id)
+
+
+async def rotate_master(db: Tenant) -> Rotation:
+    """Wrap the data keys of all orgs, and seal the keys of the installation, with the first master key.
+
+    In small transactions: processes that have the old and the new key go on meanwhile, and an interrupted rotation is
+    completed by the next one.
+    """
+    if db.org != DEFAULT_ORG:
+        raise Invalid(
+            f"master keys belong to the installation, and org {db.org} cannot rotate them: act for {DEFAULT_ORG}",
+            field="master",
+        )
+    wrapped = 0
+    while True:
+        async with db.begin() as conn:
+            count = await db.vault.wrap_data_keys(conn)
+        wrapped += count
+        if not count:
+            break
+    first = db.vault.keys.first.id
+    async with db.begin() as conn:
+        sealed = await db.vault.seal_server_keys(conn)
+        await audit.record(conn, db, "secret.rotate_master", first, data_keys=wrapped, server_keys=sealed)
+    return Rotation(data_keys=wrapped, server_keys=sealed, master_key=first)
+
+
+async def values(db: Database, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """Return the values of these secrets, given as (org, name), for an attempt that uses them now."""
+    async with db.once() as conn:
+        return await db.vault.read(conn, set(names))
+
+
+async def missing(db: Tenant, names: Collection[str]) -> set[str]:
+    """Return those of these names that are not secrets of the org."""
+    if not names:
+        return set()
+    async with db.once() as conn:
+        return set(names) - await store.names(conn, db.org, names)
+
+
+def unknown(org: str, name: str) -> str:
+    """Return the message about a secret that does not exist."""
+    command = f"windlass secrets set {name}" + ("" if org == DEFAULT_ORG else f" --org {org}")
+    return f"there is no secret {name}: create it with `{command}`"
+
+
+def _check_name(name: str) -> None:
+    if not is_secret_name(name):
+        raise Invalid(f"name is {name[:LONGEST]!r}: {NAMES_OF_SECRETS}", field="name")
+
+
+def _check_value(value: str) -> None:
+    """Raise `Invalid`, without the value."""
+    if len(value) < SHORTEST:
+        raise Invalid(
+            f"value has {len(value)} characters, at least {SHORTEST} are required: a shorter one cannot be masked in"
+            " results and logs",
+            field="value",
+        )
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:
+        raise Invalid("value contains an unpaired surrogate, which is not valid Unicode", field="value") from None
+    if size > MAX_VALUE:
+        raise Invalid(f"value is {size} bytes, the limit is {MAX_VALUE}", field="value")
