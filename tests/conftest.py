@@ -1,7 +1,6 @@
 """One embedded server for the whole session, one fresh database for each test."""
 
 import asyncio
-import base64
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -12,8 +11,8 @@ import asyncpg
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.keys import KEYS
 from windlass import Windlass
-from windlass.effects.vault import parse_master_keys
 from windlass.engine import upkeep
 from windlass.engine.database import Tenant
 from windlass.settings import Settings
@@ -30,11 +29,6 @@ settings.register_profile("soak", settings.get_profile("windlass"), max_examples
 # CI tries the same examples each time: what it refuses is due to the change. Developers' machines look for new ones.
 settings.register_profile("ci", settings.get_profile("windlass"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "windlass")
-
-
-# Databases of tests are sealed with it; processes that tests start inherit it.
-MASTER_KEY = os.environ.setdefault("WINDLASS_MASTER_KEY", base64.b64encode(bytes(range(32))).decode())
-KEYS = parse_master_keys(MASTER_KEY)
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ import asyncpg
 
 from tests import fork_server
 from tests.fork_server import ForkedProcess
+from tests.keys import KEYS, MASTER_KEY
 from windlass import Windlass
 from windlass.settings import Settings
 
@@ -211,7 +212,7 @@ class Inbox:
 
     async def submit(self, type_: str, count: int, payload: Any = None, **options: Any) -> list[Any]:
         """Many jobs through the front door."""
-        async with Windlass(self.url, settings=Settings(notify=False)) as app:
+        async with Windlass(self.url, settings=Settings(notify=False, master_keys=KEYS)) as app:
             ids: list[Any] = []
             while len(ids) < count:
                 ids += await app.submit_many([app.spec(type_, payload, **options)] * min(5000, count - len(ids)))
@@ -284,4 +285,5 @@ class Inbox:
 
 
 def _clean(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environ.items() if not name.startswith("WINDLASS_")}
+    kept = {name: value for name, value in environ.items() if not name.startswith("WINDLASS_")}
+    return kept | {"WINDLASS_MASTER_KEY": MASTER_KEY}

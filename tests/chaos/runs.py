@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.chaos.harness import Inbox, eventually
+from tests.keys import KEYS
 from windlass import Windlass
 from windlass.engine.runs.start import RunSpec
 from windlass.settings import Settings
@@ -279,7 +280,7 @@ class Runs(Inbox):
                 await app.start_many(each.name, [RunSpec()] * share)
 
     def _app(self) -> Windlass:
-        return Windlass(self.url, settings=Settings(notify=False))
+        return Windlass(self.url, settings=Settings(notify=False, master_keys=KEYS))
 
     async def ended(self) -> int:
         """How many runs that nobody is above have ended."""

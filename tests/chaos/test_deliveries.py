@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.chaos.harness import Crew, Inbox, dice, eventually
 from tests.effects.server import ClientConnection, Received, reply, serving
+from tests.keys import KEYS
 from windlass import Windlass
 from windlass.core.events import webhook
 from windlass.engine.events import subscriptions
@@ -62,6 +63,6 @@ async def test_each_event_is_delivered_though_the_teller_is_killed(inbox: Inbox,
 
 
 async def subscribe(inbox: Inbox, url: str) -> str:
-    async with Windlass(inbox.url, settings=Settings(notify=False)) as app:
+    async with Windlass(inbox.url, settings=Settings(notify=False, master_keys=KEYS)) as app:
         wish = {"url": url, "events": ["job.enqueued", "job.completed"]}
         return (await subscriptions.create(await app.open(), wish))[1]

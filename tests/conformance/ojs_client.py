@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 
+from tests.keys import KEYS
 from windlass import Windlass
 from windlass.engine import upkeep
 from windlass.engine.runs import sweep
@@ -27,7 +28,7 @@ ERROR = {"code": "handler_error", "message": "boom"}
 async def ojs_client(
     database: str, clock: Clock | None = None, *, test_mode: bool = False
 ) -> AsyncIterator["OjsClient"]:
-    settings = Settings(test_mode=test_mode)
+    settings = Settings(test_mode=test_mode, master_keys=KEYS)
     opened = Windlass(database, settings=settings, clock=clock.now if clock else None)
     async with opened as app, of_app(app, clock) as ojs:
         yield ojs

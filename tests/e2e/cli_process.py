@@ -11,6 +11,7 @@ from tempfile import TemporaryFile
 
 from tests import fork_server
 from tests.fork_server import ForkedProcess
+from tests.keys import MASTER_KEY
 
 PATIENCE = 60.0  # a deadline, not a pause
 
@@ -97,5 +98,5 @@ class Cli:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
         kept["WINDLASS_HOME"] = str(self.folder / "home")
         if self.database is not None:
-            kept["WINDLASS_DATABASE_URL"] = self.database
+            kept |= {"WINDLASS_DATABASE_URL": self.database, "WINDLASS_MASTER_KEY": MASTER_KEY}
         return kept | more

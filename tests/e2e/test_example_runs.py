@@ -10,6 +10,7 @@ import pytest
 from examples.shop import Shop
 
 from tests.e2e.shop import LOOPBACK
+from tests.keys import KEYS
 from windlass import Run, Windlass
 from windlass.effects.documents import read
 from windlass.settings import Settings
@@ -24,7 +25,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 @asynccontextmanager
 async def at_work(database: str, name: str, clock: Clock) -> AsyncIterator[Windlass]:
     """An app with this example deployed, its server and its worker."""
-    async with Windlass(database, settings=Settings(http_allow=LOOPBACK), clock=clock.now) as app:
+    async with Windlass(database, settings=Settings(http_allow=LOOPBACK, master_keys=KEYS), clock=clock.now) as app:
         await app.deploy(*read(EXAMPLES / f"{name}.yaml"))
         listener = listen("127.0.0.1", 0)
         await app.listen_at(listener.url)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import asyncpg
 
+from tests.keys import KEYS
 from windlass.core.definition.parser import parse
 from windlass.core.workflows.step import JobAction, Step
 from windlass.core.workflows.workflow import Workflow
@@ -77,7 +78,7 @@ async def end(db: Tenant, run: UUID) -> None:
 
 @asynccontextmanager
 async def another(database: str, clock: Clock, *, org: str = "default") -> AsyncIterator[Tenant]:
-    opened = await Tenant.open(DatabaseOptions(url=database, clock=clock.now, size=3), org=org)
+    opened = await Tenant.open(DatabaseOptions(url=database, clock=clock.now, size=3), org=org, keys=KEYS)
     try:
         yield opened
     finally:

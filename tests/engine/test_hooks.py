@@ -9,6 +9,7 @@ import pytest
 from tests.engine.fake_services import ServiceWorker, call, deploy, play, run_of, token_of
 from tests.engine.harness import begin, letters, state, tick
 from tests.engine.hook_harness import AGAIN, ASK, HOUR, NEW, PAID, SHIP, Connection, timers, waiting
+from tests.keys import KEYS
 from windlass.core.definition.parser import parse
 from windlass.core.events.webhook import token_digest
 from windlass.engine import hooks, workflows
@@ -126,11 +127,11 @@ async def test_an_early_callback_is_kept_and_heard_when_the_step_is_reached(db: 
 
 
 async def test_an_early_callback_survives_the_end_of_the_process(database: str) -> None:
-    first = await Tenant.open(DatabaseOptions(url=database))
+    first = await Tenant.open(DatabaseOptions(url=database), keys=KEYS)
     run = await run_of(first, ask=ASK, paid=PAID, ship=SHIP)
     await call(first, run, b"[1, 2]", x_from="bank")
     await first.close()
-    second = await Tenant.open(DatabaseOptions(url=database))
+    second = await Tenant.open(DatabaseOptions(url=database), keys=KEYS)
     worker = await play(second)
     assert worker.payloads["ship"] == [{"got": [1, 2]}]
     assert await call(second, run, b"[3]") == AGAIN

@@ -6,6 +6,7 @@ import pytest
 
 from tests.engine.fake_services import deploy, run_of
 from tests.engine.schedule_harness import another
+from tests.keys import KEYS
 from windlass import Windlass
 from windlass.engine import hooks
 from windlass.engine.database import URL_LIVE_WITHIN, Tenant
@@ -65,7 +66,7 @@ async def test_a_url_that_no_server_repeats_gives_way_to_one_that_is_alive(
 
 async def test_a_process_with_a_setting_of_its_own_uses_that(database: str, db: Tenant) -> None:
     await record(db, SHOP, configured=True)
-    async with Windlass(database, settings=Settings(public_url=OTHER)) as app:
+    async with Windlass(database, settings=Settings(public_url=OTHER, master_keys=KEYS)) as app:
         assert await url_of(await app.open()) == OTHER
 
 
@@ -74,7 +75,7 @@ async def test_without_any_server_the_usual_address_is_used(db: Tenant) -> None:
 
 
 async def test_a_server_records_where_it_listens(database: str, db: Tenant) -> None:
-    async with Windlass(database, settings=Settings()) as app:
+    async with Windlass(database, settings=Settings(master_keys=KEYS)) as app:
         assert await app.listen_at(BOUND) == BOUND
     assert await url_of(db) == BOUND
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.harness import ManualWorker, begin, letters, node, state, tick
+from tests.keys import KEYS
 from windlass.core.workflows.step import SleepAction
 from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
@@ -89,11 +90,11 @@ async def test_the_loop_ends_runs_whose_time_is_over(db: Tenant, clock: Clock) -
 
 async def test_a_sleep_survives_the_process_that_began_it(database: str, conn: Connection, clock: Clock) -> None:
     clock.move(timedelta())
-    first = await Tenant.open(DatabaseOptions(url=database, clock=clock.now))
+    first = await Tenant.open(DatabaseOptions(url=database, clock=clock.now), keys=KEYS)
     run = await begin(first, nap(), node("b", "s"))
     await first.close()
     clock.move(HOUR * 100)  # nobody was there when it ended
-    second = await Tenant.open(DatabaseOptions(url=database, clock=clock.now))
+    second = await Tenant.open(DatabaseOptions(url=database, clock=clock.now), keys=KEYS)
     assert await sweep.wake(second) == 1
     assert await letters(second, run) == "sa"
     await second.close()
@@ -128,7 +129,7 @@ async def test_a_sleep_that_is_done_again_has_its_whole_time(db: Tenant, conn: C
 async def test_two_loops_at_once_end_a_sleep_once(db: Tenant, database: str, clock: Clock, conn: Connection) -> None:
     ids = [await begin(db, nap(), node("b", "s"))] + [await begin(db) for _ in range(20)]
     clock.move(HOUR)
-    others = [await Tenant.open(DatabaseOptions(url=database, clock=clock.now)) for _ in range(3)]
+    others = [await Tenant.open(DatabaseOptions(url=database, clock=clock.now), keys=KEYS) for _ in range(3)]
     await asyncio.gather(*(sweep.wake(each) for each in [db, *others]))
     while await sweep.wake(db):
         pass

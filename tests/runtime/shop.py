@@ -8,6 +8,7 @@ from ipaddress import ip_network
 from typing import Any
 
 from tests.effects.server import ClientConnection, Received, Server, reply, serving
+from tests.keys import KEYS
 from windlass import Windlass
 from windlass.settings import Settings
 from windlass.testing import Clock
@@ -69,7 +70,7 @@ async def opened(**answers: Any) -> AsyncIterator[Shop]:
 
 def app_for(database: str, clock: Clock | None = None, **settings: Any) -> Windlass:
     """An app whose HTTP steps may reach this machine."""
-    chosen = Settings(**{"http_allow": (LOCAL,), **settings})
+    chosen = Settings(**{"http_allow": (LOCAL,), "master_keys": KEYS, **settings})
     return Windlass(database, settings=chosen, clock=None if clock is None else clock.now)
 
 

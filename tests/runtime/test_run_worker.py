@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.keys import KEYS
 from tests.runtime.conftest import Working, eventually
 from windlass import Context, Retry, Windlass
 from windlass.errors import Invalid
@@ -162,10 +163,10 @@ async def test_a_run_that_takes_too_long_ends_in_time(app: Windlass, working: Wo
 
 
 async def test_a_sleep_ends_in_time_and_survives_reopening_the_app(database: str, working: Working) -> None:
-    async with Windlass(database, settings=Settings()) as first:
+    async with Windlass(database, settings=Settings(master_keys=KEYS)) as first:
         first.workflow("w").sleep("s", timedelta(milliseconds=300))
         run = (await first.start("w")).id
-    async with Windlass(database, settings=Settings()) as second, working(second):
+    async with Windlass(database, settings=Settings(master_keys=KEYS)) as second, working(second):
         assert (await (await second.run(run)).wait(timeout=3)).state == "completed"
 
 

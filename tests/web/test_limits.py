@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from tests.keys import KEYS as MASTER_KEYS
 from tests.web.serving import problem, served
 from tests.web.streaming import reading
 from tests.web.test_incoming import address
@@ -24,7 +25,8 @@ KEYS = ("first-key-of-sixteen", "other-key-of-sixteen")
 
 @contextlib.asynccontextmanager
 async def limited(database: str, *, keys: tuple[str, ...] = (), **chosen: Any) -> AsyncIterator[httpx.AsyncClient]:
-    async with Windlass(database, settings=Settings(**chosen)) as app, served(app, keys=keys) as http:
+    settings = Settings(master_keys=MASTER_KEYS, **chosen)
+    async with Windlass(database, settings=settings) as app, served(app, keys=keys) as http:
         yield http
 
 

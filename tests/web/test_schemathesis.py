@@ -23,6 +23,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from tests.keys import KEYS
 from tests.web.test_api_openapi import DOCUMENT, METHODS
 from windlass import RunSpec, Windlass
 from windlass.settings import Settings
@@ -79,7 +80,7 @@ def served(databases: Databases) -> Iterator[Served]:
 
 @contextlib.asynccontextmanager
 async def _serving(databases: Databases) -> AsyncIterator[Served]:
-    async with databases.fresh() as url, Windlass(url, settings=Settings()) as app:
+    async with databases.fresh() as url, Windlass(url, settings=Settings(master_keys=KEYS)) as app:
         await app.deploy(PAYLOADS)
         [run] = await app.start_many("known", [RunSpec(input={})])
         job = await app.submit("known.job.v1", {"a": 1})

@@ -94,6 +94,11 @@ operator PUT /api/v1/plans/{name}/orgs/{org}
 read GET /api/v1/usage
 operator GET /api/v1/usage/orgs
 operator GET /api/v1/usage/orgs/{org}
+admin GET /api/v1/secrets
+admin PUT /api/v1/secrets/{name}
+admin DELETE /api/v1/secrets/{name}
+admin POST /api/v1/secrets/rotate
+operator POST /api/v1/secrets/rotate-master
 read GET /api/v1/runs/{run_id}
 read GET /api/v1/runs/{run_id}/events
 read GET /api/v1/runs/{run_id}/explain

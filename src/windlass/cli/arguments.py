@@ -40,11 +40,11 @@ def document(text: str | None, file: Path | None, *, field: str) -> Any:
     if file is not None and str(file) != "-":
         try:
             with file.open("rb") as source:
-                text = _read(source, field)
+                text = read_text(source, field)
         except OSError as error:
             raise Invalid(f"cannot read {file}: {error.strerror}", field=f"{field}-file") from None
     elif text == "-" or file is not None:
-        text = _read(sys.stdin.buffer, field)
+        text = read_text(sys.stdin.buffer, field)
     return None if text is None else json_value.parse(text, field=field)
 
 
@@ -136,11 +136,12 @@ def _value(text: str, field: str) -> Any:
         return text
 
 
-def _read(source: BinaryIO, field: str) -> str:
+def read_text(source: BinaryIO, field: str) -> str:
+    """Return the text of a file or of standard input."""
     data = source.read(READ_LIMIT + 1)
     if len(data) > READ_LIMIT:
         raise Invalid(f"{field} is larger than {READ_LIMIT} bytes: pass a reference", field=field)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise Invalid(f"{field} is not JSON: it is not UTF-8 text", field=field) from None
+        raise Invalid(f"{field} is not UTF-8 text", field=field) from None

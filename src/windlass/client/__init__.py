@@ -29,6 +29,7 @@ from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
 from windlass.schemas.plans import AssignedPlan, MonthlyUsage, Plan, Usage, UsageDetail
 from windlass.schemas.runs import Batch, Explanation, NewRun, Run, RunDetail, RunEvent, StartedRun
 from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail, TickRun
+from windlass.schemas.secrets import Secret, SecretRotation
 from windlass.schemas.tasks import Counts, Instance, NamedTask, Span, Task, TaskExplanation, TaskLogLine
 from windlass.schemas.workflows import (
     Address,
@@ -113,10 +114,12 @@ __all__ = [
     "TickRun",
     "Worker",
     "WorkerDetail",
-    # Plans
+    # Plans and secrets
     "AssignedPlan",
     "MonthlyUsage",
     "Plan",
+    "Secret",
+    "SecretRotation",
     "Usage",
     "UsageDetail",
     # Organisations

@@ -13,6 +13,7 @@ from windlass.client.orgs import Audit, Keys, Members, Orgs
 from windlass.client.plans import OrgUsage, Plans
 from windlass.client.request import NOTHING, Call, one, present
 from windlass.client.runs import Runs, Tasks
+from windlass.client.secrets import Secrets
 from windlass.client.transport import AsyncTransport, Options, SyncTransport
 from windlass.client.workflows import Schedules, Workflows
 from windlass.errors import Invalid
@@ -43,6 +44,7 @@ class Operations(Group[W]):
         self.audit = Audit(transport)
         self.plans = Plans(transport)
         self.org_usage = OrgUsage(transport)
+        self.secrets = Secrets(transport)
 
     @operation
     def start(

@@ -58,17 +58,17 @@ class Redaction:
 
     def text(self, text: str) -> str:
         """Return the text with every value masked."""
-        before, text, after = "", text, ""
-        for form, mask in self._masks:
-            if not after and (length := _cut_at_end(text, form)):
-                text, after = text[:-length], mask
-            if not before and (length := _cut_at_start(text, form)):
-                text, before = text[length:], mask
         pieces = [text]  # of the text, with a mask between each two: masks are not searched for other values
         masks: list[str] = []
         for form, mask in self._masks:
             if form in text:
                 pieces, masks = _split(pieces, masks, form, mask)
+        before = after = ""
+        for form, mask in self._masks:
+            if not after and (length := _cut_at_end(pieces[-1], form)):
+                pieces[-1], after = pieces[-1][:-length], mask
+            if not before and (length := _cut_at_start(pieces[0], form)):
+                pieces[0], before = pieces[0][length:], mask
         return before + "".join(map("".join, zip(pieces, [*masks, after], strict=True)))
 
     def json(self, value: Any) -> Any:

@@ -1,7 +1,6 @@
 """Secrets of an org: set, list, delete and rotate them. Their values are never shown; only workers open them."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from windlass.core.expressions.scope import NAMES_OF_SECRETS, is_secret_name
 from windlass.core.jobs.spec import check_range
@@ -10,35 +9,16 @@ from windlass.core.redaction import SHORTEST
 from windlass.engine.database import Database, Tenant
 from windlass.engine.orgs import audit
 from windlass.errors import Conflict, Invalid, NotFound
-from windlass.schemas.common import PAGE_LIMIT
+from windlass.schemas.common import PAGE_LIMIT, Page
+from windlass.schemas.secrets import Secret, SecretRotation
 from windlass.store import secrets as store
-from windlass.store.secrets import SecretRow
 
-__all__ = ["SecretRow"]
 LONGEST = 100  # characters of a wrong name that are shown
 MAX_VALUE = 64 * 1024  # bytes
 MOST = 1000  # per org
 
 
-@dataclass(frozen=True, slots=True)
-class SecretPage:
-    """A page of secrets by name. Pass `next` as `after` for the next page; None means the end."""
-
-    secrets: list[SecretRow]
-    next: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Rotation:
-    """What a rotation has sealed again."""
-
-    secrets: int = 0
-    data_keys: int = 0
-    server_keys: int = 0
-    master_key: str | None = None  # the id of the key that seals now
-
-
-async def set_(db: Tenant, name: str, value: str) -> SecretRow:
+async def set_(db: Tenant, name: str, value: str) -> Secret:
     """Create a secret, or replace its value: attempts that begin from now on use the new one."""
     _check_name(name)
     _check_value(value)
@@ -51,11 +31,11 @@ async def set_(db: Tenant, name: str, value: str) -> SecretRow:
     return row
 
 
-async def list_(db: Tenant, *, after: str = "", limit: int = 50) -> SecretPage:
+async def list_(db: Tenant, *, after: str = "", limit: int = 50) -> Page[Secret]:
     """List names, versions, and who changed them when."""
     async with db.once() as conn:
         rows = await store.list_(conn, db.org, after=after, limit=check_range(limit, "limit", most=PAGE_LIMIT))
-    return SecretPage(rows, rows[-1].name if len(rows) == limit else None)
+    return Page(rows, rows[-1].name if len(rows) == limit else None)
 
 
 async def delete(db: Tenant, name: str) -> None:
@@ -68,16 +48,16 @@ async def delete(db: Tenant, name: str) -> None:
         await audit.record(conn, db, "secret.delete", name)
 
 
-async def rotate(db: Tenant) -> Rotation:
+async def rotate(db: Tenant) -> SecretRotation:
     """Seal all secrets of the org with a new data key. Their values and versions stay the same."""
     async with db.begin() as conn:
         await store.lock(conn, db.org)
         count = await db.vault.rotate_data_key(conn, db.org)
         await audit.record(conn, db, "secret.rotate", secrets=count)
-    return Rotation(secrets=count, data_keys=1, master_key=db.vault.keys.first.id)
+    return SecretRotation(count, 1, 0, db.vault.keys.first.id)
 
 
-async def rotate_master(db: Tenant) -> Rotation:
+async def rotate_master(db: Tenant) -> SecretRotation:
     """Wrap the data keys of all orgs, and seal the keys of the installation, with the first master key.
 
     In small transactions: processes that have the old and the new key go on meanwhile, and an interrupted rotation is
@@ -99,7 +79,7 @@ async def rotate_master(db: Tenant) -> Rotation:
     async with db.begin() as conn:
         sealed = await db.vault.seal_server_keys(conn)
         await audit.record(conn, db, "secret.rotate_master", first, data_keys=wrapped, server_keys=sealed)
-    return Rotation(data_keys=wrapped, server_keys=sealed, master_key=first)
+    return SecretRotation(0, wrapped, sealed, first)
 
 
 async def values(db: Database, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:

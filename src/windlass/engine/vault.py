@@ -15,9 +15,10 @@ from windlass.core.ids import RANDOM_BYTES, uuid7
 from windlass.core.templates.template import secret_named
 from windlass.effects.vault import MAKE_ONE, VARIABLE, MasterKeys, about, new_key, open_sealed, seal
 from windlass.errors import Conflict, MasterKeyRequired
+from windlass.schemas.secrets import Secret
 from windlass.store import secrets as store
 from windlass.store.postgres.pool import Connection
-from windlass.store.secrets import DataKey, SealedSecret, SecretRow, ServerKey
+from windlass.store.secrets import DataKey, SealedSecret, ServerKey
 
 KeySource = Callable[[Collection[str]], MasterKeys]  # takes the ids of the keys that have sealed something
 BATCH = 100  # data keys in one transaction
@@ -53,7 +54,7 @@ class Vault:
         """Return a key of this installation that was used before, without a query."""
         return self._server_keys.get(name)
 
-    async def put(self, conn: Connection, org: str, name: str, value: str, *, by: str) -> SecretRow:
+    async def put(self, conn: Connection, org: str, name: str, value: str, *, by: str) -> Secret:
         """Store the next version of a secret. The caller holds `store.lock` of the org."""
         key = await store.data_key(conn, org) or await self.add_data_key(conn, org)
         version = await store.version(conn, org, name) + 1
@@ -159,8 +160,7 @@ class Vault:
 async def seal_plain(conn: Connection, vault: Vault) -> bool:
     """Seal what earlier versions stored in plain text; return whether there was any.
 
-    Several processes may do this at once: each row is locked, and sealed by the first one. The old row versions are
-    removed by `vacuum`, unless a transaction that may still see them is open.
+    Several processes may do this at once: each row is locked, and sealed by the first one.
     """
     if not await store.has_plain(conn):
         return False
@@ -174,8 +174,12 @@ async def seal_plain(conn: Connection, vault: Vault) -> bool:
                     await vault.put(conn, row.org, subscription_secret(row.id, rotation), secret, by=ENGINE)
             await store.clear_subscription(conn, row.id)
         await vault.seal_server_keys(conn)
-    await store.vacuum(conn)
     _log.info("the secrets of subscriptions and the keys of this installation are sealed now")
+    if not await store.rewrite(conn):
+        _log.warning(
+            "their plain text is still in the files of the database: run"
+            " `vacuum full windlass.server_key, windlass.subscription`"
+        )
     return True
 
 

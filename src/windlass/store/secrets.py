@@ -1,15 +1,17 @@
 """Sealed values: secrets of orgs, the data keys they are sealed with, and the keys of the installation."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+import asyncpg
+
+from windlass.schemas.secrets import Secret
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, statements
 
 _SQL = statements("secrets")
+REWRITE_SECONDS = 5.0
 
 
 class DataKey(NamedTuple):
@@ -42,16 +44,6 @@ class PlainSubscription(NamedTuple):
     old_secret: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class SecretRow:
-    """A secret as it is listed: never its value."""
-
-    name: str
-    version: int
-    updated_at: datetime
-    updated_by: str
-
-
 # Secrets
 
 
@@ -75,18 +67,18 @@ async def version(conn: Connection, org: str, name: str) -> int:
     return await conn.fetchval(_SQL["version"], org, name) or 0
 
 
-async def put(conn: Connection, sealed: SealedSecret, *, by: str) -> SecretRow:
+async def put(conn: Connection, sealed: SealedSecret, *, by: str) -> Secret:
     row = await conn.fetchrow(_SQL["put"], *sealed[:4], sealed.data_key.id, by)
     assert row is not None
-    return SecretRow(**row)
+    return Secret(**row)
 
 
 async def reseal(conn: Connection, sealed: SealedSecret) -> None:
     await conn.execute(_SQL["reseal"], sealed.org, sealed.name, sealed.ciphertext, sealed.data_key.id)
 
 
-async def list_(conn: Connection, org: str, *, after: str, limit: int) -> list[SecretRow]:
-    return [SecretRow(**row) for row in await conn.fetch(_SQL["list"], org, after, limit)]
+async def list_(conn: Connection, org: str, *, after: str, limit: int) -> list[Secret]:
+    return [Secret(**row) for row in await conn.fetch(_SQL["list"], org, after, limit)]
 
 
 async def count(conn: Connection, org: str) -> int:
@@ -166,8 +158,13 @@ async def clear_subscription(conn: Connection, id_: UUID) -> None:
     await conn.execute(_SQL["clear_subscription"], id_)
 
 
-async def vacuum(conn: Connection) -> None:
-    await conn.execute(_SQL["vacuum"])
+async def rewrite(conn: Connection) -> bool:
+    """Remove the plain text from the files of its tables; return False if they were in use for too long."""
+    try:
+        await conn.execute(_SQL["rewrite"], timeout=REWRITE_SECONDS)
+    except (TimeoutError, asyncpg.PostgresError):
+        return False
+    return True
 
 
 # What a process needs to know when it starts

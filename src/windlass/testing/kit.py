@@ -101,8 +101,8 @@ class Databases:
 
     `server_url` is the URL of any database on a server where databases may be created. The connections that create and
     empty databases are kept, because a new one takes longer than its statements. They belong to an event loop in a
-    thread of its own: each test may have another loop. If WINDLASS_MASTER_KEY is
-    set, the databases are sealed with it.
+    thread of its own: each test may have another loop. If WINDLASS_MASTER_KEY is set, the databases are sealed with
+    it.
     """
 
     def __init__(self, server_url: str) -> None:

@@ -28,6 +28,7 @@ from windlass.web.api import (
     plans,
     runs,
     schedules,
+    secrets,
     starts,
     tasks,
     usage,
@@ -57,6 +58,7 @@ OTHER_ROUTERS = (
     orgs.audit_router,
     plans.router,
     usage.router,
+    secrets.router,
 )
 GRACE = 5  # seconds for requests in progress when the server stops
 

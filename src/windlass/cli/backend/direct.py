@@ -12,7 +12,7 @@ from windlass.cli.backend.interface import RunBackend
 from windlass.core.orgs import DEFAULT_ORG
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.workflow import Workflow as Definition
-from windlass.engine import quarantine, stats, workflows
+from windlass.engine import quarantine, secrets, stats, workflows
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import checkpoints, dead_letters, queues
@@ -41,6 +41,7 @@ from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
 from windlass.schemas.plans import Plan, Usage, UsageDetail
 from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
 from windlass.schemas.schedules import Backfill, Schedule
+from windlass.schemas.secrets import Secret, SecretRotation
 from windlass.schemas.tasks import TaskLogLine
 from windlass.schemas.workflows import Deployment, Graph, ListedWorkflow, Version, VersionDetail, Workflow
 
@@ -310,6 +311,21 @@ class Direct:
 
     async def usage_of_orgs(self, *, after: str, limit: int) -> Page[Usage]:
         return await usage.list_(await self._app.open(), after=after, limit=limit)
+
+    # Secrets
+
+    async def set_secret(self, name: str, value: str) -> Secret:
+        return await secrets.set_(await self._app.open(), name, value)
+
+    async def secrets(self, *, after: str, limit: int) -> Page[Secret]:
+        return await secrets.list_(await self._app.open(), after=after, limit=limit)
+
+    async def delete_secret(self, name: str) -> None:
+        await secrets.delete(await self._app.open(), name)
+
+    async def rotate_secrets(self, *, master: bool) -> SecretRotation:
+        db = await self._app.open()
+        return await (secrets.rotate_master(db) if master else secrets.rotate(db))
 
 
 async def check_exists(db: Tenant) -> None:

@@ -21,6 +21,7 @@ from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
 from windlass.schemas.plans import Plan, Usage, UsageDetail
 from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
 from windlass.schemas.schedules import Backfill, Schedule
+from windlass.schemas.secrets import Secret, SecretRotation
 from windlass.schemas.tasks import TaskLogLine
 from windlass.schemas.workflows import Deployment, Graph, ListedWorkflow, Version, VersionDetail, Workflow
 
@@ -287,6 +288,20 @@ class Remote:
 
     async def usage_of_orgs(self, *, after: str, limit: int) -> Page[Usage]:
         return await self._client.org_usage.list(after=after, limit=limit).page()
+
+    # Secrets
+
+    async def set_secret(self, name: str, value: str) -> Secret:
+        return await self._client.secrets.set(name, value)
+
+    async def secrets(self, *, after: str, limit: int) -> Page[Secret]:
+        return await self._client.secrets.list(after=after, limit=limit).page()
+
+    async def delete_secret(self, name: str) -> None:
+        await self._client.secrets.delete(name)
+
+    async def rotate_secrets(self, *, master: bool) -> SecretRotation:
+        return await (self._client.secrets.rotate_master() if master else self._client.secrets.rotate())
 
 
 @contextlib.contextmanager

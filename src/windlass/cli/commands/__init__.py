@@ -38,6 +38,7 @@ COMMANDS = {  # name: (module, help)
         "Add, list and remove people who may log in to an organisation (--org, else `default`).",
     ),
     "audit": ("orgs", "List who did what to which object, newest first."),
+    "secrets": ("secrets", "Set, list, delete and rotate secrets."),
     "plans": ("plans", "List, show, set, delete and assign plans: what orgs may use."),
     "usage": ("plans", "Show what an org uses, and what its plan allows."),
     "db": ("db", "Inspect, migrate, dump and stop the database."),

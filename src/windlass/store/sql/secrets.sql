@@ -105,9 +105,10 @@ update windlass.subscription set secret = null, old_secret = null where id = $1
 select exists (select from windlass.server_key where value is not null)
     or exists (select from windlass.subscription where secret is not null or old_secret is not null)
 
--- name: vacuum
--- Remove the old row versions with the plain text.
-vacuum windlass.server_key, windlass.subscription
+-- name: rewrite
+-- Write the tables to new files, without the old row versions, which have the plain text. A plain vacuum would free their space and
+-- leave the bytes in it.
+vacuum full windlass.server_key, windlass.subscription
 
 -- name: master_keys
 -- Return the ids of the master keys that something is sealed with.

@@ -401,5 +401,7 @@ EXAMPLES: Mapping[str, Example] = {
     "Usage": USAGE,
     "UsageDetail": USAGE | {"history": [{"month": "2026-02", "executions": 7_214}]},
     "AssignedPlan": {"org": "acme", "plan": "free"},
+    "Secret": {"name": "STRIPE_KEY", "version": 2, "updated_at": "2026-02-22T10:00:00Z", "updated_by": "key:ci"},
+    "SecretRotation": {"secrets": 7, "data_keys": 1, "server_keys": 0, "master_key": "9f86d081"},
     "Problem": PROBLEM,
 }
