@@ -11,6 +11,7 @@ from uuid import UUID
 
 import pytest
 
+from tests.canary import CANARY, everything, leaks
 from tests.effects.server import ClientConnection, Received, reply
 from tests.keys import KEYS
 from tests.runtime.conftest import Working
@@ -22,7 +23,6 @@ from windlass.effects.vault import MasterKey, MasterKeys
 from windlass.engine import hooks, secrets
 
 Connection = Any
-CANARY = 'c4n4ry/+ "quoted" \\ ünïcode'
 BEARER = {"Authorization": "Bearer {{secrets.TOKEN}}"}
 NEW = MasterKey.of(bytes(32))
 
@@ -46,32 +46,6 @@ async def echo(request: Received, connection: ClientConnection) -> None:
     text = json.dumps(document).encode()
     status = 500 if "fail" in request.target else 200
     await connection.send(reply(status, text, "Content-Type: application/json", f"X-Echo: {quote(CANARY)}"))
-
-
-def forms(value: str) -> list[bytes]:
-    """The forms in which a value could be stored or printed."""
-    data = value.encode()
-    escaped = {
-        json.dumps(value)[1:-1],
-        json.dumps(value, ensure_ascii=False)[1:-1],
-        json.dumps(json.dumps(value))[3:-3],
-    }
-    texts = {value, quote(value, safe=""), quote(value), base64.b64encode(data).decode().rstrip("="), *escaped}
-    return [text.encode() for text in texts] + [data.hex().encode()]
-
-
-def leaks(text: str | bytes) -> list[bytes]:
-    data = text.encode() if isinstance(text, str) else text
-    return [form for form in forms(CANARY) if form in data]
-
-
-async def everything(conn: Connection) -> str:
-    """Every column of every row of every table, as text."""
-    tables = await conn.fetch(
-        "select c.oid::regclass::text from pg_class c join pg_namespace n on n.oid = c.relnamespace"
-        " where n.nspname in ('workflow', 'windlass') and c.relkind = 'r'"
-    )
-    return "\n".join([str(row[0]) for (name,) in tables for row in await conn.fetch(f"select t::text from {name} t")])
 
 
 # Steps

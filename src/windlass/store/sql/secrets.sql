@@ -68,8 +68,8 @@ delete from windlass.data_key k
  where org = $1 and id <> $2 and not exists (select from windlass.secret s where s.data_key_id = k.id)
 
 -- name: data_keys_to_wrap
--- Lock and return data keys that are wrapped with another master key than $1.
-select id, org, wrapped, master_key from windlass.data_key where master_key <> $1 order by id limit $2 for update
+-- Lock and return data keys that are wrapped with another master key than $1. Secrets that refer to them may be written meanwhile.
+select id, org, wrapped, master_key from windlass.data_key where master_key <> $1 order by id limit $2 for no key update
 
 -- name: wrap_data_key
 -- Replace the wrapping of a data key; the key itself stays the same.
