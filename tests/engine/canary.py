@@ -11,7 +11,7 @@ from windlass.core.cron.schedule import Overlap
 from windlass.core.jobs.job import Failed
 from windlass.core.jobs.spec import JobSpec, JobTemplate, Limit, SchemaMode, Unique
 from windlass.core.workflows.workflow import CompositionKind
-from windlass.engine import quarantine, workflows
+from windlass.engine import quarantine, secrets, workflows
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Tenant
 from windlass.engine.events import subscriptions
@@ -58,6 +58,7 @@ async def plant(db: Tenant) -> Planted:
     }
     document = {"name": n, "description": c, "labels": {n: c}, "trigger": {"cron": "0 0 1 1 *"}, "tasks": tasks}
     await workflows.publish_many(db, [document])
+    await secrets.set_(db, "CANARY", c)
     spec = RunSpec(input={"secret": c, "items": [c, c]}, labels={n: c}, idempotency_key=n)
     [run] = await start.start(db, n, [spec])
     worker = ManualWorker(db, f"{n}-ours")

@@ -22,7 +22,7 @@ EVERY = PROTECTED.replace("and c.relrowsecurity", "")
 # Tables of the installation: they hold nothing of an org, or are read by the engine only.
 SHARED = {
     "windlass.bookmark", "windlass.identity", "windlass.migration", "windlass.plan", "windlass.public_url",
-    "windlass.secret", "windlass.session", "windlass.sql_role", "windlass.term", "workflow.workflow_registry",
+    "windlass.server_key", "windlass.session", "windlass.sql_role", "windlass.term", "workflow.workflow_registry",
 }  # fmt: skip
 Conn = Any
 

@@ -70,13 +70,13 @@ async def rotate_master(db: Tenant) -> SecretRotation:
         )
     wrapped = 0
     while True:
-        async with db.begin() as conn:
+        async with db.database.begin() as conn:  # of all orgs: row-level security must not hide any
             count = await db.vault.wrap_data_keys(conn)
         wrapped += count
         if not count:
             break
     first = db.vault.keys.first.id
-    async with db.begin() as conn:
+    async with db.database.begin() as conn:
         sealed = await db.vault.seal_server_keys(conn)
         await audit.record(conn, db, "secret.rotate_master", first, data_keys=wrapped, server_keys=sealed)
     return SecretRotation(0, wrapped, sealed, first)

@@ -32,8 +32,8 @@ do $$
 declare
   name text;
 begin
-  foreach name in array array['api_key', 'audit', 'composition', 'cron', 'cron_event', 'job_schema', 'label', 'member', 'quarantine',
-                              'queue', 'run', 'schedule', 'subscription', 'usage', 'worker', 'workflow']
+  foreach name in array array['api_key', 'audit', 'composition', 'cron', 'cron_event', 'data_key', 'job_schema', 'label', 'member',
+                              'quarantine', 'queue', 'run', 'schedule', 'secret', 'subscription', 'usage', 'worker', 'workflow']
   loop
     execute format('alter table windlass.%I enable row level security', name);
     execute format('create policy of_org on windlass.%I
