@@ -143,12 +143,6 @@ class Windlass(Operations):
             return self.settings.master_keys
         return key_file(self.settings.home, needed)
 
-    async def check_master_keys(self) -> None:
-        """Raise `MasterKeyRequired` before work begins that would fail later without the right master key."""
-        db = await self.open()
-        async with db.once() as conn:
-            await db.vault.check(conn)
-
     def place(self) -> Place:
         """Return what is known about the database before it is opened."""
         return Place(url=self._url, home=self.settings.home, pg_bin=self.settings.pg_bin)
@@ -175,7 +169,7 @@ class Windlass(Operations):
         That is WINDLASS_PUBLIC_URL, or what another server has configured, or `url`.
         """
         db = await self.open()
-        await self.check_master_keys()
+        await db.check_master_keys()
         db.public_url.listening = url
         await self._record_url()
         if self._recording is None:
@@ -251,7 +245,7 @@ class Windlass(Operations):
         """Run a worker and the background loops until `stop`; `at_once` ends the grace period of its jobs early."""
         from windlass.runtime.loops.background import run_loops
 
-        await self.check_master_keys()
+        await (await self.open()).check_master_keys()
         await self.publish()
         worker = await self.worker(options)
         db, stop = (await self.open()).database, stop or asyncio.Event()
@@ -262,7 +256,7 @@ class Windlass(Operations):
         """Run the background loops without a worker until `stop`."""
         from windlass.runtime.loops.background import run_loops
 
-        await self.check_master_keys()
+        await (await self.open()).check_master_keys()
         await self.publish()
         holder = f"{socket.gethostname()}-{os.getpid()}"
         await run_loops((await self.open()).database, stop, holder=holder, keep=self.settings.keep)

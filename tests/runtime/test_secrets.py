@@ -211,5 +211,5 @@ async def test_the_keys_are_rotated_while_steps_are_executed(database: str, work
         assert {request.body.decode() for request in shop.requests} == {CANARY}
         assert len(shop.requests) == 180
     async with app_for(database, master_keys=MasterKeys((NEW,))) as after:
-        await after.check_master_keys()
+        await (await after.open()).check_master_keys()
         assert await secrets.values(await after.open(), [("default", "TOKEN")]) == {("default", "TOKEN"): CANARY}

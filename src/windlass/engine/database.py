@@ -168,6 +168,11 @@ class Database:
         async with self.once() as conn:
             return await runs.now(conn)
 
+    async def check_master_keys(self) -> None:
+        """Raise `MasterKeyRequired` before work begins that would fail later without the right master key."""
+        async with self.once() as conn:
+            await self.vault.check(conn)
+
     async def hook_key(self, conn: Connection) -> bytes:
         """Return the key that signs callback tokens; it never changes."""
         return await self.vault.server_key(conn, "hook")
