@@ -15,7 +15,7 @@ from windlass.engine.runs import sweep
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 CALLBACKS = ("on_complete", "on_success", "on_failure")
-MOST_LEAVES = 40
+MOST_LEAVES = 15
 
 
 @pytest_asyncio.fixture(loop_scope="module")

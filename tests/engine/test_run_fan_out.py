@@ -188,14 +188,15 @@ async def test_a_path_into_a_fanned_out_step_is_not_the_first_instances(db: Tena
 # Volume
 
 
-async def test_ten_thousand_items_without_a_window_are_made_in_one_go(
-    db: Tenant, worker: ManualWorker, conn: Connection
+@pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.soak)])
+async def test_many_items_without_a_window_are_made_in_one_go(
+    db: Tenant, worker: ManualWorker, conn: Connection, count: int
 ) -> None:
     run = await begin(db, node("a"), fan("a"), node("c", "b"))
-    await worker.end(await worker.take_one("a"), list(range(10_000)))
-    assert await conn.fetchval(LIVE, 1) == 10_000
+    await worker.end(await worker.take_one("a"), list(range(count)))
+    assert await conn.fetchval(LIVE, 1) == count
     await worker.play({"b": item_of})
     assert await state(db, run) == "completed"
     assert await conn.fetchval("select sum((result)::int) from workflow.workflow_run where step = 1") == sum(
-        range(10_000)
+        range(count)
     )

@@ -171,7 +171,7 @@ LEGAL = {(old.value, new.value) for (old, _), new in RUN_EDGES.items()}
 LEGAL |= {("pending", end) for end in ("completed", "failed")}  # a run with nothing to do ends as it begins
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in (2, 3, 4, 5))])
 async def test_nothing_deadlocks_and_every_run_ends(database: str, conn: Connection, clock: Clock, seed: int) -> None:
     clock.move(timedelta(hours=1))
     units = [await Tenant.open(DatabaseOptions(url=database, size=2, notify=False, clock=clock.now)) for _ in range(4)]

@@ -210,10 +210,11 @@ async def test_copies_that_start_later_are_filled_in_later_all_the_same(db: Tena
     assert await state(db, run) == "completed"
 
 
-async def test_five_thousand_copies_are_filled_in_each_for_itself(db: Tenant) -> None:
+@pytest.mark.parametrize("count", [500, pytest.param(5_000, marks=pytest.mark.soak)])
+async def test_many_copies_are_filled_in_each_for_itself(db: Tenant, count: int) -> None:
     each = job(foreach="input.list", input={"n": "{{index}}", "text": "item {{item}}"})
-    run, worker = await played(db, {"a": each}, input={"list": list(range(5000))}, a=None)
-    assert sorted(payload["n"] for payload in worker.payloads["a"]) == list(range(5000))
+    run, worker = await played(db, {"a": each}, input={"list": list(range(count))}, a=None)
+    assert sorted(payload["n"] for payload in worker.payloads["a"]) == list(range(count))
     assert all(payload["text"] == f"item {payload['n']}" for payload in worker.payloads["a"])
     assert await state(db, run) == "completed"
 

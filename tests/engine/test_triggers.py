@@ -60,7 +60,7 @@ async def test_a_tick_starts_one_run_and_the_schedule_moves_on(db: Tenant, conn:
     assert await conn.fetchval("select actor from windlass.event where run_id = $1", run["id"]) == "scheduler"
 
 
-@pytest.mark.parametrize("round_", range(3))
+@pytest.mark.parametrize("round_", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in (1, 2))])
 async def test_many_schedulers_at_once_start_one_run_a_tick(
     database: str, conn: Client, clock: Clock, round_: int
 ) -> None:

@@ -131,10 +131,14 @@ def drawn(rng: random.Random, n: int) -> CronWorkflow:
     return made
 
 
-@pytest.mark.parametrize("seed", [1, 2], ids=lambda seed: f"seed {seed}")
-async def test_any_graph_ends_the_same(app: Windlass, working: Working, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "seed"),
+    [(60, 1), *(pytest.param(200, seed, marks=pytest.mark.soak) for seed in (2, 3))],
+    ids=lambda number: str(number),
+)
+async def test_any_graph_ends_the_same(app: Windlass, working: Working, count: int, seed: int) -> None:
     rng = random.Random(seed)
-    graphs = [drawn(rng, n) for n in range(200)]
+    graphs = [drawn(rng, n) for n in range(count)]
     cron = cron_with(*graphs, retention=0)
     here = await in_process(cron, [made.steps[0].name for made in graphs])
     assert len(here) == len(graphs)

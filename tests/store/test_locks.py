@@ -119,7 +119,7 @@ class Actor:
             )
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in (2, 3, 4))])
 async def test_nothing_deadlocks_and_no_finished_row_moves_unless_reopened(
     database: str, conn: Connection, seed: int
 ) -> None:
@@ -128,7 +128,7 @@ async def test_nothing_deadlocks_and_no_finished_row_moves_unless_reopened(
     units = [await opened(database) for _ in range(4)]
     held: list[list[Claimed]] = [[], []]
     actors = [Actor(db, f"w{n % 2}", held[n % 2], ids, 10 * seed + n) for n, db in enumerate(units)]
-    results = await asyncio.gather(*(actor.act(600) for actor in actors), return_exceptions=True)
+    results = await asyncio.gather(*(actor.act(400) for actor in actors), return_exceptions=True)
     for db in units:
         await db.close()
     assert results == [None] * 4, [result for result in results if result]

@@ -126,7 +126,7 @@ def tried(served: Served, method: str, path: str, examples: int) -> None:
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS, ids=IDS)
 def test_no_request_leads_to_an_answer_that_is_not_documented(served: Served, method: str, path: str) -> None:
-    tried(served, method, path, examples=8)
+    tried(served, method, path, examples=4)
 
 
 @pytest.mark.soak
