@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
@@ -90,9 +91,14 @@ async def leave_as_is(_conn: Connection) -> None:
 
 
 async def open_pool(options: DatabaseOptions) -> Pool:
+    moments: WeakKeyDictionary[object, str] = WeakKeyDictionary()  # what each connection was set to
+
     async def move_clock(conn: Connection) -> None:
-        moment = options.clock() if options.clock else None
-        await conn.execute("select set_config('windlass.now', $1, false)", moment.isoformat() if moment else "")
+        now = options.clock() if options.clock else None
+        moment, session = now.isoformat() if now else "", getattr(conn, "_con", conn)  # the proxy is another each time
+        if moments.get(session, "") != moment:
+            await conn.execute("select set_config('windlass.now', $1, false)", moment)
+            moments[session] = moment
 
     settings = PLANNER | {"default_transaction_isolation": ISOLATION}
     with translated(), admitted():
