@@ -1,20 +1,28 @@
 """A server with the stage on it, and a browser to look at it: Debian's Chromium, driven by Playwright.
 
 Without Chromium these tests are skipped and say so; where CI is set that is an error. All of them share one server, one
-browser and one event loop; each has a context of its own, in which nothing may go wrong unseen.
+browser, one of its tabs and one event loop; nothing may go wrong unseen.
 """
 
 import asyncio
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
+from playwright.async_api import (
+    Browser,
+    ConsoleMessage,
+    Error,
+    Page,
+    ViewportSize,
+    async_playwright,
+    expect,
+)
 
 from tests.browser import stage
 from tests.e2e.cli_process import Cli, Running
@@ -24,6 +32,7 @@ from windlass.web.dashboard import STATIC
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--force-color-profile=srgb"]
+VIEWPORT: ViewportSize = {"width": 1280, "height": 800}
 PATIENCE = 30_000  # milliseconds; a deadline, not a pause
 expect.set_options(timeout=PATIENCE)
 
@@ -85,20 +94,55 @@ async def browser(chromium: str) -> AsyncIterator[Browser]:
         await opened.close()
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def page(browser: Browser, on_stage: Stage, complaints: list[str]) -> AsyncIterator[Page]:
-    context = await browser.new_context(base_url=on_stage.url, viewport={"width": 1280, "height": 800})
+@asynccontextmanager
+async def opened(browser: Browser, stage: Stage) -> AsyncIterator[Page]:
+    context = await browser.new_context(base_url=stage.url, viewport=VIEWPORT)
     context.set_default_timeout(PATIENCE)
-    opened = await context.new_page()
+    yield await context.new_page()
+    await context.close()
 
-    def heard(message: ConsoleMessage) -> None:
+
+@contextmanager
+def watched(page: Page, complaints: list[str]) -> Iterator[Page]:
+    def hear_message(message: ConsoleMessage) -> None:
         if message.type == "error":
             complaints.append(message.text)
 
-    opened.on("console", heard)
-    opened.on("pageerror", lambda error: complaints.append(str(error)))
-    yield opened
-    await context.close()
+    def hear_error(error: Error) -> None:
+        complaints.append(str(error))
+
+    page.on("console", hear_message)
+    page.on("pageerror", hear_error)
+    yield page
+    page.remove_listener("console", hear_message)
+    page.remove_listener("pageerror", hear_error)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def tab(browser: Browser, on_stage: Stage) -> AsyncIterator[Page]:
+    async with opened(browser, on_stage) as page:
+        yield page
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(tab: Page, complaints: list[str]) -> AsyncIterator[Page]:
+    """The one tab, as good as new: in another one the browser would load and compile the dashboard again."""
+    with watched(tab, complaints):
+        yield tab
+    await tab.unroute_all(behavior="ignoreErrors")
+    await tab.context.clear_permissions()
+    await tab.evaluate("if (origin !== 'null') { localStorage.clear(); sessionStorage.clear() }")
+    await tab.goto("about:blank")
+    await tab.emulate_media(color_scheme="null", reduced_motion="null")
+    await tab.set_viewport_size(VIEWPORT)
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def new_page(browser: Browser, on_stage: Stage, complaints: list[str]) -> AsyncIterator[Page]:
+    """A tab of its own, for a test that changes it for good."""
+    async with opened(browser, on_stage) as page:
+        with watched(page, complaints):
+            yield page
 
 
 @pytest.fixture
