@@ -23,7 +23,7 @@ from windlass.store import events
 from windlass.store.orgs import usage as store
 from windlass.store.orgs.usage import UsageRow
 
-BATCH = 20_000  # events of any kind that one transaction reads
+BATCH = 2_000  # transactions whose events are counted at a time
 MONTHS = 12  # that are shown
 STRIDE = 1_000  # transactions without a new job after which the position moves nevertheless
 _log = logging.getLogger("windlass.usage")
@@ -32,7 +32,7 @@ _log = logging.getLogger("windlass.usage")
 @dataclass(frozen=True, slots=True)
 class Metered:
     executions: int = 0
-    more: bool = False  # the batch was full
+    more: bool = False  # there are later transactions
 
 
 async def count(db: Database, *, batch: int = BATCH) -> Metered:
@@ -42,7 +42,7 @@ async def count(db: Database, *, batch: int = BATCH) -> Metered:
         if at is None:
             await store.begin(conn, Cursor(await events.here(conn)))
             return Metered()
-        counted = await store.count(conn, at.upto, limit=batch)
+        counted = await store.count(conn, at.upto, transactions=batch)
         if not counted.more and not counted.upto.covers(at.upto):
             _log.warning("the trail is not the one that was read last: only later jobs are counted")
             await store.add(conn, [], place=Cursor(counted.upto), read_at=counted.read_at)

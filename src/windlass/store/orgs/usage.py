@@ -40,15 +40,16 @@ async def lock(conn: Connection) -> Cursor | None:
     return None if place is None else Cursor.parse(place)
 
 
-async def count(conn: Connection, at: Snapshot, *, limit: int) -> Counted:
-    await conn.execute(_SQL["avoid_sorts"])
-    rows = await conn.fetch(_SQL["count"], *snapshot_arguments(at), limit)
-    now, fence = Snapshot.parse(rows[0]["snapshot"]), rows[0]["fence"]
+async def count(conn: Connection, at: Snapshot, *, transactions: int) -> Counted:
+    """Count what is new in this many transactions after a position, which must be locked."""
+    end = at.xmax + transactions
+    rows = await conn.fetch(_SQL["count"], *snapshot_arguments(at), str(end))
+    now = Snapshot.parse(rows[0]["snapshot"])
     return Counted(
         counts=[Count(row["org"], row["month"], row["executions"]) for row in rows if row["org"] is not None],
-        upto=now if fence is None else now.below(int(fence) + 1),
+        upto=now.below(end),
         read_at=rows[0]["read_at"],
-        more=fence is not None,
+        more=end < now.xmax,
     )
 
 

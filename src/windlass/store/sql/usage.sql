@@ -8,37 +8,33 @@ insert into windlass.bookmark (reader, place, read_at) values ('usage', $1, wind
 -- name: lock
 -- scope: global
 -- Lock the position up to which events are counted. No row: the count has not begun, or another process has it locked.
-select place from windlass.bookmark where reader = 'usage' for update skip locked
-
--- name: avoid_sorts
--- scope: global
--- Let this transaction's queries read from indexes in order and group by hashing. Statistics of the event trail know nothing of
--- its latest rows, so the planner takes them for few, and would sort them all to find the first.
-select set_config('enable_sort', 'off', true)
+-- Statistics of the event trail know nothing of its latest rows: the planner takes them for few, and would sort them all to group
+-- them. The setting makes it hash them, for this transaction.
+select place, set_config('enable_sort', 'off', true) from windlass.bookmark where reader = 'usage' for update skip locked
 
 -- name: count
 -- scope: global
--- Count the `created` events after a snapshot by org and month: whole transactions, about $3 events of any kind. `fence` is the
--- last transaction, or null if there are no more. $1 and $2 describe the snapshot: its xmax and the transactions that were in
--- progress. The org is on the row of the job, which is read only if `default` is not alone or has a limit.
-with fence as (
-  select xid from workflow.workflow_event where xid >= $1::text::xid8 and xid < pg_snapshot_xmax(pg_current_snapshot())
-   order by xid, id offset $3 limit 1),
-apart as materialized (
+-- Count the `created` events after a snapshot and before transaction $3, by org and month. $1 and $2 describe the snapshot: its
+-- xmax and the transactions that were in progress. The org is on the row of the job, which is read only if `default` is not alone
+-- or has a limit. The month of a time takes long to find: the events of a statement have the same time, so it is found once for them.
+with apart as materialized (
   select exists (select from windlass.org o join windlass.plan p on p.name = o.plan
                   where o.name <> 'default' or p.executions_per_month is not null) as needed),
 fresh as (
   select workflow_id, created_at from workflow.workflow_event where xid = any($2::text[]::xid8[]) and event_type = 'created'
   union all
   select workflow_id, created_at from workflow.workflow_event
-   where xid >= $1::text::xid8 and xid <= coalesce((select xid from fence), '18446744073709551615'::xid8)
-     and xid < pg_snapshot_xmax(pg_current_snapshot()) and event_type = 'created'),
-counted as (
+   where xid >= $1::text::xid8 and xid < $3::text::xid8 and xid < pg_snapshot_xmax(pg_current_snapshot())
+     and event_type = 'created'),
+by_time as (
   select case when apart.needed then (select j.org from workflow.workflow_run j where j.id = fresh.workflow_id)
               else 'default' end as org,
-         date_trunc('month', fresh.created_at at time zone 'UTC')::date::text as month, count(*) as executions
-    from fresh cross join apart group by 1, 2)
-select pg_current_snapshot()::text as snapshot, (select xid::text from fence) as fence, windlass.now() as read_at, c.*
+         fresh.created_at, count(*) as executions
+    from fresh cross join apart group by 1, 2),
+counted as (
+  select org, date_trunc('month', created_at at time zone 'UTC')::date::text as month, sum(executions)::bigint as executions
+    from by_time group by 1, 2)
+select pg_current_snapshot()::text as snapshot, windlass.now() as read_at, c.*
   from (select 1) as one left join counted c on c.org is not null
 
 -- name: add
@@ -101,6 +97,7 @@ select pg_advisory_xact_lock(hashtextextended('windlass.org.claims/' || $1::text
 select org, count(*) from workflow.workflow_run where status = 'leased' and org = any($1) group by org
 
 -- name: list
+-- scope: global
 -- List what orgs use, by name after $2, $3 at a time; with $1, only that org. Runs are counted up to $4.
 select o.name, o.plan, coalesce(u.executions, 0) as executions, b.read_at as counted_at, windlass.now() as now,
        (select count(*) from windlass.workflow w where w.org = o.name and w.deleted_at is null and not w.hidden) as workflows,
@@ -115,5 +112,6 @@ select o.name, o.plan, coalesce(u.executions, 0) as executions, b.read_at as cou
  order by o.name limit $3
 
 -- name: history
+-- scope: org
 -- Return the executions of the latest $2 months of an org, newest first.
 select to_char(month, 'YYYY-MM'), executions from windlass.usage where org = $1 order by usage.month desc limit $2
