@@ -52,6 +52,19 @@ def test_no_org_waits_longer_than_a_round(turns: list[int], orgs: set[str]) -> N
             assert waited[org] < len(orgs)
 
 
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40))
+def test_of_more_orgs_than_a_claim_can_take_none_starves(orgs: int, most: int, count: int) -> None:
+    shares, names, got = FairShares(), [f"o{n:02}" for n in range(orgs)], Counter[str]()
+    for _ in range(3 * orgs):
+        dealt = shares.deal(names, count, most=most)
+        assert sum(dealt.values()) == count
+        assert len(dealt) <= most
+        shares.used(dealt, dealt, without_jobs=())
+        got.update(dealt.keys())
+    assert min(got[name] for name in names) >= 2
+    assert max(got.values()) - min(got.values()) <= 1
+
+
 @given(st.dictionaries(st.sampled_from(ORGS), st.integers(1, 300), min_size=1), counts)
 def test_all_jobs_are_taken_and_small_queues_are_not_held_up_by_long_ones(due: dict[str, int], count: int) -> None:
     shares, left, places = FairShares(), Counter(due), 0

@@ -111,6 +111,10 @@ class Attempts:
             return None
         return handler.concurrency - self._per_handler[handler.type]
 
+    def room_beside(self, type_: str) -> int | None:
+        """Return the room of a type while another turn is claiming: none, if it has a limit."""
+        return None if self.room(type_) is None else 0
+
     def start(self, job: Claimed) -> None:
         handler = self._handlers.find(job.type)
         assert handler is not None  # only lanes of served types are claimed

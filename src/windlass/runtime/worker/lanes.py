@@ -20,11 +20,11 @@ from windlass.effects.handlers import Handlers, like
 from windlass.engine.database import Database
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Lane, Served
-from windlass.runtime.worker.shares import FairShares
+from windlass.runtime.worker.shares import MOST_ORGS, FairShares
 
 SHARE = 20
 LEAST, MOST = 0.05, 1.0
-MAX_LANES = 100  # offered to one claim
+MAX_LANES = MOST_ORGS  # offered to one claim
 MOST_SUSPECTS = 16
 FULL, BUSY = 1.0, 0.05  # seconds for which nothing of an org is offered, unless there is a wake-up
 _LITERAL = re.compile(r"[^%_\\]*")

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping
 
 MOST_OWED = 10  # places
+MOST_ORGS = 100  # that a claim takes jobs of
 
 
 class FairShares:
@@ -17,13 +18,16 @@ class FairShares:
         self._last = ""  # the org that got the last place
         self._owed: dict[str, int] = {}
 
-    def deal(self, orgs: Collection[str], count: int) -> dict[str, int]:
-        """Return how many of `count` places each of these orgs gets; those that get none are left out."""
+    def deal(self, orgs: Collection[str], count: int, *, most: int = MOST_ORGS) -> dict[str, int]:
+        """Return how many of `count` places each of these orgs gets; those that get none are left out.
+
+        At most `most` orgs get any: the others come first the next time.
+        """
         if not orgs:
             return {}
         ring = sorted(orgs)
         start = bisect_right(ring, self._last)
-        ring = ring[start:] + ring[:start]
+        ring = (ring[start:] + ring[:start])[:most]
         shares: dict[str, int] = {}
         for org in ring:
             if owed := min(count, self._owed.get(org, 0)):
@@ -33,7 +37,9 @@ class FairShares:
         for n, org in enumerate(ring):
             if places := each + (n < rest):
                 shares[org] = shares.get(org, 0) + places
-        if rest:
+        if each and len(ring) < len(orgs):
+            self._last = ring[-1]
+        elif rest:
             self._last = ring[rest - 1]
         return shares
 

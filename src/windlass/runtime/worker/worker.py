@@ -187,11 +187,7 @@ class Worker:
         """Return the lanes to claim from. Types with a concurrency limit, and suspects, are offered only if no other
         turn is claiming: what that turn will bring is not known yet, so the limit could be exceeded."""
         only = self._claiming == count
-
-        def room(type_: str) -> int | None:
-            free = self._attempts.room(type_)
-            return free if free is None or only else 0
-
+        room = self._attempts.room if only else self._attempts.room_beside
         suspects = self._attempts.suspects.room if only else 0
         return self._lanes.offer(count, room, alone=suspects, now=time.monotonic())
 
