@@ -78,6 +78,9 @@ operator POST /api/v1/orgs
 operator GET /api/v1/orgs/{name}
 operator POST /api/v1/orgs/{name}/disable
 operator POST /api/v1/orgs/{name}/enable
+operator GET /api/v1/sql-roles
+operator PUT /api/v1/sql-roles/{role}
+operator DELETE /api/v1/sql-roles/{role}
 admin GET /api/v1/keys
 admin POST /api/v1/keys
 admin POST /api/v1/keys/{key}/revoke

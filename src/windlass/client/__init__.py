@@ -25,7 +25,7 @@ from windlass.schemas.monitoring import (
     Worker,
     WorkerDetail,
 )
-from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
+from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
 from windlass.schemas.plans import AssignedPlan, MonthlyUsage, Plan, Usage, UsageDetail
 from windlass.schemas.runs import Batch, Explanation, NewRun, Run, RunDetail, RunEvent, StartedRun
 from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail, TickRun
@@ -128,4 +128,5 @@ __all__ = [
     "Member",
     "NewKey",
     "Org",
+    "SqlRole",
 ]

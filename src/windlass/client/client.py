@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from windlass.client.descriptors import Group, W, operation, streaming
 from windlass.client.jobs import DeadLetters, Jobs, Quarantine, Queues, Workers
-from windlass.client.orgs import Audit, Keys, Members, Orgs
+from windlass.client.orgs import Audit, Keys, Members, Orgs, SqlRoles
 from windlass.client.plans import OrgUsage, Plans
 from windlass.client.request import NOTHING, Call, one, present
 from windlass.client.runs import Runs, Tasks
@@ -39,6 +39,7 @@ class Operations(Group[W]):
         self.workers = Workers(transport)
         self.quarantine = Quarantine(transport)
         self.orgs = Orgs(transport)
+        self.sql_roles = SqlRoles(transport)
         self.keys = Keys(transport)
         self.members = Members(transport)
         self.audit = Audit(transport)

@@ -6,9 +6,10 @@ from datetime import timedelta
 from windlass.client.descriptors import Group, W, downwards, operation, upwards
 from windlass.client.request import Call, one, page, present
 from windlass.schemas.common import Page
-from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
+from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
 
 ORG = "/orgs/{name}"
+SQL_ROLE = "/sql-roles/{role}"
 KEY = "/keys/{key}"
 MEMBER = "/members/{email}"
 
@@ -38,6 +39,25 @@ class Orgs(Group[W]):
     @operation
     def enable(self, name: str) -> Call[Org]:
         return one(Org, "POST", f"{ORG}/enable", {"name": name})
+
+
+class SqlRoles(Group[W]):
+    """Roles of Postgres that belong to an org. Only for the operator."""
+
+    @operation
+    def list(self) -> Call[Page[SqlRole]]:
+        """By org."""
+        return page(SqlRole, "/sql-roles")
+
+    @operation
+    def grant(self, role: str, *, org: str, worker: bool = False) -> Call[SqlRole]:
+        """Give a role to an org, as a producer or a worker; it is created unless it exists."""
+        return one(SqlRole, "PUT", SQL_ROLE, {"role": role}, body={"org": org, "worker": worker})
+
+    @operation
+    def revoke(self, role: str) -> Call[None]:
+        """Take its privileges; the role itself stays."""
+        return Call("DELETE", SQL_ROLE, lambda _: None, {"role": role})
 
 
 class Keys(Group[W]):

@@ -25,6 +25,7 @@ from windlass.engine.definitions import Definitions, StepTemplates
 from windlass.engine.vault import KeySource, Vault, seal_plain
 from windlass.store import hooks, runs, secrets
 from windlass.store.hooks import RecordedUrl
+from windlass.store.orgs import orgs as org_store
 from windlass.store.postgres import migrate
 from windlass.store.postgres.notify import Listener, Notifier
 from windlass.store.postgres.pool import (
@@ -272,6 +273,8 @@ async def prepare(options: DatabaseOptions, keys: KeySource | None = None) -> li
         master_keys = keys(await secrets.master_keys(conn)) if keys is not None else MasterKeys()
         if master_keys:
             await seal_plain(conn, Vault(master_keys))
+        if not await org_store.is_alone(conn):
+            await org_store.create_api_role(conn)  # missing if the data comes from a dump or from an earlier version
         return applied
     finally:
         await conn.close()

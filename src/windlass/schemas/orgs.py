@@ -15,6 +15,14 @@ class Org:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SqlRole:
+    """A role of Postgres that produces or works for an org through plain SQL."""
+
+    role: str
+    org: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
     """A key of the API, without its secret."""
 

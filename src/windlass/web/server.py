@@ -53,6 +53,7 @@ OTHER_ROUTERS = (
     monitoring.quarantine_router,
     monitoring.stats_router,
     orgs.orgs_router,
+    orgs.sql_roles_router,
     orgs.keys_router,
     orgs.members_router,
     orgs.audit_router,

@@ -18,7 +18,7 @@ from windlass.engine.database import Tenant
 from windlass.engine.jobs import checkpoints, dead_letters, queues
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs.dead_letters import DeadLetterFilter
-from windlass.engine.orgs import audit, keys, members, plans, usage
+from windlass.engine.orgs import audit, keys, members, plans, sql_roles, usage
 from windlass.engine.orgs import control as orgs
 from windlass.engine.quarantine import Kind
 from windlass.engine.runs import control as runs
@@ -37,7 +37,7 @@ from windlass.runtime.handle import Run as RunHandle
 from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
 from windlass.schemas.monitoring import Quarantined, Queue, Worker
-from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
+from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
 from windlass.schemas.plans import Plan, Usage, UsageDetail
 from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
 from windlass.schemas.schedules import Backfill, Schedule
@@ -261,6 +261,15 @@ class Direct:
 
     async def enable_org(self, name: str) -> None:
         await orgs.enable(await self._app.open(), name)
+
+    async def grant_sql(self, org: str, role: str, *, is_worker: bool) -> SqlRole:
+        return org_views.sql_role(await sql_roles.grant(await self._app.open(), org, role, is_worker=is_worker))
+
+    async def revoke_sql(self, role: str) -> None:
+        await sql_roles.revoke(await self._app.open(), role)
+
+    async def sql_roles(self) -> list[SqlRole]:
+        return [org_views.sql_role(row) for row in await sql_roles.list_(await self._app.open())]
 
     async def create_key(self, **options: Any) -> NewKey:
         return org_views.new_key(await keys.create(await self._app.open(), **options))

@@ -17,7 +17,7 @@ from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
 from windlass.schemas.monitoring import Quarantined, Queue, Worker
-from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
+from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
 from windlass.schemas.plans import Plan, Usage, UsageDetail
 from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
 from windlass.schemas.schedules import Backfill, Schedule
@@ -243,6 +243,15 @@ class Remote:
 
     async def enable_org(self, name: str) -> None:
         await self._client.orgs.enable(name)
+
+    async def grant_sql(self, org: str, role: str, *, is_worker: bool) -> SqlRole:
+        return await self._client.sql_roles.grant(role, org=org, worker=is_worker)
+
+    async def revoke_sql(self, role: str) -> None:
+        await self._client.sql_roles.revoke(role)
+
+    async def sql_roles(self) -> Sequence[SqlRole]:
+        return (await self._client.sql_roles.list()).items
 
     async def create_key(self, **options: Any) -> NewKey:
         return await self._client.keys.create(**options)

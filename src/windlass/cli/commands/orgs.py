@@ -9,11 +9,13 @@ from windlass.cli.arguments import after_option, json_option, limit_option
 from windlass.cli.output import cell, note, record, say, show_fields, show_json
 from windlass.cli.runner import backend, each, show_page
 from windlass.core.orgs import Role, Scope
+from windlass.schemas.common import Page
 
 if TYPE_CHECKING:
-    from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
+    from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
 
 ORG_COLUMNS = ("name", "plan", "created", "state")
+SQL_ROLE_COLUMNS = ("role", "org")
 KEY_COLUMNS = ("id", "name", "role", "created", "by", "last used", "state")
 MEMBER_COLUMNS = ("email", "role", "added", "by")
 AUDIT_COLUMNS = ("at", "actor", "action", "object", "data")
@@ -75,6 +77,45 @@ def disable(names: tuple[str, ...], json: bool) -> None:
 def enable(names: tuple[str, ...], json: bool) -> None:
     """Enable organisations that are disabled."""
     each(names, "enabled", lambda app, name: app.enable_org(name), key="name", json=json)
+
+
+@orgs.command("grant-sql")
+@click.argument("org")
+@click.argument("role")
+@click.option("--worker", is_flag=True, help="It may also claim jobs and report on them.")
+@json_option
+def grant_sql(org: str, role: str, worker: bool, json: bool) -> None:
+    """Give a role of Postgres to an organisation, for plain SQL.
+
+    The role is created unless it exists; set its password in Postgres. It sees and changes jobs of the organisation
+    only.
+
+    \b
+    Example:
+      windlass orgs grant-sql acme acme_billing --worker
+    """
+    made = backend(lambda app: app.grant_sql(org, role, is_worker=worker))
+    if json:
+        show_json(made)
+    else:
+        kind = "worker" if worker else "producer"
+        note(f"role {role} is a {kind} of org {org}: set its password with psql")
+
+
+@orgs.command("revoke-sql")
+@click.argument("roles", nargs=-1, required=True, metavar="ROLE...")
+@json_option
+def revoke_sql(roles: tuple[str, ...], json: bool) -> None:
+    """Take the privileges of roles of Postgres; the roles themselves stay."""
+    each(roles, "revoked", lambda app, role: app.revoke_sql(role), key="role", json=json)
+
+
+@orgs.command("sql-roles")
+@json_option
+def list_sql_roles(json: bool) -> None:
+    """List the roles of Postgres that belong to an organisation."""
+    roles = backend(lambda app: app.sql_roles())
+    show_page("roles", Page(list(roles), None), SQL_ROLE_COLUMNS, _sql_role_row, "--after", json=json)
 
 
 # Keys
@@ -193,6 +234,10 @@ def audit(
     filters = {"actor": actor, "action": action, "object_": object_, "before": before}
     page = backend(lambda app: app.audit(limit=limit, **filters))
     show_page("entries", page, AUDIT_COLUMNS, _audit_row, "--before", json=json)
+
+
+def _sql_role_row(row: "SqlRole") -> list[object]:
+    return [row.role, row.org]
 
 
 def _org_row(org: "Org") -> list[object]:

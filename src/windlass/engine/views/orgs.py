@@ -7,11 +7,16 @@ from windlass.engine.orgs.control import OrgRow
 from windlass.engine.orgs.keys import KeyRow
 from windlass.engine.orgs.keys import NewKey as CreatedKey
 from windlass.engine.orgs.members import MemberRow
-from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
+from windlass.engine.orgs.sql_roles import SqlRole as SqlRoleRow
+from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
 
 
 def org(row: OrgRow) -> Org:
     return Org(**asdict(row))
+
+
+def sql_role(row: SqlRoleRow) -> SqlRole:
+    return SqlRole(role=row.role, org=row.org)
 
 
 def key(row: KeyRow) -> Key:

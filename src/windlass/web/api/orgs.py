@@ -7,28 +7,35 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from windlass.core.orgs import Role, Scope
-from windlass.engine.orgs import audit, keys, members
+from windlass.engine.orgs import audit, keys, members, sql_roles
 from windlass.engine.orgs import control as orgs
 from windlass.engine.views import orgs as views
 from windlass.schemas.common import PAGE_LIMIT
-from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org
+from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
 from windlass.web.api import bodies
 from windlass.web.api.shared import Administering, Data, Governing, Limit, Listing, problems
 from windlass.web.api.starts import Span
 
 orgs_router = APIRouter(prefix="/orgs", tags=["orgs"])
+sql_roles_router = APIRouter(prefix="/sql-roles", tags=["orgs"])
 keys_router = APIRouter(prefix="/keys", tags=["keys"])
 members_router = APIRouter(prefix="/members", tags=["members"])
 audit_router = APIRouter(prefix="/audit", tags=["audit"])
 
 OrgName = Annotated[str, Path(description="The name of an org.", examples=["acme"])]
 KeyRef = Annotated[str, Path(description="The id of a key, or the name of one that is not revoked.", examples=["ci"])]
+RoleName = Annotated[str, Path(description="The name of a role of Postgres.", examples=["acme_worker"])]
 Email = Annotated[str, Path(description="The address of a member.", examples=["alice@example.com"])]
 
 
 class NewOrg(bodies.RequestBody):
     name: str
     plan: str = orgs.DEFAULT_PLAN
+
+
+class SqlGrant(bodies.RequestBody):
+    org: str
+    worker: bool = Field(default=False, description="Whether it may claim jobs and report on them, too.")
 
 
 class KeyRequest(bodies.RequestBody):
@@ -102,6 +109,35 @@ async def disable_org(db: Governing, name: OrgName) -> Data[Org]:
 @orgs_router.post("/{name}/enable", summary="Enable an org", responses=problems(404, 422))
 async def enable_org(db: Governing, name: OrgName) -> Data[Org]:
     return Data(views.org(await orgs.enable(db, name)))
+
+
+# SQL roles
+
+
+@sql_roles_router.get("", summary="List SQL roles")
+async def list_sql_roles(db: Governing) -> Listing[SqlRole]:
+    """By org. Only for the operator, as everything below /sql-roles."""
+    return Listing([views.sql_role(row) for row in await sql_roles.list_(db)])
+
+
+@sql_roles_router.put(
+    "/{role}",
+    summary="Give a SQL role to an org",
+    openapi_extra=bodies.described(SqlGrant, {"org": "acme", "worker": True}),
+    responses=problems(404, 409, 413, 422),
+)
+async def grant_sql_role(db: Governing, request: Request, role: RoleName) -> Data[SqlRole]:
+    """The role is created unless it exists; set its password in Postgres. 409 if it belongs to another org."""
+    body = await bodies.model(request, SqlGrant)
+    return Data(views.sql_role(await sql_roles.grant(db, body.org, role, is_worker=body.worker)))
+
+
+@sql_roles_router.delete(
+    "/{role}", summary="Take a SQL role from its org", status_code=204, responses=problems(404, 422)
+)
+async def revoke_sql_role(db: Governing, role: RoleName) -> None:
+    """Its privileges are revoked; the role itself stays."""
+    await sql_roles.revoke(db, role)
 
 
 # Keys
