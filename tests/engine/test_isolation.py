@@ -53,7 +53,7 @@ async def test_no_row_of_another_org_is_visible(rival: Tenant, conn: Conn) -> No
             seen = [row[0] for row in await as_rival.fetch(f"select t::text from {table} t")]
             assert not [row for row in seen if CANARY in row or "acme" in row], table
     has_canary = {table for table, count in planted.items() if count}
-    assert {"workflow.workflow_run", "windlass.run", "windlass.workflow", "windlass.version"} <= has_canary
+    assert {"workflow.workflow_run", "windlass.run", "windlass.version", "windlass.job_log"} <= has_canary
 
 
 @pytest.mark.parametrize("statement", ["update {0} set {1} = {1}", "delete from {0}"])

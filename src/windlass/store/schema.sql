@@ -935,6 +935,7 @@ CREATE OR REPLACE FUNCTION windlass.create_api_role()
  SET search_path TO ''
 AS $function$
 begin
+  perform pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext('windlass_api'));  -- concurrent grants would fail
   if not exists (select from pg_catalog.pg_roles where rolname = 'windlass_api') then
     begin
       create role windlass_api nologin;
@@ -943,6 +944,12 @@ begin
   end if;
   if not pg_catalog.pg_has_role(current_user, 'windlass_api', 'member') then
     execute pg_catalog.format('grant windlass_api to %I', current_user);
+  end if;
+  if not exists (
+    select from pg_catalog.pg_class c
+     where c.relnamespace in ('windlass'::regnamespace, 'workflow'::regnamespace) and c.relkind in ('r', 'p', 'v')
+       and not pg_catalog.has_table_privilege('windlass_api', c.oid, 'INSERT')) then
+    return;
   end if;
   grant usage on schema windlass, workflow to windlass_api;
   grant select, insert, update, delete on all tables in schema windlass, workflow to windlass_api;

@@ -140,9 +140,11 @@ create trigger workflow_run_05_reserved before insert on workflow.workflow_run
   execute function windlass.inbox_reserved();
 
 -- Creates the role that servers take, with its privileges. Called when the second org is created: an installation with one org
--- needs no role. Requires CREATEROLE, unless a superuser has created the role and granted it.
+-- needs no role; and whenever a process starts and there are several, for tables of later migrations and restored dumps. Requires
+-- CREATEROLE, unless a superuser has created the role and granted it.
 create function windlass.create_api_role() returns void language plpgsql set search_path = '' as $$
 begin
+  perform pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext('windlass_api'));  -- concurrent grants would fail
   if not exists (select from pg_catalog.pg_roles where rolname = 'windlass_api') then
     begin
       create role windlass_api nologin;
@@ -151,6 +153,12 @@ begin
   end if;
   if not pg_catalog.pg_has_role(current_user, 'windlass_api', 'member') then
     execute pg_catalog.format('grant windlass_api to %I', current_user);
+  end if;
+  if not exists (
+    select from pg_catalog.pg_class c
+     where c.relnamespace in ('windlass'::regnamespace, 'workflow'::regnamespace) and c.relkind in ('r', 'p', 'v')
+       and not pg_catalog.has_table_privilege('windlass_api', c.oid, 'INSERT')) then
+    return;
   end if;
   grant usage on schema windlass, workflow to windlass_api;
   grant select, insert, update, delete on all tables in schema windlass, workflow to windlass_api;
