@@ -11,6 +11,8 @@ from windlass import Windlass
 from windlass.client import AsyncClient
 from windlass.engine.orgs import control as orgs
 from windlass.engine.orgs import keys, plans, usage
+from windlass.engine.workers import remote
+from windlass.engine.workers.remote import Fetch
 from windlass.errors import QuotaExceeded
 
 OPERATOR = "a-key-of-sixteen-or-more"
@@ -74,6 +76,24 @@ async def test_the_open_job_spec_has_its_own_form(app: Windlass) -> None:
         True,
     )
     assert (refused["details"]["code"], refused["retryable"]) == ("schedules", False)
+
+
+async def test_the_limits_of_an_org_hold_for_its_key(app: Windlass) -> None:
+    """Callers with a key of an org have a role of their own in the database as soon as there are several orgs."""
+    db = await app.open()
+    await plans.put(db, "small", {"executions_per_month": 3, "executions_at_once": 2, "workflows": 1})
+    await orgs.create(db, "acme", plan="small")
+    key = str((await keys.create(db.tenant("acme"), name="ci", role="developer")).key)
+    async with served(app, keys=(OPERATOR,)) as http:
+        http.headers["x-api-key"] = key
+        assert (await http.post("/jobs/batch", json={"jobs": [{"type": "a.b.v1"}] * 3})).status_code == 201
+        refused = (await http.post("/jobs", json={"type": "a.b.v1"})).json()
+        assert (refused["code"], refused["used"]) == ("executions_per_month", 3)
+        assert (await http.post("/workflows", json=WORKFLOW)).status_code == 201
+        second = await http.post("/workflows", json=WORKFLOW | {"name": "v"})
+        assert (second.status_code, second.json()["code"]) == (402, "workflows")
+    isolated, wish = db.database.tenant("acme", isolated=True), Fetch(queues=["default"], count=5, worker="h")
+    assert [len((await remote.fetch(isolated, [wish]))[0]) for _ in range(2)] == [2, 0]
 
 
 async def test_an_org_sees_what_it_uses_and_the_operator_sees_all(app: Windlass) -> None:

@@ -102,6 +102,7 @@ class Lanes:
         """
         due = {_key(lane): replace(lane, seq=lane.seq - 1) for lane in lanes if self._serves(lane.type)}
         self._dry.clear()
+        self._closed = {org: until for org, until in self._closed.items() if until > ended}
         kept = [(key, lane) for key, lane in self._lanes.items() if key not in due and self._serves(lane.type)]
         self._lanes = due | dict(kept[: max(0, MAX_LANES - len(due))])
         self._looked, self._rest = ended, min(MOST, max(LEAST, SHARE * (ended - started)))
