@@ -46,6 +46,11 @@ class Settings:
     api_keys: tuple[str, ...] = ()  # WINDLASS_API_KEY, comma-separated
     org: str | None = None  # WINDLASS_ORG: for which org commands act; None: `default`, or the org of the key
     url: str | None = None  # WINDLASS_URL: commands go through this server instead of the database
+    oidc_issuer: str | None = None  # WINDLASS_OIDC_ISSUER: people log in to the dashboard there
+    oidc_client_id: str | None = None  # WINDLASS_OIDC_CLIENT_ID
+    oidc_client_secret: str | None = field(default=None, repr=False)  # WINDLASS_OIDC_CLIENT_SECRET; None: public
+    oidc_scopes: str = "openid email profile"  # WINDLASS_OIDC_SCOPES
+    oidc_admins: frozenset[str] = frozenset()  # WINDLASS_OIDC_ADMINS: addresses of operators, comma-separated
     rate_limit: Rate | None = None  # WINDLASS_RATE_LIMIT; None: off on loopback, 100/s elsewhere
     cors_origins: tuple[str, ...] = ()  # WINDLASS_CORS_ORIGINS, comma-separated
     public_url: str | None = None  # WINDLASS_PUBLIC_URL: the base URL of callbacks from outside
@@ -138,6 +143,27 @@ def _org(text: str) -> str:
         raise ValueError(str(error)) from None
 
 
+def _issuer(text: str) -> str:
+    parts = urlsplit(text)
+    is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    if not parts.hostname or parts.query or parts.fragment or parts.scheme not in ("https", *(["http"] * is_local)):
+        raise ValueError("must be an https URL such as https://accounts.example.com")
+    return text  # as it is: tokens must name the same
+
+
+def _scopes(text: str) -> str:
+    if "openid" not in text.split():
+        raise ValueError("must include openid, such as openid email profile")
+    return " ".join(text.split())
+
+
+def _addresses(text: str) -> frozenset[str]:
+    addresses = frozenset(filter(None, map(str.strip, text.lower().split(","))))
+    if any(address.count("@") != 1 for address in addresses):
+        raise ValueError("must be addresses such as alice@example.com, comma-separated")
+    return addresses
+
+
 def _public_url(text: str) -> str:
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
@@ -183,9 +209,8 @@ def _fault(text: str) -> str:
     return text
 
 
-SECRET = frozenset(
-    {"WINDLASS_API_KEY", "WINDLASS_DATABASE_URL", "WINDLASS_MASTER_KEY"}
-)  # values that errors must not show
+# Values that errors must not show.
+SECRET = frozenset({"WINDLASS_API_KEY", "WINDLASS_DATABASE_URL", "WINDLASS_MASTER_KEY", "WINDLASS_OIDC_CLIENT_SECRET"})
 VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_DATABASE_URL": ("database_url", _url),
     "WINDLASS_HOME": ("home", lambda text: Path(text).expanduser().absolute()),
@@ -198,6 +223,11 @@ VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_MASTER_KEY": ("master_keys", parse_master_keys),
     "WINDLASS_API_KEY": ("api_keys", _keys),
     "WINDLASS_ORG": ("org", _org),
+    "WINDLASS_OIDC_ISSUER": ("oidc_issuer", _issuer),
+    "WINDLASS_OIDC_CLIENT_ID": ("oidc_client_id", str),
+    "WINDLASS_OIDC_CLIENT_SECRET": ("oidc_client_secret", str),
+    "WINDLASS_OIDC_SCOPES": ("oidc_scopes", _scopes),
+    "WINDLASS_OIDC_ADMINS": ("oidc_admins", _addresses),
     "WINDLASS_RATE_LIMIT": ("rate_limit", _rate),
     "WINDLASS_CORS_ORIGINS": ("cors_origins", _origins),
     "WINDLASS_PUBLIC_URL": ("public_url", _public_url),

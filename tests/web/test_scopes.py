@@ -22,7 +22,18 @@ from windlass.web.ojs.responses import PREFIX
 from windlass.web.server import API_PREFIX, FIRST_ROUTERS, OTHER_ROUTERS, RUN_ROUTERS, listen, serving
 
 OPERATOR = "operator"  # the scope admin, of the operator of the installation
-OPEN = frozenset({"GET /health", "GET /ready"})
+OPEN = frozenset(
+    {
+        "GET /health",
+        "GET /ready",
+        "GET /auth/session",
+        "POST /auth/login",
+        "POST /auth/logout",
+        "POST /auth/org",
+        "GET /auth/oidc/start",
+        "GET /auth/oidc/callback",
+    }
+)
 SCOPES = """
 start POST /api/v1/workflows/{ref}/trigger
 start POST /api/v1/workflows/{ref}/runs

@@ -53,7 +53,13 @@ async def serving(app: Windlass, listener: "Listener", stop: asyncio.Event, *, p
     from windlass.web import server
     from windlass.web.middleware.guard import GuardOptions
 
-    guard = GuardOptions(host=listener.host, keys=app.settings.api_keys, public_host=urlsplit(public).hostname)
+    url = urlsplit(public)
+    guard = GuardOptions(
+        host=listener.host,
+        keys=app.settings.api_keys,
+        public_host=url.hostname,
+        public_origin=f"{url.scheme}://{url.netloc}".lower() if public else None,
+    )
     async with server.serving(server.build(app, guard, stopping=stop), listener):
         yield
 

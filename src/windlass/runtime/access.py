@@ -5,20 +5,22 @@ revoked key is refused everywhere within a moment, and within CACHED_SECONDS if 
 """
 
 import asyncio
+import hmac
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from windlass.core.orgs import DEFAULT_ORG, Access, ApiKey, scopes_of
 from windlass.engine.database import Database, Tenant
 from windlass.engine.orgs import control as orgs
-from windlass.engine.orgs import keys
+from windlass.engine.orgs import keys, login
 from windlass.engine.orgs.control import OrgRow
 from windlass.engine.orgs.keys import StoredKey
+from windlass.engine.orgs.login import Session
 from windlass.errors import NotFound, Unavailable, WindlassError
 
 T = TypeVar("T")
@@ -78,11 +80,21 @@ class LoadedKey:
 class Authority:
     """Decides what callers may do. `open_` returns the open database; the same one until it is closed."""
 
-    def __init__(self, open_: Callable[[], Awaitable[Tenant]]) -> None:
+    def __init__(
+        self,
+        open_: Callable[[], Awaitable[Tenant]],
+        *,
+        operator_keys: Sequence[bytes] = (),
+        admins: Collection[str] = (),
+    ) -> None:
+        """`operator_keys` are digests of the operator's keys, `admins` addresses of people who are operators, too."""
         self._open = open_
+        self.operator_keys = tuple(operator_keys)
+        self._admins = frozenset(admins)
         self._db: Database | None = None
         self._subscription = ExitStack()
         self._keys = Cache(self._load_key)
+        self._sessions = Cache(self._load_session)
         self._orgs = Cache(self._load_org)
         self._alone = Cache(self._load_alone)
         self._was_alone: bool | None = None
@@ -103,6 +115,20 @@ class Authority:
         isolated = not await self.is_alone()
         access = Access(stored.org, f"key:{stored.name}", scopes_of(stored.scopes), stored.label, isolated)
         return access, stored.disabled
+
+    def operator_key(self, digest: bytes) -> bytes | None:
+        """Return the digest of a key if it is the operator's. All are compared, each in constant time, so that the time
+        of a rejection reveals nothing."""
+        matches = [known for known in self.operator_keys if hmac.compare_digest(digest, known)]
+        return matches[0] if matches else None
+
+    async def of_session(self, cookie: str) -> Session | None:
+        """Return the session of a browser; None if it has ended."""
+        await self._database()
+        session = await self._sessions.get(cookie)
+        if session is not None and session.stale:
+            self._extend(session.hash)
+        return session
 
     async def org(self, name: str) -> OrgRow | None:
         await self._database()
@@ -131,12 +157,16 @@ class Authority:
 
     def _changed(self, topic: str) -> None:
         if topic in (keys.TOPIC, orgs.TOPIC, ""):
-            for cache in (self._keys, self._orgs, self._alone):
+            for cache in (self._keys, self._sessions, self._orgs, self._alone):
                 cache.clear()
 
     async def _load_key(self, id_: str) -> LoadedKey:
         at = time.monotonic()
         return LoadedKey(await keys.find(await self._database(), id_), at)
+
+    async def _load_session(self, cookie: str) -> Session | None:
+        db = await self._database()
+        return await login.find(db, cookie, operator_keys=self.operator_keys, admins=self._admins)
 
     async def _load_org(self, name: str) -> OrgRow | None:
         try:
@@ -155,12 +185,22 @@ class Authority:
         if len(self._used) >= MOST_CACHED:
             self._used.clear()
         self._used[id_] = now
-        task = asyncio.create_task(self._write_use(self._db, id_))
+        self._beside(keys.record_use(self._db, [id_]))
+
+    def _extend(self, hash_: bytes) -> None:
+        """Let a session go on, beside the request and at most once a minute."""
+        now, name = time.monotonic(), hash_.hex()
+        if self._db is not None and now - self._used.get(name, float("-inf")) >= RECORD_USE_SECONDS:
+            self._used[name] = now
+            self._beside(login.extend(self._db, hash_))
+
+    def _beside(self, write: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(self._written(write))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _write_use(self, db: Database, id_: str) -> None:
+    async def _written(self, write: Awaitable[None]) -> None:
         try:
-            await keys.record_use(db, [id_])
+            await write
         except WindlassError as error:  # the next use after a minute tries again
-            _log.info("the use of key %s was not recorded: %s", id_, error)
+            _log.info("the use of a key or a session was not recorded: %s", error)

@@ -62,6 +62,26 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoginSession:
+    """Who the caller is, and how to log in."""
+
+    actor: str | None
+    """Null: not logged in."""
+    org: str | None
+    """The org that requests act for."""
+    orgs: list[str]
+    """Those that the caller may choose from."""
+    role: str | None
+    scopes: list[str]
+    operator: bool
+    """Whether the caller operates the installation, with all its orgs."""
+    logged_in: bool
+    """Whether there is a session to log out of; a key in a header, and a server without keys, need none."""
+    methods: list[str]
+    """How to log in: `key`, `oidc`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
     """An action: who did what to which object."""
 

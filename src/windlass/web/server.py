@@ -18,7 +18,7 @@ from windlass import __version__
 from windlass.app import Windlass
 from windlass.errors import Invalid, Unavailable
 from windlass.runtime.access import Authority
-from windlass.web import dashboard, docs, health, hooks, openapi, problems
+from windlass.web import auth, dashboard, docs, health, hooks, openapi, problems
 from windlass.web.api import (
     dead_letters,
     jobs,
@@ -37,7 +37,15 @@ from windlass.web.api import (
 from windlass.web.api.shared import belongs
 from windlass.web.middleware.access_log import AccessLog, RequestIds
 from windlass.web.middleware.connections import Connection, Connections, ListeningSocket
-from windlass.web.middleware.guard import Cors, Guard, GuardOptions, check_binding, check_test_mode, is_loopback
+from windlass.web.middleware.guard import (
+    Cors,
+    Guard,
+    GuardOptions,
+    check_binding,
+    check_test_mode,
+    digest_of,
+    is_loopback,
+)
 from windlass.web.middleware.rate_limit import BEYOND_LOOPBACK, RateOptions, Rates
 from windlass.web.ojs import routes as ojs
 
@@ -70,8 +78,11 @@ def build(app: Windlass, guard: GuardOptions, *, stopping: asyncio.Event | None 
     guard = replace(guard, origins=settings.cors_origins)
     rate = settings.rate_limit or (None if is_loopback(guard.host) else BEYOND_LOOPBACK)
     options = RateOptions(rate=rate if rate is not None and rate.count else None)
-    dispatch = Dispatch(main_app(app, stopping or asyncio.Event()), {"/ojs/": ojs.build(app)})
-    guarded = Guard(Rates(dispatch, options, renderers), guard, Authority(app.open), renderers, dashboard.is_public)
+    authority = Authority(app.open, operator_keys=[digest_of(key) for key in guard.keys], admins=settings.oidc_admins)
+    main = main_app(app, stopping or asyncio.Event())
+    dispatch = Dispatch(main, {"/ojs/": ojs.build(app)})
+    guarded = Guard(Rates(dispatch, options, renderers), guard, authority, renderers, dashboard.is_public)
+    main.state.authority, main.state.wrong_keys = authority, guarded.wrong_keys
     return RequestIds(AccessLog(Cors(guarded, guard.origins)))
 
 
@@ -86,6 +97,7 @@ def main_app(app: Windlass, stopping: asyncio.Event) -> FastAPI:
         redirect_slashes=False,
     )
     main.state.windlass, main.state.stopping, main.state.tenants = app, stopping, {}
+    main.state.provider = auth.provider_of(app)
     problems.install(main)
     openapi.install(main)
     return main
@@ -104,7 +116,7 @@ def _routes() -> list[BaseRoute]:
         api.include_router(router, prefix="/workflows/{ref}/runs", dependencies=[Depends(belongs)])
     for router in OTHER_ROUTERS:
         api.include_router(router)
-    others = (health.router, hooks.router, docs.router, dashboard.routes())
+    others = (health.router, auth.router, hooks.router, docs.router, dashboard.routes())
     return [*api.routes, *(route for router in others for route in router.routes)]
 
 

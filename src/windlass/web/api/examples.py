@@ -355,7 +355,19 @@ USAGE: Example = {
     "executing": 3,
 }
 
+LOGIN_SESSION: Example = {
+    "actor": "user:alice@example.com",
+    "org": "acme",
+    "orgs": ["acme", "shop"],
+    "role": "viewer",
+    "scopes": ["read"],
+    "operator": False,
+    "logged_in": True,
+    "methods": ["key", "oidc"],
+}
+
 EXAMPLES: Mapping[str, Example] = {
+    "LoginSession": LOGIN_SESSION,
     "Org": ORG,
     "Key": KEY,
     "NewKey": KEY | {"key": "wlk_k3v9x2m8q4aa_..."},

@@ -1,7 +1,9 @@
 """Decides which requests may reach a route, and what their callers may do there; and CORS.
 
-A caller is the operator of the installation (with a key of WINDLASS_API_KEY), or the owner of a key of an org. What it
-may do is the `Access` in the state of the request; routes check its scopes. Wrong keys are counted by address.
+A caller is the operator of the installation (with a key of WINDLASS_API_KEY), the owner of a key of an org, or somebody
+who has logged in to the dashboard (with the cookie of a session). What it may do is the `Access` in the state of the
+request; routes check its scopes. Wrong keys are counted by address. Browsers send the cookie by themselves, so requests
+with it must come from our own pages.
 
 Without WINDLASS_API_KEY the server is for programs on this machine: only loopback is bound, and while there is only one
 org, a request without a key is the operator's. A web page must not be able to use that, so such a request must name
@@ -14,11 +16,10 @@ In all cases bodies are JSON (definitions may be YAML): what an HTML form can se
 and any Host that is this machine's or that of the public URL.
 
 Pages of other origins may use the server only if the operator named them (WINDLASS_CORS_ORIGINS). They send a key like
-other clients; there are no cookies.
+other clients; the cookie is not for them.
 """
 
 import hashlib
-import hmac
 import ipaddress
 import math
 import re
@@ -28,11 +29,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass.core.orgs import OPERATOR, Access, is_org, looks_like_key, parse_key
-from windlass.errors import Invalid, Unavailable
+from windlass.engine.orgs.login import Session
+from windlass.errors import Invalid, MasterKeyRequired, Unavailable
 from windlass.runtime.access import Authority
 from windlass.settings import Rate
 from windlass.web import problems
@@ -40,6 +43,9 @@ from windlass.web.middleware.access_log import OUTSIDE, address_of
 from windlass.web.middleware.limits import Buckets
 
 LOCAL_NAME = "localhost"
+SESSION_COOKIE = "__Host-windlass"
+LOGIN = "/auth/"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 Render = Callable[[Scope, int, str], Response]  # renders a status and a message as an error of an API
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 PROXIED = ("forwarded", "via", "x-real-ip", "x-forwarded-")  # prefixes of headers that proxies add
@@ -63,6 +69,7 @@ class GuardOptions:
     # Need no key: browsers send none with a page, and the documentation holds no data.
     open_paths: frozenset[str] = frozenset({"/health", "/ready", "/docs", "/openapi.json"})
     public_host: str | None = None  # the host of the public URL
+    public_origin: str | None = None  # its scheme, host and port
     origins: tuple[str, ...] = ()  # other origins whose pages may use this server
 
 
@@ -107,8 +114,8 @@ class Guard:
         self._authority = authority
         self._renderers = renderers or {}
         self._is_public = is_public
-        self._keys = [_digest(key.encode()) for key in options.keys]
-        self._wrong_keys = Buckets(WRONG_KEYS)
+        self._has_keys = bool(authority.operator_keys)
+        self.wrong_keys = Buckets(WRONG_KEYS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         rejection = await self._rejection(scope) if scope["type"] in ("http", "websocket") else None
@@ -124,34 +131,40 @@ class Guard:
         if scope["path"].startswith(OUTSIDE):
             return self._outside(headers)
         key = _sent_key(headers)
-        is_trusted = not self._keys and not looks_like_key(key)  # because it comes from this machine
+        is_trusted = not self._has_keys and not looks_like_key(key)  # because it comes from this machine
         rejection = self._local_rejection(headers) if is_trusted else None
         rejection = rejection or self._page_rejection(scope, headers)
         if rejection is not None:
             return rejection
         try:
             access = await self._access(scope, headers, key)
-        except Unavailable as error:
+        except (Unavailable, MasterKeyRequired) as error:
             return Rejection(503, "Unavailable", str(error), {"retry-after": problems.RETRY_AFTER})
         if isinstance(access, Rejection):
-            return access
+            if access.status != 401 or not scope["path"].startswith(LOGIN):
+                return access
+            access = None  # a caller who is not logged in may do that
         if access is not None:
             scope.setdefault("state", {})["access"] = access
         return _body_rejection(scope, headers)
 
     async def _access(self, scope: Scope, headers: Headers, key: str) -> Access | Rejection | None:
         """Return what the caller may do; None for what needs no key."""
-        digest = _digest(key.encode("latin-1", "replace"))
-        # All keys are compared, each in constant time, so that the time of a rejection reveals nothing.
-        is_operator = sum(hmac.compare_digest(digest, known) for known in self._keys) > 0
-        if is_operator:
+        digest = digest_of(key)
+        if self._authority.operator_key(digest) is not None:
             scope.setdefault("state", {})["key"] = digest
             return await self._operator(headers)
         if self._is_open(scope["path"]):
             return None
         if looks_like_key(key):
             return await self._of_key(scope, headers, key, digest)
-        if self._keys:
+        cookie = session_cookie(scope)
+        session = await self._authority.of_session(cookie) if cookie is not None else None
+        if session is not None:
+            return self._of_session(scope, headers, session)
+        if self._has_keys and (cookie is not None or scope["path"].startswith(LOGIN)):
+            return Rejection(401, "Unauthorized", "the session has ended: log in again")
+        if self._has_keys:
             return self._unauthorized(scope)
         if await self._authority.is_alone():
             return await self._operator(headers)
@@ -182,8 +195,21 @@ class Guard:
             return Rejection(403, "Forbidden", f"the key is one of org {access.org} and cannot act for another")
         return access
 
+    def _of_session(self, scope: Scope, headers: Headers, session: Session) -> Access | Rejection:
+        """Return the access of a session. A request that may change something must come from a page of ours."""
+        access, origin = session.access, headers.get("origin")
+        is_own = self._is_own(headers) if origin is not None else headers.get("sec-fetch-site") == "same-origin"
+        if not is_own and (origin is not None or scope.get("method") not in SAFE_METHODS):
+            return Rejection(403, "Forbidden", "the request does not come from a page of this server")
+        if session.disabled and not scope["path"].startswith(LOGIN):
+            return Rejection(403, "Forbidden", f"org {access.org} is disabled")
+        if headers.get(ORG_HEADER, access.org) != access.org:
+            return Rejection(403, "Forbidden", f"the session acts for org {access.org}: let it choose another first")
+        scope.setdefault("state", {})["key"] = session.hash
+        return access
+
     def _unauthorized(self, scope: Scope) -> Rejection:
-        left = self._wrong_keys.take(address_of(scope).encode())
+        left = self.wrong_keys.take(address_of(scope).encode())
         if left >= 0:
             detail = "send a key: Authorization: Bearer KEY, or X-API-Key: KEY"
             return Rejection(401, "Unauthorized", detail, UNAUTHORIZED_HEADERS)
@@ -205,16 +231,24 @@ class Guard:
         if headers.get("origin") in self._options.origins:
             return None
         is_foreign = headers.get("sec-fetch-site") == "cross-site" and not self._is_open(scope["path"])
-        if is_foreign or not _same_origin(headers):
+        if is_foreign or not self._is_own(headers):
             return Rejection(403, "Forbidden", "pages of other origins may not use this server")
         return None
+
+    def _is_own(self, headers: Headers) -> bool:
+        """Return whether a page of this server made the request, or no page: browsers send Origin with every request
+        that could change something, other programs do not."""
+        origin = headers.get("origin")
+        if origin is None or origin.lower() == self._options.public_origin:
+            return True
+        return urlsplit(origin).netloc.lower() == headers.get("host", "").lower() != ""
 
     def _is_open(self, path: str) -> bool:
         return path in self._options.open_paths or self._is_public(path)
 
     def _outside(self, headers: Headers) -> Rejection | None:
         host = headers.get("host", "")
-        if self._keys or self._names_us(host) or _name(host) == (self._options.public_host or "").lower() != "":
+        if self._has_keys or self._names_us(host) or _name(host) == (self._options.public_host or "").lower() != "":
             return None
         return Rejection(421, "Misdirected request", "Host names another server: set WINDLASS_PUBLIC_URL")
 
@@ -269,13 +303,6 @@ def _is_loopback_address(name: str) -> bool:
         return False
 
 
-def _same_origin(headers: Headers) -> bool:
-    """Return whether a page of this server made the request, or no page: browsers send Origin with every request that
-    could change something, other programs do not."""
-    origin = headers.get("origin")
-    return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower() != ""
-
-
 def _body_rejection(scope: Scope, headers: Headers) -> Rejection | None:
     if scope["type"] != "http" or scope["method"] not in WITH_BODY:
         return None
@@ -293,8 +320,14 @@ def media_type(headers: Headers) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _digest(key: bytes) -> bytes:
-    return hashlib.sha256(key).digest()
+def digest_of(key: str) -> bytes:
+    """Return the digest by which keys of the operator are compared."""
+    return hashlib.sha256(key.encode("utf-8", "replace")).digest()
+
+
+def session_cookie(scope: Scope) -> str | None:
+    """Return the cookie of the session that a browser sent."""
+    return HTTPConnection(scope).cookies.get(SESSION_COOKIE)
 
 
 class Cors:
