@@ -1,8 +1,10 @@
 """No form of a secret's value is left in what was masked."""
 
 import base64
+import html
 import json
 import re
+import shlex
 from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
@@ -21,6 +23,14 @@ FORMS: dict[str, Callable[[str], str]] = {
     "JSON with its characters": lambda value: json.dumps(value, ensure_ascii=False)[1:-1],
     "JSON in JSON": lambda value: json.dumps(json.dumps(value))[3:-3],
     "JSON with escaped slashes": lambda value: json.dumps(value)[1:-1].replace("/", "\\/"),
+    "JSON for HTML": lambda value: (
+        json.dumps(value)[1:-1].replace("<", "\\u003c").replace("&", "\\u0026").replace(">", "\\u003e")
+    ),
+    "HTML": html.escape,
+    "HTML without quotes": lambda value: html.escape(value, quote=False),
+    "HTML in JSON": lambda value: json.dumps(html.escape(value))[1:-1],
+    "a shell's word": lambda value: shlex.quote(value).strip("'"),
+    "a traceback": lambda value: repr(value)[1:-1],
     "percent-encoded": lambda value: quote(value, safe=""),
     "percent-encoded but slashes": quote,
     "percent-encoded in lower case": lambda value: re.sub("%..", lambda m: m[0].lower(), quote(value, safe="")),

@@ -1,11 +1,13 @@
 """Masks the values of secrets in text and JSON: `[secret NAME]` replaces each value, in every form it may be echoed in.
 
-The forms are the value itself, its lines, and both of them JSON-escaped, percent-encoded and in base64, also inside the
-base64 of a longer text (`Authorization: Basic`). Text that was cut may end or begin with a part of a form: such a part
-is masked, too. What no list of forms covers (a hash, a reversed or re-encrypted value) is not recognized.
+The forms are the value itself, its lines, and both of them escaped (JSON, URLs, HTML, shells, Python) and in base64,
+also inside the base64 of a longer text (`Authorization: Basic`). Text that was cut may end or begin with a part of a
+form: such a part is masked, too. What no list of forms covers (a hash, a reversed or
+re-encrypted value) is not recognized.
 """
 
 import base64
+import html
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -33,19 +35,51 @@ def _slashes(text: str) -> str:
     return _escaped_ascii(text).replace("/", "\\/")
 
 
+def _within_html(escaped: str) -> str:
+    """Escape as encoders do whose JSON may be put into HTML."""
+    return re.sub("[<>&]", lambda match: f"\\u{ord(match[0]):04x}", escaped)
+
+
+def _escaped_strictly(text: str) -> str:
+    """Escape all but letters, digits and some punctuation, in upper case."""
+    ascii_ = re.sub(r"\\u[0-9a-f]{4}", lambda match: "\\u" + match[0][2:].upper(), _escaped_ascii(text))
+    return re.sub(r"""[<>&+'`]|\\\"""", lambda match: f"\\u{ord(match[0][-1]):04X}", ascii_)
+
+
 def _lower(text: str) -> str:
     return re.sub("%..", lambda match: match[0].lower(), text)
 
 
-ENCODERS: tuple[Encode, ...] = (
+def _numbered_entities(text: str) -> str:
+    return html.escape(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;")
+
+
+JSON_ENCODERS: tuple[Encode, ...] = (
     str,
     _escaped,
     _escaped_ascii,
     _slashes,
+    lambda text: _within_html(_escaped(text)),
+    lambda text: _within_html(_escaped_ascii(text)),
+    _escaped_strictly,
+)
+ENCODERS: tuple[Encode, ...] = (
+    *JSON_ENCODERS,
     quote_plus,
     *(partial(quote, safe=safe) for safe in URL_SAFE),
     *(lambda text, safe=safe: _lower(quote(text, safe=safe)) for safe in URL_SAFE),
+    html.escape,
+    partial(html.escape, quote=False),
+    _numbered_entities,
+    lambda text: html.escape(text).replace("&#x27;", "&#39;"),
+    lambda text: text.replace("'", "'\"'\"'"),  # a shell's single quotes, in two ways
+    lambda text: text.replace("'", "'\\''"),
+    lambda text: repr(text)[1:-1],
+    lambda text: repr(text + "'\"")[1:-4],
+    lambda text: text.replace("\x00", "\\x00"),  # as it is stored
+    lambda text: text.encode().decode("latin-1"),  # a response that declares another charset than it has
 )
+AGAIN: tuple[Encode, ...] = (*JSON_ENCODERS, partial(quote, safe=""))  # JSON in JSON, base64 in a URL
 
 
 class Redaction:
@@ -108,7 +142,7 @@ def _encoded(text: str) -> Iterator[str]:
     yield from forms
     if len(text) <= LONGEST_TWICE:
         for form in forms:
-            yield from {encode(form) for encode in ENCODERS}  # JSON in JSON, a URL in JSON
+            yield from {encode(form) for encode in AGAIN}
 
 
 def _base64(data: bytes) -> Iterable[str]:

@@ -70,7 +70,8 @@ class Vault:
             return secret
         values = await self.read(conn, [(org, name)])
         if not values:
-            raise Conflict(f"secret {name} of the workflow does not exist any more: create it again")
+            _log.warning("secret %s of org %s does not exist any more, so signed requests cannot be checked", name, org)
+            raise Conflict("the signature cannot be checked: the secret of the workflow does not exist any more")
         return values[org, name]
 
     async def add_data_key(self, conn: Connection, org: str) -> DataKey:
