@@ -4,6 +4,7 @@ A queue of any org but `default` is stored as `<org>/<queue>`, and so is the id 
 pauses, depths and wake-ups of different orgs are therefore separate without a column of their own.
 """
 
+import functools
 import hashlib
 import re
 from collections.abc import Iterable
@@ -126,6 +127,7 @@ def shown(org: str, name: str) -> str:
     return name if org == DEFAULT_ORG else name.removeprefix(f"{org}{SEPARATOR}")
 
 
+@functools.lru_cache(maxsize=10_000)  # asked for every job, and there are few queues
 def owner(name: str) -> tuple[str, str]:
     """Return the org of a stored name, and the name that the org uses."""
     org, separator, rest = name.partition(SEPARATOR)
