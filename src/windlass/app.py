@@ -244,22 +244,26 @@ class Windlass(Operations):
     ) -> "Worker":
         """Run a worker and the background loops until `stop`; `at_once` ends the grace period of its jobs early."""
         from windlass.runtime.loops.background import run_loops
+        from windlass.runtime.loops.upkeep import UpkeepOptions
 
         await (await self.open()).check_master_keys()
         await self.publish()
         worker = await self.worker(options)
         db, stop = (await self.open()).database, stop or asyncio.Event()
-        await run_loops(db, stop, holder=worker.options.id, keep=self.settings.keep, worker=worker, at_once=at_once)
+        loops = UpkeepOptions(keep=self.settings.keep, keep_audit=self.settings.keep_audit)
+        await run_loops(db, stop, holder=worker.options.id, options=loops, worker=worker, at_once=at_once)
         return worker
 
     async def tend(self, *, stop: asyncio.Event) -> None:
         """Run the background loops without a worker until `stop`."""
         from windlass.runtime.loops.background import run_loops
+        from windlass.runtime.loops.upkeep import UpkeepOptions
 
         await (await self.open()).check_master_keys()
         await self.publish()
         holder = f"{socket.gethostname()}-{os.getpid()}"
-        await run_loops((await self.open()).database, stop, holder=holder, keep=self.settings.keep)
+        loops = UpkeepOptions(keep=self.settings.keep, keep_audit=self.settings.keep_audit)
+        await run_loops((await self.open()).database, stop, holder=holder, options=loops)
 
     # Workflows and runs
 

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from windlass.core.json_value import encode, plain
 from windlass.engine.database import Database, Tenant
+from windlass.engine.orgs import audit
 from windlass.errors import Conflict, Locked, NotFound, Unavailable
 from windlass.store import quarantine as store
 from windlass.store.quarantine import QuarantineEntry
@@ -133,6 +134,7 @@ async def retry_now(db: Tenant, kind: Kind, key: str) -> QuarantineEntry:
             if (kind, key) in known:
                 raise Conflict(f"{kind} {key} is only reported: there is nothing to try again")
             raise NotFound(f"{kind} in quarantine:", key)
+        await audit.record(conn, db, "quarantine.retry", key, kind=kind)
     db.poke("settle")
     return retried
 

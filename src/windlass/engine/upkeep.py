@@ -15,11 +15,13 @@ from windlass.engine.quarantine import Kind, split_batch
 from windlass.errors import Unavailable
 from windlass.store import claims, crons, events, jobs, runs, workers
 from windlass.store import queues as queue_store
+from windlass.store.orgs import audit, sessions
 from windlass.store.postgres.pool import Connection, limit_lock_wait
 from windlass.store.workers import TermAnswer
 
 __all__ = ["TermAnswer"]
 WEEKS_AHEAD = 2
+MONTHS_AHEAD = 2
 LOCK_MILLISECONDS = 50  # how long writers of the event trail may wait behind an upkeep that waits for a lock
 OPEN_LEASE = timedelta(hours=1)  # for plain SQL clients that claim without `lease_until`
 Row = TypeVar("Row")
@@ -144,8 +146,22 @@ async def tend(db: Database, *, age: timedelta) -> None:
         await queue_store.prune_rate_limits(conn, age=age)
 
 
+async def tend_audit(db: Database, *, age: timedelta | None) -> None:
+    """Create upcoming partitions of the audit log and drop those whose entries are older than `age` (None: keep all);
+    remove sessions that have ended."""
+    for month in range(MONTHS_AHEAD + 1):
+        await _with_short_lock(db, partial(audit.make_partition, month=month))
+    if age is not None:
+        async with db.once() as conn:
+            old = await audit.old_partitions(conn, age=age)
+        for name in old:
+            await _with_short_lock(db, partial(audit.drop_partition, name=name))
+    async with db.once() as conn:
+        await sessions.prune(conn)
+
+
 async def _with_short_lock(db: Database, change: Callable[[Connection], Awaitable[object]]) -> None:
-    """Change the event trail's partitions in a transaction of its own; give up if the lock is not free soon."""
+    """Change partitions in a transaction of its own; give up if the lock is not free soon."""
     try:
         async with db.begin() as conn:
             await limit_lock_wait(conn, LOCK_MILLISECONDS)
@@ -153,4 +169,4 @@ async def _with_short_lock(db: Database, change: Callable[[Connection], Awaitabl
     except Unavailable as error:
         if error.recovered is not None:  # an outage, not a lock
             raise
-        _log.info("a partition of the trail is in use: it is made or dropped the next time")
+        _log.info("a partition is in use: it is made or dropped the next time")

@@ -25,7 +25,7 @@ from windlass.core.workflows.workflow import Workflow
 from windlass.engine import secrets as org_secrets
 from windlass.engine.database import Database, Tenant, new_ids
 from windlass.engine.definitions import check_workflow_name, find_live, unknown_workflow
-from windlass.engine.orgs import quota
+from windlass.engine.orgs import audit, quota
 from windlass.engine.schedules import publish as triggers
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.errors import Forbidden, Invalid, InvalidWorkflow, NotFound
@@ -235,14 +235,16 @@ async def enable(db: Tenant, name: str, enabled: bool = True) -> None:
         if not await store.enable(conn, name, enabled, org=db.org):
             raise await unknown_workflow(conn, name, org=db.org)
         await triggers.switch(conn, db, name, enabled)
+        await audit.record(conn, db, "workflow.enable" if enabled else "workflow.disable", name)
 
 
 async def delete(db: Tenant, name: str) -> None:
     """Free the name; live runs finish on their version."""
     check_workflow_name(name)
-    async with db.once() as conn:
+    async with db.begin() as conn:
         if not await store.soft_delete(conn, name, org=db.org):
             raise await unknown_workflow(conn, name, org=db.org)
+        await audit.record(conn, db, "workflow.delete", name)
 
 
 def _ready(workflows: Sequence[Given]) -> list[Workflow]:
@@ -335,6 +337,9 @@ async def _record(db: Tenant, workflows: Sequence[Workflow]) -> tuple[set[int], 
         await store.hold(conn, new_ids(len(names)), names, org=db.org)
         made = await store.publish(conn, rows, org=db.org)
         live = await store.live(conn, names, org=db.org)
+        for one in live.values():
+            if one.version_id in made:
+                await audit.record(conn, db, "workflow.publish", one.name, version=one.number)
         return made, live, await triggers.put(conn, db, workflows, live)
 
 

@@ -35,6 +35,7 @@ from windlass.engine.events import stream
 from windlass.engine.events.stream import ForeignCursor
 from windlass.engine.faults import point
 from windlass.engine.jobs import control as jobs
+from windlass.engine.orgs import audit
 from windlass.engine.quarantine import Kind, split_batch
 from windlass.engine.vault import subscription_secret
 from windlass.errors import Conflict, Invalid, Locked, NotFound, Unavailable
@@ -71,6 +72,7 @@ async def create(db: Tenant, body: Mapping[str, Any]) -> tuple[Subscription, str
             raise Conflict(f"there are {MOST} subscriptions already: delete one that is not used")
         await store.begin_at(conn, str(Cursor(await event_store.here(conn))), but=id_)
         made = await store.insert(conn, id_, change, org=db.org)
+        await audit.record(conn, db, "subscription.create", str(id_))
         return made, await _signed_with(conn, db, made, secret)
 
 
@@ -91,7 +93,9 @@ async def change(db: Tenant, id_: UUID, body: Mapping[str, Any]) -> Subscription
     async with db.begin() as conn:
         if requested.active:
             await store.begin_at(conn, str(Cursor(await event_store.here(conn))), but=id_)
-        return _known(await store.change(conn, id_, requested, org=db.org), id_)
+        changed = _known(await store.change(conn, id_, requested, org=db.org), id_)
+        await audit.record(conn, db, "subscription.change", str(id_))
+        return changed
 
 
 async def rotate(db: Tenant, id_: UUID, *, secret: str | None = None) -> tuple[Subscription, str]:
@@ -99,6 +103,7 @@ async def rotate(db: Tenant, id_: UUID, *, secret: str | None = None) -> tuple[S
     own_secret = _secret(secret)
     async with db.begin() as conn:
         subscription = _known(await store.rotate(conn, id_, org=db.org), id_)
+        await audit.record(conn, db, "subscription.rotate", str(id_))
         return subscription, await _signed_with(conn, db, subscription, own_secret)
 
 
@@ -107,6 +112,7 @@ async def remove(db: Tenant, id_: UUID) -> None:
     async with db.begin() as conn:
         if not await store.remove(conn, id_, org=db.org):
             raise NotFound("subscription", id_)
+        await audit.record(conn, db, "subscription.delete", str(id_))
         await secrets.delete_below(conn, db.org, subscription_secret(id_, ""))
 
 

@@ -16,7 +16,7 @@ from windlass.core.json_value import PAYLOAD_LIMIT, encode, masked
 from windlass.core.orgs import stored
 from windlass.core.workflows.step_payload import HTTP_TYPE
 from windlass.engine.database import Database, Tenant, new_ids
-from windlass.engine.orgs import quota
+from windlass.engine.orgs import audit, quota
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound, QuotaExceeded
 from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
 from windlass.store import claims
@@ -28,6 +28,7 @@ from windlass.store.jobs import FAR, Filter, Job, NewJob
 from windlass.store.postgres.pool import TAKEN, UNSTORABLE, Connection, translated
 
 __all__ = ["Event", "Job", "JobDetails", "LinePlace", "LogLine"]
+MOST_LISTED = 100  # ids in an entry of the audit log
 MAX_REASON = 8192
 BEGINNING: LinePlace = (-1, 0, 0)
 _log = logging.getLogger("windlass.jobs")
@@ -181,6 +182,7 @@ async def cancel(db: Tenant, id_: UUID, *, reason: str | None = None) -> None:
     async with db.begin() as conn:
         if not await store.cancel(conn, [id_], org=db.org, actor=db.actor, reason=reason):
             await _refuse(conn, db, id_, "cancelled", "only pending and leased jobs can be")
+        await audit.record(conn, db, "job.cancel", str(id_), reason=reason)
     db.poke("cancel", "settle")
 
 
@@ -190,13 +192,15 @@ async def reopen(db: Tenant, id_: UUID) -> None:
         queues = await store.reopen(conn, [id_], org=db.org, actor=db.actor)
         if not queues:
             await _refuse(conn, db, id_, "retried", "only failed and cancelled jobs can be")
+        await audit.record(conn, db, "job.retry", str(id_))
     db.poke(queues[id_])
 
 
 async def cancel_many(db: Tenant, ids: Sequence[UUID], *, reason: str | None = None) -> set[UUID]:
     """End those of these jobs that are live, in one statement; return their ids."""
-    async with db.once() as conn:
+    async with db.begin() as conn:
         ended = await store.cancel(conn, ids, org=db.org, actor=db.actor, reason=reason)
+        await audit.record(conn, db, "job.cancel", count=len(ended), jobs=_listed(ended), reason=reason)
     db.poke("cancel", "settle")
     return ended
 
@@ -205,16 +209,23 @@ async def reopen_many(db: Tenant, ids: Sequence[UUID]) -> set[UUID]:
     """Reopen those of these jobs that failed or were cancelled and are not steps of runs; return their ids."""
     async with db.begin() as conn:
         queues = await store.reopen(conn, ids, org=db.org, actor=db.actor)
+        await audit.record(conn, db, "job.retry", count=len(queues), jobs=_listed(queues))
     db.poke(*set(queues.values()))
     return set(queues)
 
 
 async def delete(db: Tenant, id_: UUID) -> None:
     """Hide a job; one that is still pending is never claimed."""
-    async with db.once() as conn:
+    async with db.begin() as conn:
         if not await store.soft_delete(conn, [id_], org=db.org):
             raise NotFound("job", id_)
+        await audit.record(conn, db, "job.delete", str(id_))
     db.poke("settle")
+
+
+def _listed(ids: Iterable[UUID]) -> list[str]:
+    """Return the ids for the audit log, the first MOST_LISTED of them."""
+    return [str(id_) for id_ in sorted(ids)[:MOST_LISTED]]
 
 
 async def events(db: Tenant, id_: UUID, *, after: int = 0, limit: int = PAGE_LIMIT) -> list[Event]:

@@ -11,6 +11,7 @@ from windlass.core.jobs.spec import check_pattern, check_range
 from windlass.core.json_value import encode
 from windlass.engine.database import MOST_COUNTED, Tenant
 from windlass.engine.jobs.control import Page
+from windlass.engine.orgs import audit
 from windlass.engine.runs import control as runs
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import BATCH_LIMIT, PAGE_LIMIT
@@ -93,11 +94,12 @@ async def retry(db: Tenant, filter_: DeadLetterFilter, *, limit: int = 100) -> B
     async with db.begin() as conn:
         ids = [dead.id for dead in batch if dead.run_id is None]
         queues = await jobs.reopen(conn, ids, org=db.org, actor=db.actor) if ids else {}
+        await audit.record(conn, db, "dead_letter.retry", filter=audit.described(filter_), count=len(batch))
     db.poke(*set(queues.values()))
     retried = []
     for id_ in dict.fromkeys(dead.run_id for dead in batch if dead.run_id is not None):
         try:
-            await runs.retry(db, id_)
+            await runs.retry(db, id_, in_batch=True)
         except (Conflict, NotFound):
             continue
         retried.append(id_)
@@ -108,8 +110,9 @@ async def drop(db: Tenant, filter_: DeadLetterFilter, *, limit: int = 100) -> Ba
     """Hide a batch of jobs, all or none. Steps stay: they are removed with their runs."""
     filter_ = droppable(filter_)
     batch = await _batch(db, filter_, limit)
-    async with db.once() as conn:
+    async with db.begin() as conn:
         gone = await jobs.soft_delete(conn, [dead.id for dead in batch], org=db.org) if batch else set()
+        await audit.record(conn, db, "dead_letter.drop", filter=audit.described(filter_), count=len(gone))
     return await _batch_result(db, filter_, batch, [dead.id for dead in batch if dead.id in gone], [])
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from windlass.core.jobs.spec import check_queue, check_range
 from windlass.core.json_value import encode
 from windlass.engine.database import MOST_COUNTED, Database, Tenant
+from windlass.engine.orgs import audit
 from windlass.errors import Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT
 from windlass.store import queues as store
@@ -71,14 +72,16 @@ async def state_counts(db: Tenant, name: str) -> dict[str, int]:
 async def pause(db: Tenant, name: str) -> None:
     """Pause a queue: our workers claim nothing from it until it is resumed; they finish the jobs they hold."""
     _check(name)
-    async with db.once() as conn:
+    async with db.begin() as conn:
         await store.pause(conn, name, org=db.org)
+        await audit.record(conn, db, "queue.pause", name)
 
 
 async def resume(db: Tenant, name: str) -> None:
     _check(name)
-    async with db.once() as conn:
+    async with db.begin() as conn:
         await store.resume(conn, name, org=db.org)
+        await audit.record(conn, db, "queue.resume", name)
     db.poke(db.stored(name))
 
 
@@ -96,8 +99,9 @@ async def set_depth_limit(db: Tenant, name: str, *, max_depth: int | None, confi
     if max_depth is not None and not 1 <= max_depth <= MAX_DEPTH:
         raise Invalid(f"max_depth is {max_depth}: it must lie between 1 and {MAX_DEPTH}", field="max_depth")
     text = encode(config, field="config", limit=MAX_CONFIG)
-    async with db.once() as conn:
+    async with db.begin() as conn:
         await store.configure(conn, name, org=db.org, max_depth=max_depth, config=text)
+        await audit.record(conn, db, "queue.limit", name, max_depth=max_depth)
     return DepthLimit(max_depth, config)
 
 

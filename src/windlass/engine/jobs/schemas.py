@@ -13,6 +13,7 @@ from windlass.core.jobs.spec import JobSpec, SchemaMode, check_name, check_versi
 from windlass.core.json_value import encode
 from windlass.effects.schema_validator import SchemaValidator, TooSlow
 from windlass.engine.database import Tenant
+from windlass.engine.orgs import audit
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.store import job_schemas as store
 from windlass.store.job_schemas import JobSchema
@@ -43,8 +44,9 @@ async def register(
     text = await _checked(db.schema_validator, document)
     async with db.begin() as conn:
         at = await store.insert(conn, org=db.org, type_=type_, version=version, uri=uri, document=text, mode=mode)
-    if at is None:
-        raise Conflict(f"there is a schema {version} of {type_} already: register another version")
+        if at is None:
+            raise Conflict(f"there is a schema {version} of {type_} already: register another version")
+        await audit.record(conn, db, "schema.register", type_, version=version)
     return JobSchema(type_, version, uri, document, mode, at)
 
 
@@ -71,9 +73,10 @@ async def list_(db: Tenant) -> list[JobSchema]:
 
 async def remove(db: Tenant, type_: str, version: str) -> None:
     encode([type_, version], field="version")
-    async with db.once() as conn:
+    async with db.begin() as conn:
         if not await store.remove(conn, org=db.org, type_=type_, version=version):
             raise NotFound("schema of", f"{type_!a} {version[:64]!a}")
+        await audit.record(conn, db, "schema.delete", type_, version=version)
 
 
 async def schemas(db: Tenant) -> "Schemas":

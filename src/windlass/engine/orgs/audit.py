@@ -6,7 +6,8 @@ jobs and runs have the actor of each line.
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -26,7 +27,24 @@ _is_place = re.compile(r"[0-9]{1,17}\.[0-9]{1,18}", re.ASCII).fullmatch
 
 async def record(conn: Connection, db: Tenant, action: str, object_: str | None = None, **data: Any) -> None:
     """Record what the caller did, such as `key.create`. `data` holds what changed, and never a secret."""
-    await store.insert(conn, org=db.org, actor=db.actor, action=action, object_=object_, data=data)
+    known = {name: value for name, value in data.items() if value is not None}
+    await store.insert(conn, org=db.org, actor=db.actor, action=action, object_=object_, data=known)
+
+
+def described(filter_: Any) -> dict[str, Any]:
+    """Return the fields of a filter that are set, for the entry of an action on all that it selects."""
+    values = {
+        one.name: getattr(filter_, one.name) for one in fields(filter_) if getattr(filter_, one.name) != one.default
+    }
+    return {name: _plain(value) for name, value in values.items() if value not in (None, "", (), [], {})}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, Sequence | Set) and not isinstance(value, str):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, bool | int | float | str) else str(value)
 
 
 @dataclass(frozen=True, slots=True)

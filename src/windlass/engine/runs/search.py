@@ -12,6 +12,7 @@ from windlass.core.runs.event import CancelRequested, RetryRequested
 from windlass.core.runs.run import LIVE, RUN_EDGES, Reason, RunMove, RunState
 from windlass.engine.database import MOST_COUNTED, Tenant
 from windlass.engine.definitions import find_live
+from windlass.engine.orgs import audit
 from windlass.engine.runs import control
 from windlass.engine.runs.settle import Wakeups, settle
 from windlass.errors import Invalid
@@ -125,6 +126,7 @@ async def cancel(db: Tenant, query: RunQuery, *, limit: int = 100, reason: str |
         if locked:
             events = {run.id: [CancelRequested(Reason("cancelled", why))] for run in locked}
             wakeups = await settle(conn, db, locked, events, actor=db.actor)
+        await audit.record(conn, db, "run.cancel", filter=audit.described(query), count=len(locked), reason=reason)
     wakeups.poke(db)
     return await _batch_done(db, query, RunMove.CANCEL, batch, [run.id for run in locked])
 
@@ -139,6 +141,7 @@ async def retry(db: Tenant, query: RunQuery, *, limit: int = 100) -> RunBatch:
             locked = await control.start_round(conn, db, locked, "retried", control.FAILED_AGAIN)
             events = {run.id: [RetryRequested()] for run in locked}
             wakeups = await settle(conn, db, locked, events, actor=db.actor)
+        await audit.record(conn, db, "run.retry", filter=audit.described(query), count=len(locked))
     wakeups.poke(db)
     return await _batch_done(db, query, RunMove.RETRY, batch, [run.id for run in locked])
 

@@ -19,7 +19,7 @@ from windlass.core.jobs.spec import JobSpec, JobTemplate, check
 from windlass.core.orgs import stored
 from windlass.engine.database import Database, Tenant, new_ids
 from windlass.engine.jobs import submit
-from windlass.engine.orgs import quota
+from windlass.engine.orgs import audit, quota
 from windlass.engine.quarantine import Kind, each_alone
 from windlass.errors import Duplicate, Invalid, NotFound, QuotaExceeded
 from windlass.store import crons as store
@@ -54,7 +54,9 @@ async def put(
             id=new_ids(1)[0], org=db.org, name=name, schedule=new, asked=dict(asked), template=template,
             enabled=True, last_run_at=None, last_job_id=None, run_count=0, created_at=now,
         )  # fmt: skip
-        return await store.put(conn, row)
+        stored, is_new = await store.put(conn, row)
+        await audit.record(conn, db, "cron.create" if is_new else "cron.change", name, cron=expression)
+        return stored, is_new
 
 
 async def list_(db: Tenant, *, limit: int, offset: int = 0) -> tuple[list[CronRow], int]:
@@ -63,10 +65,11 @@ async def list_(db: Tenant, *, limit: int, offset: int = 0) -> tuple[list[CronRo
 
 
 async def delete(db: Tenant, name: str) -> CronRow:
-    async with db.once() as conn:
+    async with db.begin() as conn:
         row = await store.delete(conn, name, org=db.org)
-    if row is None:
-        raise NotFound("cron", repr(name))
+        if row is None:
+            raise NotFound("cron", repr(name))
+        await audit.record(conn, db, "cron.delete", name)
     return row
 
 

@@ -25,6 +25,7 @@ from windlass.core.runs.run import LIVE, Reason
 from windlass.core.workflows.workflow import Trigger, WebhookTrigger
 from windlass.engine.database import Database, Tenant
 from windlass.engine.definitions import find_live
+from windlass.engine.orgs import audit
 from windlass.engine.quarantine import Kind, each_alone
 from windlass.engine.runs import start as run_start
 from windlass.engine.runs.settle import Wakeups, settle
@@ -157,6 +158,7 @@ async def pause(db: Tenant, name: str, *, reason: str | None = None) -> None:
     encode(reason, field="reason", limit=MAX_REASON)
     async with db.begin() as conn:
         await store.pause(conn, (await _lock(conn, db, name)).id, reason)
+        await audit.record(conn, db, "schedule.pause", name, reason=reason)
 
 
 async def resume(db: Tenant, name: str) -> None:
@@ -165,6 +167,7 @@ async def resume(db: Tenant, name: str) -> None:
         locked = await _lock(conn, db, name)
         following = schedule.following(locked.schedule, locked.now) if locked.enabled else None
         await store.resume(conn, locked.id, following)
+        await audit.record(conn, db, "schedule.resume", name)
 
 
 async def run_now(db: Tenant, name: str) -> UUID:
@@ -172,6 +175,7 @@ async def run_now(db: Tenant, name: str) -> UUID:
     async with db.begin() as conn:
         locked = await _lock(conn, db, name)
         [id_], wakeups = await run_start.include(conn, db, name, [RunSpec(input=locked.input)])
+        await audit.record(conn, db, "schedule.run", name, run=str(id_))
     wakeups.poke(db)
     return id_
 
@@ -194,6 +198,7 @@ async def backfill(
         ticks, known, beyond = await _past(conn, db, locked, (start, end), limit)
         specs = [_spec(locked, tick, backfill=schedule.moment(locked.now)) for tick in ticks]
         ids, wakeups = await run_start.include(conn, db, name, specs)
+        await audit.record(conn, db, "schedule.backfill", name, count=len(ids) - known)
     wakeups.poke(db)
     return Backfill(list(zip(ticks, ids, strict=True)), len(ids) - known, beyond)
 
@@ -283,6 +288,7 @@ async def rotate(db: Tenant, name: str) -> str:
         if not isinstance(workflow.trigger, WebhookTrigger):
             raise Conflict(f"workflow {name!r} has no address: its trigger is not a webhook")
         await store.rotate(conn, live.workflow_id, webhook.token_digest(token))
+        await audit.record(conn, db, "workflow.rotate", name)
     return token
 
 

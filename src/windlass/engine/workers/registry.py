@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from windlass.core.json_value import encode
 from windlass.engine.database import Tenant
+from windlass.engine.orgs import audit
 from windlass.errors import Conflict, NotFound
 from windlass.store import jobs, workers
 from windlass.store.jobs import Job
@@ -34,9 +35,10 @@ async def get(db: Tenant, id_: str, *, alive_within: timedelta = ALIVE_WITHIN) -
 async def direct(db: Tenant, id_: str, directive: str | None) -> None:
     """Set what a worker receives with its next heartbeat: `quiet`, `terminate`, or None for nothing."""
     encode(id_, field="id")
-    async with db.once() as conn:
+    async with db.begin() as conn:
         if not await workers.direct(conn, db.stored(id_), directive, org=db.org):
             raise NotFound("worker", ascii(id_[:100]))
+        await audit.record(conn, db, "worker.direct", id_, directive=directive)
 
 
 async def forget(db: Tenant, id_: str) -> None:
@@ -46,8 +48,9 @@ async def forget(db: Tenant, id_: str) -> None:
         raise Conflict(
             f"worker {id_} was seen {worker.silence.total_seconds():.0f} s ago: only silent workers are forgotten"
         )
-    async with db.once() as conn:
+    async with db.begin() as conn:
         await workers.remove(conn, db.stored(id_), org=db.org)
+        await audit.record(conn, db, "worker.forget", id_)
 
 
 def _shown(db: Tenant, row: WorkerRow) -> WorkerRow:

@@ -6,7 +6,7 @@ which sends no notification.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 from uuid import UUID
@@ -36,7 +36,7 @@ async def run_loops(
     stop: asyncio.Event,
     *,
     holder: str,
-    keep: timedelta | None,
+    options: UpkeepOptions,
     worker: Worker | None = None,
     at_once: asyncio.Event | None = None,
 ) -> None:
@@ -46,7 +46,7 @@ async def run_loops(
     """
     # If the process dies, its leader terms must not outlast the leases of its worker.
     term = min(worker.options.lease, UpkeepOptions.term) if worker is not None else UpkeepOptions.term
-    recovery = LeaseRecovery(db, holder, UpkeepOptions(keep=keep, term=term))
+    recovery = LeaseRecovery(db, holder, replace(options, term=term))
     loops = (Timers(db), Sweeper(db), Scheduler(db), recovery, Upkeep(db, recovery), Deliveries(db, holder))
     async with asyncio.TaskGroup() as group:
         for loop in loops:

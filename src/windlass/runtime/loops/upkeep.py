@@ -33,6 +33,7 @@ class UpkeepOptions:
     tend_every: timedelta = timedelta(minutes=10)
     term: timedelta = timedelta(seconds=10)  # recovery pauses this long if its process dies; at most a lease
     keep: timedelta | None = timedelta(days=30)  # how long finished jobs and their events are kept; None: forever
+    keep_audit: timedelta | None = timedelta(days=400)  # how long entries of the audit log are kept; None: forever
     batch: int = 500
 
 
@@ -136,3 +137,4 @@ class Upkeep:
         if now >= self._tend_at:
             self._tend_at = now + self.options.tend_every.total_seconds()  # first: a failing one takes heavy locks too
             await upkeep.tend(self._db, age=keep if keep is not None else timedelta(days=36500))
+            await upkeep.tend_audit(self._db, age=self.options.keep_audit)

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from windlass.core.json_value import decode_object, encode
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import statements
+from windlass.store.postgres.queries import column, statements
 
 _SQL = statements("audit")
 
@@ -35,6 +35,20 @@ async def insert(
 ) -> None:
     document = encode(data, field="data") if data else None
     await conn.execute(_SQL["insert"], org, actor, action, object_, document)
+
+
+async def make_partition(conn: Connection, *, month: int) -> str | None:
+    """Create the partition of this month (0) or of a later one; return its name, or None if it existed."""
+    name: str | None = await conn.fetchval(_SQL["make_partition"], month)
+    return name
+
+
+async def old_partitions(conn: Connection, *, age: timedelta) -> list[str]:
+    return column(await conn.fetch(_SQL["old_partitions"], age))
+
+
+async def drop_partition(conn: Connection, name: str) -> None:
+    await conn.execute(f'drop table windlass."{name}"')
 
 
 async def list_(

@@ -5,6 +5,20 @@
 -- Record an action, in the transaction of the action.
 insert into windlass.audit (org, actor, action, object, data) values ($1, $2, $3, $4, $5::jsonb)
 
+-- name: make_partition
+-- scope: global
+-- Create the partition of a month, where 0 is the current one. Returns its name, or null if it already existed.
+select windlass.make_audit_partition(windlass.now() + $1 * interval '1 month')
+
+-- name: old_partitions
+-- scope: global
+-- Return the monthly partitions whose entries are all older than the cutoff.
+select child.relname from pg_inherits
+  join pg_class child on child.oid = inhrelid
+ where inhparent = 'windlass.audit'::regclass and child.relname ~ '^audit_[0-9]{6}$'
+   and (to_date(right(child.relname, 6), 'YYYYMM') + interval '1 month') at time zone 'UTC' <= windlass.now() - $1::interval
+ order by child.relname
+
 -- name: list
 -- scope: org
 -- List the actions of an org, newest first, $7 at a time, before a position, filtered by actor, action prefix and object.
