@@ -32,6 +32,7 @@ class ClientConnection:
         with suppress(ConnectionError):
             while True:
                 await self.send(data)
+                await asyncio.sleep(0)  # `drain` lets no one else run before the kernel's buffers are full
 
     async def gone(self) -> None:
         """Wait until the other side has closed the connection."""
