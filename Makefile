@@ -44,7 +44,7 @@ test: setup ui  ## Everything, from nothing
 suite: setup ui
 	$(BIN)/pytest -q -rs -n 4 --dist worksteal -m 'not soak and not exclusive' --ignore tests/browser
 	$(BIN)/pytest -q -rs -n 2 --dist loadfile tests/browser
-	$(BIN)/pytest -q -rs -m 'exclusive and not soak' --ignore tests/browser
+	$(BIN)/pytest -q -rs -m 'exclusive and not soak' $$(grep -rl --include='*.py' mark.exclusive tests)
 
 pythons: setup  ## Unit tests on every other Python from 3.11 up that is found
 	.ci/pythons
