@@ -22,6 +22,8 @@ def read(path: Path, *, advice: str) -> str | None:
             text = file.read(LONGEST).strip()
     except FileNotFoundError:
         return None
+    except PermissionError:
+        raise Invalid(f"cannot read {path}: it belongs to another user", field="WINDLASS_HOME") from None
     if not text:
         raise Invalid(f"{path} contains no key: {advice}", field="WINDLASS_HOME")
     return text
@@ -42,12 +44,18 @@ def make(path: Path, content: Callable[[], str], *, advice: str) -> str:
         os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
             os.link(file.name, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    if os.name == "posix":
+        _sync(path.parent)
     made = read(path, advice=advice)
     if made is None:
         raise Invalid(f"{path} was deleted while it was created: try again", field="WINDLASS_HOME")
     return made
+
+
+def _sync(folder: Path) -> None:
+    """Make the name of a new file durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
