@@ -20,7 +20,7 @@ from windlass.effects.http.step import Http, HttpOptions, http_handler
 from windlass.effects.vault import MasterKeys, key_file
 from windlass.embedded.server import Embedded, EmbeddedOptions
 from windlass.engine import faults, workflows
-from windlass.engine.database import RECORD_URL_EVERY, Tenant, prepare
+from windlass.engine.database import ACTOR, RECORD_URL_EVERY, Database, Tenant, prepare
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import submit as job_submit
 from windlass.engine.maintenance import Place, check_commands
@@ -63,6 +63,7 @@ class Windlass(Operations):
         *,
         settings: Settings | None = None,
         org: str | None = None,
+        actor: str = ACTOR,
         clock: Callable[[], datetime | None] | None = None,
     ) -> None:
         self.settings = settings or settings_.read()
@@ -72,6 +73,7 @@ class Windlass(Operations):
         self.handlers.add(delivery_handler(self._http, self.open))
         self._url = database_url or self.settings.database_url
         self._org = org or self.settings.org or DEFAULT_ORG
+        self._actor = actor  # the name in event trails and in the audit log
         self._clock = clock  # tests move time with it
         self._db: Tenant | None = None
         self._embedded: Embedded | None = None
@@ -97,9 +99,10 @@ class Windlass(Operations):
                 options = self.database(await asyncio.to_thread(self.url))
                 await prepare(options, self.master_keys)
                 public_url, tree_limit = self.settings.public_url, self.settings.tree_limit
-                self._db = await Tenant.open(
-                    options, org=self._org, public_url=public_url, tree_limit=tree_limit, keys=self.master_keys()
+                opened = await Database.open(
+                    options, public_url=public_url, tree_limit=tree_limit, keys=self.master_keys()
                 )
+                self._db = opened.tenant(self._org, actor=self._actor)
                 self._waiters, self._live = Waiters(self._db), Live(self._db)
                 self._starter = RunStarter()
             return self._db
@@ -196,7 +199,7 @@ class Windlass(Operations):
         self._sync.close()
 
     def _twin(self) -> "Windlass":
-        return Windlass(self._url, settings=self.settings, org=self._org, clock=self._clock)
+        return Windlass(self._url, settings=self.settings, org=self._org, actor=self._actor, clock=self._clock)
 
     # Handlers and workers
 

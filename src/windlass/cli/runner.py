@@ -1,6 +1,8 @@
 """Runs the coroutine of a command: on a server, or on the database."""
 
 import asyncio
+import getpass
+import os
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -48,7 +50,7 @@ def use(action: "Callable[[Windlass], Awaitable[T]]") -> T:
     logs.configure(chosen, brief=True)
 
     async def inside() -> T:
-        app = Windlass(settings=chosen)
+        app = Windlass(settings=chosen, actor=f"cli:{_user()}")
         try:
             return await action(app)
         finally:
@@ -101,3 +103,11 @@ async def _error(act: Awaitable[None]) -> str | None:
     except WindlassError as error:
         return str(error)
     return None
+
+
+def _user() -> str:
+    """Return the name of the user, or the number of one without a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
