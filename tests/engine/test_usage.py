@@ -12,6 +12,7 @@ from tests.engine.test_restored import come_from_another_cluster
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
+from windlass.engine.orgs import control as orgs
 from windlass.engine.orgs import plans, usage
 from windlass.runtime.loops.upkeep import LeaseRecovery, Upkeep
 from windlass.store.postgres import migrate
@@ -62,6 +63,13 @@ async def test_what_was_there_before_the_count_began_is_not_counted(db: Tenant, 
     await submit(db, 2)
     await usage.count(db)
     assert await total(conn) == 2
+
+
+async def test_what_an_org_executes_counts_from_the_moment_it_has_a_plan(db: Tenant, conn: Connection) -> None:
+    await orgs.create(db, "acme", plan="free")
+    await submit(db.tenant("acme"), 3)
+    await usage.count(db)
+    assert await total(conn) == 3
 
 
 async def test_a_transaction_that_commits_late_is_counted_once(db: Tenant, conn: Connection, database: str) -> None:

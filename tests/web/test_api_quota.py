@@ -1,6 +1,7 @@
 """What a plan does not allow, over real HTTP: in the problem documents, the client and the Open Job Spec."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -49,6 +50,16 @@ async def test_a_refusal_names_the_limit_what_was_used_and_when_it_resets(app: W
     problem = publication.json()
     assert (publication.status_code, problem["code"], problem["used"]) == (402, "steps_per_workflow", 2)
     assert "retry-after" not in publication.headers
+
+
+async def test_a_request_to_a_webhook_address_beyond_the_limit_is_told_to_come_again(app: Windlass) -> None:
+    async with served(app) as http:
+        published = data(await http.post("/workflows", json=WORKFLOW | {"trigger": "webhook"}), 201)
+        address = str(http.base_url).removesuffix("/").removesuffix("/api/v1") + urlsplit(published["webhook_url"]).path
+        await limited(app, runs_at_once=1)
+        answers = [await http.post(address, json={}) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [201, 429]
+    assert answers[1].json()["code"] == "runs_at_once"
 
 
 async def test_the_client_raises_what_the_engine_raised(app: Windlass) -> None:

@@ -11,6 +11,7 @@ from windlass.engine.orgs import audit
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT
 from windlass.store.orgs import orgs as store
+from windlass.store.orgs import usage
 from windlass.store.orgs.orgs import OrgRow
 
 __all__ = ["TOPIC", "OrgRow"]
@@ -38,6 +39,7 @@ async def create(db: Tenant, name: str, *, plan: str = DEFAULT_PLAN) -> OrgRow:
         if row is None:
             raise Conflict(f"org {name} exists")
         await store.create_api_role(conn)
+        await usage.begin(conn)  # what it executes counts from now on, even if nothing was counted before
         await audit.record(conn, db, "org.create", name, plan=plan)
     db.poke(TOPIC)
     return row

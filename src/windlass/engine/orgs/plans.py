@@ -12,6 +12,7 @@ from windlass.engine.orgs import audit
 from windlass.errors import Conflict, NotFound
 from windlass.schemas.plans import Plan
 from windlass.store.orgs import plans as store
+from windlass.store.orgs import usage
 from windlass.store.orgs.plans import PlanRow
 from windlass.store.postgres.pool import Connection
 
@@ -72,6 +73,7 @@ async def assign(db: Tenant, org: str, plan: str) -> None:
         former = await store.assign(conn, org, plan)
         if former is None:
             raise NotFound("org", org)
+        await usage.begin(conn)  # what the org executes counts from now on, even if nothing was counted before
         await audit.record(conn, db, "org.plan", org, plan=plan, before=former)
     db.poke(TOPIC)
 

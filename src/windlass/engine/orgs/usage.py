@@ -19,7 +19,6 @@ from windlass.engine.orgs.quota import month_end
 from windlass.errors import NotFound
 from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.plans import MonthlyUsage, Plan, Usage, UsageDetail
-from windlass.store import events
 from windlass.store.orgs import usage as store
 from windlass.store.orgs.usage import UsageRow
 
@@ -40,7 +39,7 @@ async def count(db: Database, *, batch: int = BATCH) -> Metered:
     async with db.begin() as conn:
         at = await store.lock(conn)
         if at is None:
-            await store.begin(conn, Cursor(await events.here(conn)))
+            await store.begin(conn)
             return Metered()
         counted = await store.count(conn, at.upto, transactions=batch)
         if not counted.more and not counted.upto.covers(at.upto):

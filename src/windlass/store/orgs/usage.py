@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from windlass.core.events.cursor import Cursor, Snapshot
 from windlass.core.plans import NAMES, Limits
+from windlass.store import events
 from windlass.store.events import snapshot_arguments
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, mapping, statements
@@ -30,8 +31,9 @@ class Counted:
     more: bool
 
 
-async def begin(conn: Connection, place: Cursor) -> None:
-    await conn.execute(_SQL["begin"], str(place))
+async def begin(conn: Connection) -> None:
+    """Begin to count with what is committed from now on, unless the count has begun."""
+    await conn.execute(_SQL["begin"], str(Cursor(await events.here(conn))))
 
 
 async def lock(conn: Connection) -> Cursor | None:
