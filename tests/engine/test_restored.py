@@ -9,12 +9,12 @@ from windlass import Context, Windlass
 from windlass.core.events.cursor import Cursor, Snapshot
 from windlass.engine.database import Tenant, prepare
 from windlass.engine.events import stream, subscriptions
-from windlass.engine.events.subscriptions import FeedResult
 from windlass.store.postgres import migrate
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import run_until_idle
 
 Connection = Any
+DELIVERIES = "select count(*) from workflow.workflow_run where queue = 'windlass'"
 AHEAD = 1_000_000_000  # by so much the counter of the old cluster was further on
 TABLES = ("windlass.event", "workflow.workflow_event", "windlass.cron_event", "windlass.job_log", "windlass.checkpoint")
 
@@ -41,11 +41,11 @@ async def test_readers_of_a_restored_trail_find_nothing_new_and_do_not_ask_for_m
     assert len((await stream.since(db, batch.next, limit=5)).entries) == 1
 
 
-async def fed(db: Tenant) -> FeedResult:
-    """Feed until there is something: what was committed is read when no older transaction of the server is open."""
-    while not (result := await subscriptions.feed(db)).deliveries:
-        pass
-    return result
+async def feed_until(db: Tenant, conn: Connection, deliveries: int) -> None:
+    """Feed until there are so many: a worker that ran may have fed too, and what was committed is not read before every
+    older transaction of the server has ended."""
+    while await conn.fetchval(DELIVERIES) < deliveries:
+        await subscriptions.feed(db)
 
 
 async def test_subscribers_of_a_restored_database_are_told_of_what_they_had_not_heard(
@@ -61,17 +61,19 @@ async def test_subscribers_of_a_restored_database_are_told_of_what_they_had_not_
         await subscriptions.create(db, {"url": "http://127.0.0.1:9/hook", "events": ["job.completed"]})
         await app.submit("order.ship.v1")
         await run_until_idle(app)
-        assert (await fed(db)).deliveries == 1
-        await app.submit("order.ship.v1")
-        await run_until_idle(app)
+        await feed_until(db, conn, deliveries=1)
+        job = await app.submit("order.ship.v1")
+        await conn.execute("update workflow.workflow_run set status = 'succeeded' where id = $1", job)
+        assert await conn.fetchval(DELIVERIES) == 1
         await come_from_another_cluster(conn)
 
         await prepare(DatabaseOptions(url=database))
 
         assert "restored from another cluster" in caplog.text
-        result = await fed(db)
-        assert (result.deliveries, result.more) == (1, False)
-        assert (await subscriptions.feed(db)).deliveries == 0
+        await feed_until(db, conn, deliveries=2)
+        fed = await subscriptions.feed(db)
+        assert (fed.deliveries, fed.more) == (0, False)
+        assert await conn.fetchval(DELIVERIES) == 2
         assert not await migrate.renumber_restored(conn)
         newest = await conn.fetchval("select max(xid::text::bigint) from workflow.workflow_event")
         assert newest < AHEAD
