@@ -15,6 +15,7 @@ from windlass.errors import Forbidden, Invalid
 
 DEFAULT_ORG = "default"
 SEPARATOR = "/"
+LABEL = "tenant_id"  # in `meta` of a job: the tenant of the Open Job Spec, a label inside an org
 KEY_PREFIX = "wlk"
 KEY_ID_LENGTH, KEY_SECRET_LENGTH, KEY_CHECKSUM_LENGTH = 12, 43, 6
 _is_name = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?").fullmatch

@@ -161,3 +161,8 @@ async def find_unique(conn: Connection, keys: Sequence[tuple[str, Unique]]) -> d
 async def put_rate_limits(conn: Connection, limits: Sequence[tuple[str, Limit]]) -> None:
     rows = [(key, limit.rate, limit.period, limit.concurrency) for key, limit in dict(limits).items()]
     await conn.execute(_SQL["put_rate_limits"], *columns(rows))
+
+
+async def unlabelled(conn: Connection, ids: Sequence[UUID], label: str) -> set[UUID]:
+    """Return those of these jobs that have another label, or none."""
+    return set(column(await conn.fetch(_SQL["unlabelled"], list(ids), label)))

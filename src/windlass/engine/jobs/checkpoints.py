@@ -24,6 +24,8 @@ __all__ = ["Checkpoint", "Progress", "ProgressReport"]
 async def save(db: Tenant, job: UUID, state: Any, *, worker: str | None = None) -> Checkpoint:
     """Replace the saved state of a live job. If `worker` is given, it must hold the job."""
     text = encode(state, field="state", limit=PAYLOAD_LIMIT)
+    if db.label is not None:
+        await jobs.get(db, job)
     async with db.begin() as conn:
         try:
             saved = await store.save(conn, job, text, org=db.org, worker=worker and db.stored(worker))
@@ -86,6 +88,8 @@ async def record_progress(
     """Record the progress of a live job, reported by a worker in any language."""
     text = None if message is None else plain(message[:MAX_MESSAGE])
     data_json = None if data is None else encode(data, field="data", limit=MAX_DATA)
+    if db.label is not None:
+        await jobs.get(db, job)
     async with db.begin() as conn:
         at = await store.record_progress(conn, job, fraction, text, data_json, org=db.org)
     if at is None:

@@ -13,7 +13,7 @@ from windlass.core.jobs.job import JobState
 from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import JobSpec, advice, check, check_pattern, check_range
 from windlass.core.json_value import PAYLOAD_LIMIT, encode, masked
-from windlass.core.orgs import stored
+from windlass.core.orgs import LABEL, stored
 from windlass.core.workflows.step_payload import HTTP_TYPE
 from windlass.engine.database import Database, Tenant, new_ids
 from windlass.engine.orgs import audit, quota
@@ -62,6 +62,7 @@ async def record(
     """Record jobs and return which of them are new. `listed`: errors name the job's index in the list."""
     if len(specs) > CREATE_LIMIT:
         raise Invalid(f"{len(specs)} jobs in one call, the limit is {CREATE_LIMIT}: submit in batches", field="jobs")
+    specs = labelled(db, specs)
     rows = new_rows(db, specs, listed=listed)
     if not rows:
         return Recorded([], set())
@@ -163,12 +164,14 @@ async def details(db: Tenant, id_: UUID) -> JobDetails:
         job = await claims.details(conn, id_, org=db.org)
     if job is None:
         raise NotFound("job", id_)
+    check_label(db, job.job)
     return job
 
 
 async def activate(db: Tenant, id_: UUID) -> None:
     """Release a job that was submitted on hold."""
     async with db.begin() as conn:
+        await _check_labels(conn, db, [id_])
         queue = await claims.activate(conn, id_, org=db.org)
         if queue is None:
             await _known(conn, db, id_)
@@ -176,10 +179,28 @@ async def activate(db: Tenant, id_: UUID) -> None:
     db.poke(queue)
 
 
+def labelled(db: Tenant, specs: Sequence[JobSpec]) -> Sequence[JobSpec]:
+    """Return the jobs with the label of the caller, if it has one; refuse those with another."""
+    if db.label is None:
+        return specs
+    for n, spec in enumerate(specs):
+        if (spec.meta or {}).get(LABEL, db.label) != db.label:
+            field = f"jobs[{n}].meta.{LABEL}" if len(specs) > 1 else f"meta.{LABEL}"
+            raise Invalid(f"{field} differs from the tenant of the request, {db.label}", field=field)
+    return [replace(spec, meta={**(spec.meta or {}), LABEL: db.label}) for spec in specs]
+
+
+def check_label(db: Tenant, job: Job) -> None:
+    """Refuse a job of another label as if it did not exist."""
+    if db.label is not None and job.meta.get(LABEL) != db.label:
+        raise NotFound("job", job.id)
+
+
 async def cancel(db: Tenant, id_: UUID, *, reason: str | None = None) -> None:
     """End a live job at once and notify its holder."""
     encode(reason, field="reason", limit=MAX_REASON)
     async with db.begin() as conn:
+        await _check_labels(conn, db, [id_])
         if not await store.cancel(conn, [id_], org=db.org, actor=db.actor, reason=reason):
             await _refuse(conn, db, id_, "cancelled", "only pending and leased jobs can be")
         await audit.record(conn, db, "job.cancel", str(id_), reason=reason)
@@ -189,6 +210,7 @@ async def cancel(db: Tenant, id_: UUID, *, reason: str | None = None) -> None:
 async def reopen(db: Tenant, id_: UUID) -> None:
     """Return a failed or cancelled job to its queue, with its attempts counted from zero."""
     async with db.begin() as conn:
+        await _check_labels(conn, db, [id_])
         queues = await store.reopen(conn, [id_], org=db.org, actor=db.actor)
         if not queues:
             await _refuse(conn, db, id_, "retried", "only failed and cancelled jobs can be")
@@ -199,6 +221,7 @@ async def reopen(db: Tenant, id_: UUID) -> None:
 async def cancel_many(db: Tenant, ids: Sequence[UUID], *, reason: str | None = None) -> set[UUID]:
     """End those of these jobs that are live, in one statement; return their ids."""
     async with db.begin() as conn:
+        await _check_labels(conn, db, ids)
         ended = await store.cancel(conn, ids, org=db.org, actor=db.actor, reason=reason)
         await audit.record(conn, db, "job.cancel", count=len(ended), jobs=_listed(ended), reason=reason)
     db.poke("cancel", "settle")
@@ -208,6 +231,7 @@ async def cancel_many(db: Tenant, ids: Sequence[UUID], *, reason: str | None = N
 async def reopen_many(db: Tenant, ids: Sequence[UUID]) -> set[UUID]:
     """Reopen those of these jobs that failed or were cancelled and are not steps of runs; return their ids."""
     async with db.begin() as conn:
+        await _check_labels(conn, db, ids)
         queues = await store.reopen(conn, ids, org=db.org, actor=db.actor)
         await audit.record(conn, db, "job.retry", count=len(queues), jobs=_listed(queues))
     db.poke(*set(queues.values()))
@@ -217,6 +241,7 @@ async def reopen_many(db: Tenant, ids: Sequence[UUID]) -> set[UUID]:
 async def delete(db: Tenant, id_: UUID) -> None:
     """Hide a job; one that is still pending is never claimed."""
     async with db.begin() as conn:
+        await _check_labels(conn, db, [id_])
         if not await store.soft_delete(conn, [id_], org=db.org):
             raise NotFound("job", id_)
         await audit.record(conn, db, "job.delete", str(id_))
@@ -345,7 +370,14 @@ async def _known(conn: Connection, db: Tenant, id_: UUID) -> Job:
     job = await store.get(conn, id_, org=db.org)
     if job is None:
         raise NotFound("job", id_)
+    check_label(db, job)
     return job
+
+
+async def _check_labels(conn: Connection, db: Tenant, ids: Sequence[UUID]) -> None:
+    """Refuse to change jobs of another label as if they did not exist."""
+    if db.label is not None and (others := await claims.unlabelled(conn, ids, db.label)):
+        raise NotFound("job", min(others))
 
 
 async def _refuse(conn: Connection, db: Tenant, id_: UUID, word: str, rule: str) -> None:

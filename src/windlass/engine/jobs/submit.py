@@ -13,11 +13,12 @@ from uuid import UUID
 from windlass.core.jobs.job import JobState
 from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, JobSpec, OnConflict
+from windlass.core.orgs import LABEL
 from windlass.effects.handlers import Handlers
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.orgs import quota
-from windlass.errors import Duplicate, Invalid
+from windlass.errors import Conflict, Duplicate, Invalid
 from windlass.schemas.common import CREATE_LIMIT
 from windlass.store import claims
 from windlass.store import jobs as store
@@ -88,6 +89,7 @@ async def push(db: Tenant, specs: Sequence[JobSpec]) -> list[Pushed]:
     """Record jobs, all or none."""
     if len(specs) > CREATE_LIMIT:
         raise Invalid(f"{len(specs)} jobs in one call, the limit is {CREATE_LIMIT}: push in batches", field="jobs")
+    specs = jobs.labelled(db, specs)
     rows = jobs.new_rows(db, specs)
     if not rows:
         return []
@@ -96,6 +98,8 @@ async def push(db: Tenant, specs: Sequence[JobSpec]) -> list[Pushed]:
     plain = not any(spec.unique or spec.limit for spec in specs)
     async with db.once() if plain else db.begin() as conn:
         pushed = await (_insert(conn, db, rows, specs) if plain else _push(conn, db, rows, specs))
+    if any(each.existed and db.label not in (None, each.job.meta.get(LABEL)) for each in pushed):
+        raise Conflict("a job of another tenant has this unique key")
     db.poke(*{db.stored(each.job.queue) for each in pushed if not each.existed})
     if any(spec.unique and spec.unique.on_conflict in REPLACING for spec in specs):
         db.poke("cancel", "settle")
@@ -106,6 +110,7 @@ async def include(conn: Connection, db: Tenant, specs: Sequence[JobSpec]) -> lis
     """Record jobs in the caller's transaction; the caller pokes their queues after the commit."""
     if not specs:
         return []
+    specs = jobs.labelled(db, specs)
     rows = jobs.new_rows(db, specs)
     await quota.admit(db, len(rows), conn)
     return await _push(conn, db, rows, specs)

@@ -48,7 +48,6 @@ class Fetch:
     count: int
     worker: str
     lease: timedelta | None = None
-    tenant: str | None = None  # only jobs of this tenant
 
     def __post_init__(self) -> None:
         check_length(self.lease, "visibility_timeout_ms", most=MAX_LEASE)
@@ -142,7 +141,7 @@ async def _take(conn: Connection, db: Tenant, request: Fetch, count: int) -> tup
         worker=request.worker,
         lease=request.lease,
         default=LEASE,
-        tenant=request.tenant,
+        tenant=db.label,
     )
     await _set_aside(conn, request.worker, fetched.unreadable)
     return fetched.jobs, fetched.limited
@@ -184,7 +183,12 @@ async def heartbeat(
 async def record(db: Tenant, reports: Sequence[RemoteReport]) -> list[Answer]:
     """Return the jobs as they are now, or why a report was not accepted."""
     named = [replace(each, worker=db.stored(each.worker)) if each.worker is not None else each for each in reports]
-    return await _record_all(db, named, org=db.org)
+    if db.label is None:
+        return await _record_all(db, named, org=db.org)
+    async with db.once() as conn:  # jobs of another label are refused as if they did not exist
+        others = await store.unlabelled(conn, [each.job for each in named], db.label)
+    answers = iter(await _record_all(db, [each for each in named if each.job not in others], org=db.org))
+    return [NotFound("job", each.job) if each.job in others else next(answers) for each in named]
 
 
 async def end_overdue(db: Database, *, batch: int = 500) -> int:

@@ -163,6 +163,11 @@ select id from ended
 update workflow.workflow_run set run_at = windlass.now(), updated_at = windlass.now()
  where id = $1 and org = $2 and status = 'pending' and run_at = 'infinity' and deleted_at is null returning queue
 
+-- name: unlabelled
+-- scope: owned
+-- Return those of these jobs that do not have this label.
+select id from workflow.workflow_run where id = any($1::uuid[]) and meta ->> 'tenant_id' is distinct from $2
+
 -- name: details
 -- scope: org
 -- Return one job with all columns, and when its last attempt since the latest restart began, with the number of that attempt,

@@ -62,6 +62,8 @@ class Needs:
 
     def check(self, access: Access) -> None:
         require(self.scope, access.scopes, access.actor)
+        if access.label is not None:
+            raise Forbidden(f"{access.actor} is restricted to the tenant {access.label}: it can use only /ojs/v1")
         if self.operator and not access.is_operator:
             raise Forbidden(f"only the operator of the installation may do this: {access.actor} acts for one org")
 

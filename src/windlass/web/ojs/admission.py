@@ -1,12 +1,11 @@
-"""Admits jobs before they are recorded: adds the tenant's label, checks schemas and queue limits.
+"""Admits jobs before they are recorded: checks schemas and queue limits.
 
 A tenant is a label on jobs, `meta.tenant_id`. A request that names a tenant in a header sees and gets only its jobs;
-one that names none sees all. The label separates tenants; access control is the task of API keys and orgs.
+one that names none sees all, unless its key is restricted to a tenant. The engine enforces the label.
 """
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
@@ -14,23 +13,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.core.jobs.spec import JobSpec
-from windlass.core.orgs import Scope
+from windlass.core.orgs import LABEL, Scope
 from windlass.engine import stats
 from windlass.engine.jobs.schemas import Misfit, Schemas
-from windlass.engine.workers.remote import Job
-from windlass.errors import Invalid
 from windlass.runtime.admission import Pressure, QueueFull
 from windlass.web.ojs import dependencies
-from windlass.web.ojs.responses import NOT_FOUND, QUEUE_FULL, Kind, Refusal, answer
+from windlass.web.ojs.responses import QUEUE_FULL, Kind, Refusal, answer
 from windlass.web.ojs.routing import Route
 
 DEMAND = "ojs_validate"  # in `meta`: refuse the job unless a schema accepts its arguments
 RETRY_AFTER = 5  # seconds
 WARNING = 0.8  # share of the limit from which responses carry a warning, unless the queue configures another
 MISFIT = Kind(422, "validation_error", "OJS-1006", "Correct what details.validation_errors lists.", "validation_error")
-TENANT_HEADER = "x-ojs-tenant"
-TENANT_LABEL = "tenant_id"
-_tenant_name = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._:-]{0,254}").fullmatch
 # Counts are by row state, so waiting jobs are not divided into available, scheduled, retryable and pending.
 _TENANT_STATES = {"pending": "available", "leased": "active", "succeeded": "completed", "failed": "discarded",
                   "cancelled": "cancelled"}  # fmt: skip
@@ -46,8 +40,6 @@ class Admitted:
 
 
 async def admit(request: Request, specs: Sequence[JobSpec]) -> Admitted:
-    if TENANT_HEADER in request.headers:
-        specs = [_labelled(request, spec) for spec in specs]
     admission = (await dependencies.remote_jobs(request)).admission
     misfits = await admission.misfits(specs)
     _refuse_misfits(specs, dict(misfits), await admission.schemas())
@@ -99,34 +91,9 @@ def _depth_headers(pressure: Pressure) -> dict[str, str]:
 # Tenants
 
 
-def tenant(request: Request) -> str | None:
-    """Return the tenant that the request names."""
-    name = request.headers.get(TENANT_HEADER)
-    if name is not None and not _tenant_name(name):
-        raise Invalid("X-OJS-Tenant must consist of letters, digits and . _ : -", field=TENANT_HEADER)
-    return name
-
-
-def check_tenant(request: Request, job: Job) -> None:
-    """Refuse access to jobs of other tenants as if they did not exist."""
-    name = tenant(request)
-    if name is not None and job.meta.get(TENANT_LABEL) != name:
-        raise Refusal(NOT_FOUND, f"no job {job.id}")
-
-
-def _labelled(request: Request, spec: JobSpec) -> JobSpec:
-    name = tenant(request)
-    if name is None:
-        return spec
-    meta: Mapping[str, Any] = spec.meta or {}
-    if meta.get(TENANT_LABEL, name) != name:
-        raise Invalid("meta.tenant_id and X-OJS-Tenant name different tenants", field="meta.tenant_id")
-    return replace(spec, meta={**meta, TENANT_LABEL: name})
-
-
 async def list_tenants(request: Request) -> Response:
     names = await stats.tenants(await dependencies.db(request))
-    items = [{TENANT_LABEL: name} for name in names]
+    items = [{LABEL: name} for name in names]
     return answer(request, {"items": items, "tenants": items, "pagination": {"total": len(names), "page": 1}})
 
 
@@ -134,7 +101,7 @@ async def tenant_stats(request: Request) -> Response:
     name = request.path_params["id"]
     counts = await stats.jobs_of_tenant(await dependencies.db(request), name)
     jobs = {shown: counts.get(state, 0) for state, shown in _TENANT_STATES.items()}
-    return answer(request, {TENANT_LABEL: name, "total_jobs": sum(counts.values()), "jobs": jobs})
+    return answer(request, {LABEL: name, "total_jobs": sum(counts.values()), "jobs": jobs})
 
 
 ROUTES = [

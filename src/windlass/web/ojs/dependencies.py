@@ -1,6 +1,8 @@
 """What handlers read from a request: the app and its database, ids, JSON bodies and their fields, and pages."""
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -11,16 +13,18 @@ from windlass.app import Windlass
 from windlass.core import ids
 from windlass.core.json_value import PAYLOAD_LIMIT
 from windlass.engine.database import Tenant
-from windlass.errors import Invalid
+from windlass.errors import Forbidden, Invalid
 from windlass.runtime.admission import Admission
 from windlass.runtime.batching import RemoteJobs
 from windlass.web import json_bodies
 from windlass.web.access import MOST_TENANTS, access_of, tenant
 from windlass.web.ojs.responses import INVALID_PAYLOAD, NOT_FOUND, TOO_LARGE, Refusal
 
+TENANT_HEADER = "x-ojs-tenant"
 MAX_NAME = 255
 RESULT_ROOM = 16 * PAYLOAD_LIMIT + 65_536
 BULK_LIMIT = json_bodies.BATCH_LIMIT
+_is_tenant = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._:-]{0,254}").fullmatch
 
 
 def app(request: Request) -> Windlass:
@@ -29,8 +33,20 @@ def app(request: Request) -> Windlass:
 
 
 async def db(request: Request) -> Tenant:
-    """Return the database of the org that the request acts for. No other function decides which org that is."""
-    return await tenant(request, access_of(request.scope))
+    """Return the database of the org that the request acts for, and of the tenant that a header names. No other
+    function decides which org that is."""
+    access, label = access_of(request.scope), _label(request)
+    if label is not None and access.label not in (None, label):
+        raise Forbidden(f"{access.actor} is restricted to the tenant {access.label}: {TENANT_HEADER} names another")
+    return await tenant(request, access if label is None else replace(access, label=label))
+
+
+def _label(request: Request) -> str | None:
+    """Return the tenant that the request names."""
+    name = request.headers.get(TENANT_HEADER)
+    if name is not None and not _is_tenant(name):
+        raise Invalid("X-OJS-Tenant must consist of letters, digits and . _ : -", field=TENANT_HEADER)
+    return name
 
 
 async def remote_jobs(request: Request) -> RemoteJobs:

@@ -102,20 +102,20 @@ def _checkpoint_body(job: UUID, saved: Checkpoint) -> dict[str, Any]:
 
 
 ROUTES = [
-    Route("/jobs/{id}/progress", put_progress, methods=["PUT", "POST"], needs=Scope.WORK),
-    Route("/jobs/{id}/progress", get_progress, methods=["GET"], needs=Scope.READ),
-    Route("/workers/progress", report_progress, methods=["POST"], needs=Scope.WORK),
-    Route("/jobs/{id}/checkpoint", save_checkpoint, methods=["PUT", "POST"], needs=Scope.WORK),
-    Route("/jobs/{id}/checkpoint", get_checkpoint, methods=["GET"], needs=Scope.WORK),
-    Route("/jobs/{id}/checkpoint", remove_checkpoint, methods=["DELETE"], needs=Scope.WORK),
+    Route("/jobs/{id}/progress", put_progress, methods=["PUT", "POST"], needs=Scope.WORK, labels=True),
+    Route("/jobs/{id}/progress", get_progress, methods=["GET"], needs=Scope.READ, labels=True),
+    Route("/workers/progress", report_progress, methods=["POST"], needs=Scope.WORK, labels=True),
+    Route("/jobs/{id}/checkpoint", save_checkpoint, methods=["PUT", "POST"], needs=Scope.WORK, labels=True),
+    Route("/jobs/{id}/checkpoint", get_checkpoint, methods=["GET"], needs=Scope.WORK, labels=True),
+    Route("/jobs/{id}/checkpoint", remove_checkpoint, methods=["DELETE"], needs=Scope.WORK, labels=True),
     *(
         route
         for prefix in ("", "/ojs/v1")  # a published SDK repeats the prefix
         for route in (
-            Route(f"{prefix}/checkpoints/{{id}}", save_legacy, methods=["PUT", "POST"], needs=Scope.WORK),
-            Route(f"{prefix}/checkpoints/{{id}}", get_checkpoint, methods=["GET"], needs=Scope.WORK),
-            Route(f"{prefix}/checkpoints/{{id}}", remove_checkpoint, methods=["DELETE"], needs=Scope.WORK),
-            Route(f"{prefix}/checkpoints/{{id}}/resume", resume_legacy, methods=["GET"], needs=Scope.WORK),
+            Route(f"{prefix}/checkpoints/{{id}}", save_legacy, methods=["PUT", "POST"], needs=Scope.WORK, labels=True),
+            Route(f"{prefix}/checkpoints/{{id}}", get_checkpoint, methods=["GET"], needs=Scope.WORK, labels=True),
+            Route(f"{prefix}/checkpoints/{{id}}", remove_checkpoint, methods=["DELETE"], needs=Scope.WORK, labels=True),
+            Route(f"{prefix}/checkpoints/{{id}}/resume", resume_legacy, methods=["GET"], needs=Scope.WORK, labels=True),
         )
     ),
 ]

@@ -54,7 +54,7 @@ _started = time.monotonic()
 
 def build(app: Windlass) -> ASGIApp:
     ojs = Starlette(
-        routes=[Mount(PREFIX, routes=ROUTES), Route("/ojs/manifest", manifest, methods=["GET"], needs=Scope.READ)],
+        routes=[Mount(PREFIX, routes=ROUTES), MANIFEST],
         exception_handlers={
             responses.Refusal: responses.on_refusal,
             WindlassError: responses.on_windlass_error,
@@ -142,11 +142,12 @@ async def health(request: Request) -> Response:
     return answer(request, body, status=200 if status == "ok" else 503)
 
 
+MANIFEST = Route("/ojs/manifest", manifest, methods=["GET"], needs=Scope.READ, labels=True)
 # Starlette matches routes in order: those that are called most come first.
 ROUTES: Sequence[Route] = (
     *workers.ROUTES,
     *jobs.ROUTES,
-    Route("/health", health, methods=["GET"], needs=Scope.READ),
+    Route("/health", health, methods=["GET"], needs=Scope.READ, labels=True),
     *workflows.ROUTES,
     *queues.ROUTES,
     *cron.ROUTES,

@@ -24,15 +24,19 @@ class Route(routing.Route):
         methods: Sequence[str],
         needs: Scope,
         operator: bool = False,
+        labels: bool = False,
     ) -> None:
         super().__init__(path, endpoint, methods=list(methods))
         self.needs = needs
         self.operator = operator  # whether the caller must be the operator of the installation
+        self.labels = labels  # whether its use cases enforce the label that a key is restricted to
 
     async def handle(self, scope: RequestScope, receive: Receive, send: Send) -> None:
         if self.methods is None or scope["method"] in self.methods:  # otherwise the answer is 405
             access = access_of(scope)
             require(self.needs, access.scopes, access.actor)
+            if access.label is not None and not self.labels:
+                raise Forbidden(f"{access.actor} is restricted to the tenant {access.label}: it can use only its jobs")
             if self.operator and not access.is_operator:
                 raise Forbidden(f"only the operator of the installation may do this: {access.actor} acts for one org")
         await super().handle(scope, receive, send)

@@ -19,7 +19,7 @@ from windlass.engine.workers import registry, remote
 from windlass.engine.workers.registry import WorkerRow
 from windlass.engine.workers.remote import Fetch, Job, RemoteReport
 from windlass.errors import Invalid
-from windlass.web.ojs import admission, dependencies, envelope, parse_job, progress, times
+from windlass.web.ojs import dependencies, envelope, parse_job, progress, times
 from windlass.web.ojs.responses import answer, instant
 from windlass.web.ojs.routing import Route
 
@@ -44,7 +44,6 @@ async def fetch(request: Request) -> Response:
         count=dependencies.integer(body, "count", least=1, most=MOST, default=1) or 1,
         worker=_worker_id(body) or ANONYMOUS,
         lease=_lease(body),
-        tenant=admission.tenant(request),
     )
     db, jobs = await dependencies.db(request), await (await dependencies.remote_jobs(request)).fetch(wish)
     positions = await parent_results.of_jobs(db, [job for job in jobs if job.run_id is not None])
@@ -258,13 +257,13 @@ def _state(worker: WorkerRow) -> str:
 
 
 ROUTES = [
-    Route("/workers/fetch", fetch, methods=["POST"], needs=Scope.WORK),
-    Route("/workers/ack", ack, methods=["POST"], needs=Scope.WORK),
-    Route("/workers/nack", nack, methods=["POST"], needs=Scope.WORK),
-    Route("/jobs/{id}/ack", ack, methods=["POST"], needs=Scope.WORK),
-    Route("/jobs/{id}/nack", nack, methods=["POST"], needs=Scope.WORK),
-    Route("/workers/heartbeat", heartbeat, methods=["POST"], needs=Scope.WORK),
-    Route("/workers/beat", beat, methods=["POST"], needs=Scope.WORK),
+    Route("/workers/fetch", fetch, methods=["POST"], needs=Scope.WORK, labels=True),
+    Route("/workers/ack", ack, methods=["POST"], needs=Scope.WORK, labels=True),
+    Route("/workers/nack", nack, methods=["POST"], needs=Scope.WORK, labels=True),
+    Route("/jobs/{id}/ack", ack, methods=["POST"], needs=Scope.WORK, labels=True),
+    Route("/jobs/{id}/nack", nack, methods=["POST"], needs=Scope.WORK, labels=True),
+    Route("/workers/heartbeat", heartbeat, methods=["POST"], needs=Scope.WORK, labels=True),
+    Route("/workers/beat", beat, methods=["POST"], needs=Scope.WORK, labels=True),
     Route("/workers/{id}/health", health, methods=["GET"], needs=Scope.READ),
     Route("/admin/workers", list_all, methods=["GET"], needs=Scope.READ),
     Route("/admin/workers/{id}", inspect, methods=["GET"], needs=Scope.READ),
