@@ -202,6 +202,8 @@ async def test_publishing_is_limited_by_workflows_steps_and_triggers(db: Tenant,
     with pytest.raises(QuotaExceeded) as refused:
         await workflows.publish_many(db, [asked("b"), asked("c")])
     assert (refused.value.code, refused.value.limit, refused.value.used) == ("workflows", 2, 1)
+    with pytest.raises(QuotaExceeded, match="its plan allows 2"):
+        await workflows.preview_many(db, [asked("b"), asked("c")])
     assert await count(conn, "windlass.workflow") == 1
     await workflows.publish(db, asked("b"))
     await publish(db, node("x"), name="a")  # a new version of what is there

@@ -109,10 +109,15 @@ async def preview(db: Tenant, workflow: Workflow) -> Preview:
 
 
 async def preview_many(db: Tenant, workflows: Sequence[Given]) -> list[Preview]:
+    """Return what publishing them would do. What it would refuse is refused here too."""
     requested = _ready(workflows)
     live = await _live(db, requested)
     requested = await _revealed(db, requested, live)
     await _check_secrets(db, [workflow for workflow in requested if not _equal(live.get(workflow.name), workflow)])
+    if not quota.is_unlimited(db, db.org):
+        async with db.begin() as conn:
+            fresh = [workflow for workflow in requested if not _equal(live.get(workflow.name), workflow)]
+            await quota.check_publication(conn, db, fresh)
     changed = [live[workflow.name].version_id for workflow in requested if workflow.name in live]
     async with db.once() as conn:
         documents = await store.documents(conn, changed) if changed else {}

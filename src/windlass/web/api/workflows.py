@@ -202,7 +202,10 @@ async def deploy(db: Deploying, request: Request) -> Data[Deployment]:
 
 
 @deployments_router.post(
-    "/workflows/preview", summary="See what publishing would change", openapi_extra=BODY, responses=problems(413, 422)
+    "/workflows/preview",
+    summary="See what publishing would change",
+    openapi_extra=BODY,
+    responses=problems(402, 413, 422),
 )
 async def preview(db: Deploying, request: Request) -> Data[Preview]:
     """The same checks as publishing, and the graph that it would have."""
