@@ -11,6 +11,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from yarl import URL
 
 from windlass.core.redaction import SHORTEST, Redaction
 
@@ -35,6 +36,9 @@ FORMS: dict[str, Callable[[str], str]] = {
     "percent-encoded but slashes": quote,
     "percent-encoded in lower case": lambda value: re.sub("%..", lambda m: m[0].lower(), quote(value, safe="")),
     "a form field": quote_plus,
+    "the query that is sent": lambda value: URL("http://x/").extend_query([("q", value)]).raw_query_string[2:],
+    "the path that is sent": lambda value: URL("http://x/" + quote(value, safe="")).raw_path[1:],
+    "numbered entities": lambda value: "".join(f"&#{ord(c)};" if c in "<>&'\"" else c for c in value),
     "base64": lambda value: base64.b64encode(value.encode()).decode(),
     "base64 without padding": lambda value: base64.b64encode(value.encode()).decode().rstrip("="),
     "base64 for URLs": lambda value: base64.urlsafe_b64encode(value.encode()).decode(),

@@ -1,107 +1,63 @@
 """Masks the values of secrets in text and JSON: `[secret NAME]` replaces each value, in every form it may be echoed in.
 
-The forms are the value itself, its lines, and both of them escaped (JSON, URLs, HTML, shells, Python) and in base64,
-also inside the base64 of a longer text (`Authorization: Basic`). Text that was cut may end or begin with a part of a
-form: such a part is masked, too. What no list of forms covers (a hash, a reversed or
-re-encrypted value) is not recognized.
+Encoders differ in the characters that they escape and in how. So each character of a value is searched for in any of
+its forms: as it is, escaped for JSON (once or twice), URLs, HTML, shells or Python. The same is done for each line of a
+value, and for their base64, also inside the base64 of a longer text (`Authorization: Basic`). Text that was cut may end
+or begin with a part of a value: such a part is masked, too. What was transformed otherwise (hashed, reversed,
+encrypted) is not recognized.
 """
 
 import base64
-import html
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache, partial
-from typing import Any
-from urllib.parse import quote, quote_plus
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from html.entities import codepoint2name
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 SHORTEST = 4  # characters of a value; masking shorter ones would destroy unrelated text
-LONGEST_TWICE = 4096  # characters of a value that is also recognized if it was encoded twice
+LONGEST_PATTERN = 4096  # characters; longer values are searched for in their usual forms only
 SHORTEST_INSIDE = 8  # characters of base64 inside that of a longer text
-URL_SAFE = ("", "/", "/?", "!$'()*,", "!$'()*,:@/?;", "-._~!$'()*,:@/?;&=+")  # what encoders of URLs leave alone
+SHORT_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "/": "/", '"': '"', "'": "'"}
 
-Encode = Callable[[str], str]
-
-
-def _escaped(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)[1:-1]
+_plain = re.compile(r"[A-Za-z0-9._~-]+")  # characters that no encoder changes
+_runs = re.compile(r"\\+|[^\\]", re.DOTALL)
 
 
-def _escaped_ascii(text: str) -> str:
-    return json.dumps(text)[1:-1]
+class Form(NamedTuple):
+    """A text to search for, with a pattern if it may be escaped. `anchor` is a part that no encoder changes."""
 
+    text: str
+    anchor: str
+    pattern: re.Pattern[str] | None
 
-def _slashes(text: str) -> str:
-    return _escaped_ascii(text).replace("/", "\\/")
-
-
-def _within_html(escaped: str) -> str:
-    """Escape as encoders do whose JSON may be put into HTML."""
-    return re.sub("[<>&]", lambda match: f"\\u{ord(match[0]):04x}", escaped)
-
-
-def _escaped_strictly(text: str) -> str:
-    """Escape all but letters, digits and some punctuation, in upper case."""
-    ascii_ = re.sub(r"\\u[0-9a-f]{4}", lambda match: "\\u" + match[0][2:].upper(), _escaped_ascii(text))
-    return re.sub(r"""[<>&+'`]|\\\"""", lambda match: f"\\u{ord(match[0][-1]):04X}", ascii_)
-
-
-def _lower(text: str) -> str:
-    return re.sub("%..", lambda match: match[0].lower(), text)
-
-
-def _numbered_entities(text: str) -> str:
-    return html.escape(text).replace("&quot;", "&#34;").replace("&#x27;", "&#39;")
-
-
-JSON_ENCODERS: tuple[Encode, ...] = (
-    str,
-    _escaped,
-    _escaped_ascii,
-    _slashes,
-    lambda text: _within_html(_escaped(text)),
-    lambda text: _within_html(_escaped_ascii(text)),
-    _escaped_strictly,
-)
-ENCODERS: tuple[Encode, ...] = (
-    *JSON_ENCODERS,
-    quote_plus,
-    *(partial(quote, safe=safe) for safe in URL_SAFE),
-    *(lambda text, safe=safe: _lower(quote(text, safe=safe)) for safe in URL_SAFE),
-    html.escape,
-    partial(html.escape, quote=False),
-    _numbered_entities,
-    lambda text: html.escape(text).replace("&#x27;", "&#39;"),
-    lambda text: text.replace("'", "'\"'\"'"),  # a shell's single quotes, in two ways
-    lambda text: text.replace("'", "'\\''"),
-    lambda text: repr(text)[1:-1],
-    lambda text: repr(text + "'\"")[1:-4],
-    lambda text: text.replace("\x00", "\\x00"),  # as it is stored
-    lambda text: text.encode().decode("latin-1"),  # a response that declares another charset than it has
-)
-AGAIN: tuple[Encode, ...] = (*JSON_ENCODERS, partial(quote, safe=""))  # JSON in JSON, base64 in a URL
+    def split(self, text: str) -> list[str]:
+        if self.anchor not in text:
+            return [text]
+        return text.split(self.text) if self.pattern is None else self.pattern.split(text)
 
 
 class Redaction:
     """The values of the secrets that one attempt uses, by name."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
-        names = {form: name for name, value in values.items() for form in _forms(value)}
+        masks = {form: f"[secret {name}]" for name, value in values.items() for form in _forms(value)}
         # The longest first: a form may contain another one.
-        self._masks = [(form, f"[secret {names[form]}]") for form in sorted(names, key=len, reverse=True)]
+        self._masks = sorted(masks.items(), key=lambda mask: len(mask[0].text), reverse=True)
 
     def text(self, text: str) -> str:
         """Return the text with every value masked."""
         pieces = [text]  # of the text, with a mask between each two: masks are not searched for other values
         masks: list[str] = []
         for form, mask in self._masks:
-            if form in text:
+            if form.anchor in text:
                 pieces, masks = _split(pieces, masks, form, mask)
         before = after = ""
         for form, mask in self._masks:
-            if not after and (length := _cut_at_end(pieces[-1], form)):
+            if not after and (length := _cut_at_end(pieces[-1], form.text)):
                 pieces[-1], after = pieces[-1][:-length], mask
-            if not before and (length := _cut_at_start(pieces[0], form)):
+            if not before and (length := _cut_at_start(pieces[0], form.text)):
                 pieces[0], before = pieces[0][length:], mask
         return before + "".join(map("".join, zip(pieces, [*masks, after], strict=True)))
 
@@ -119,30 +75,68 @@ class Redaction:
         return value
 
 
-def _split(pieces: list[str], masks: list[str], form: str, mask: str) -> tuple[list[str], list[str]]:
+def _split(pieces: list[str], masks: list[str], form: Form, mask: str) -> tuple[list[str], list[str]]:
     """Return the pieces between the masks after one more form is masked in each of them."""
     new_pieces: list[str] = []
     new_masks: list[str] = []
     for n, piece in enumerate(pieces):
-        parts = piece.split(form)
+        parts = form.split(piece)
         new_pieces += parts
         new_masks += [mask] * (len(parts) - 1) + masks[n : n + 1]
     return new_pieces, new_masks
 
 
+# Forms
+
+
 @lru_cache(maxsize=64)
-def _forms(value: str) -> frozenset[str]:
-    lines = [line for line in map(str.strip, value.splitlines()) if len(line) >= SHORTEST]
-    parts = {value, value.strip(), *lines}
-    return frozenset(form for part in parts if len(part) >= SHORTEST for form in _encoded(part))
+def _forms(value: str) -> tuple[Form, ...]:
+    parts = {value, value.strip(), *map(str.strip, value.splitlines())}
+    texts = {text for part in parts if len(part) >= SHORTEST for text in (part, *_usual(part), *_base64(part.encode()))}
+    return tuple(map(_form, texts))
 
 
-def _encoded(text: str) -> Iterator[str]:
-    forms = {encode(text) for encode in ENCODERS} | set(_base64(text.encode()))
-    yield from forms
-    if len(text) <= LONGEST_TWICE:
-        for form in forms:
-            yield from {encode(form) for encode in AGAIN}
+def _usual(text: str) -> Iterator[str]:
+    """Yield the usual escaped forms: of texts that are too long for a pattern, and to recognize parts of them."""
+    escaped = json.dumps(text)[1:-1]
+    yield from (escaped, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(escaped)[1:-1], quote(text, safe=""))
+
+
+def _form(text: str) -> Form:
+    if _plain.fullmatch(text) or len(text) > LONGEST_PATTERN:
+        return Form(text, text, None)
+    pattern = "".join(_any_form(run) for run in _runs.findall(text))
+    return Form(text, max(_plain.findall(text), key=len, default=""), re.compile(pattern))
+
+
+@lru_cache(maxsize=1024)
+def _any_form(run: str) -> str:
+    """Return a pattern for all forms of a character, or of a run of backslashes. Repetitions are bounded: adjacent ones
+    without a bound would take too long on a text full of backslashes."""
+    if run[0] == "\\":
+        return rf"(?:\\{{{len(run)},{4 * len(run)}}}|(?i:{'%(?:25)?5c' * len(run)})|(?i:{'&#(?:92|x5c);' * len(run)}))"
+    if _plain.fullmatch(run):
+        return re.escape(run)
+    number, data = ord(run), run.encode()
+    units = run.encode("utf-16-be").hex(" ", 2).split()
+    forms = [
+        "".join(f"%(?:25)?{byte:02x}" for byte in data),
+        "".join(rf"\\{{1,3}}u{unit}" for unit in units),
+        rf"\\{{1,3}}U{number:08x}",
+        f"&#(?:0*{number}|x0*{number:x});",
+    ]
+    if number < 256:
+        forms.append(rf"\\{{1,3}}x{number:02x}")
+    if run in SHORT_ESCAPES:
+        forms.append(rf"\\{{1,3}}{SHORT_ESCAPES[run]}")
+    if number in codepoint2name:
+        forms.append(f"&{codepoint2name[number]};")
+    exact = [re.escape(run), re.escape(data.decode("latin-1"))]  # the second: a response that declares another charset
+    if run == " ":
+        exact.append(r"\+")
+    if run == "'":
+        exact = [r"'\\''", "'\"'\"'", "&apos;", *exact]  # the single quotes of a shell
+    return f"(?:(?i:{'|'.join(forms)})|{'|'.join(exact)})"
 
 
 def _base64(data: bytes) -> Iterable[str]:
