@@ -13,6 +13,7 @@ from windlass.settings import Settings
 from windlass.web import server
 from windlass.web.server import API_PREFIX
 
+LOGIN = "/auth/"
 TWINS = f"{API_PREFIX}/workflows/{{ref}}/runs/{{run_id}}"  # second addresses of runs
 WORDS = frozenset({"description", "summary", "example", "examples", "tags", "title", "security", "operationId"})
 NAMED = frozenset({"properties", "schemas", "paths"})  # what is in them has names, which may be any word
@@ -23,7 +24,7 @@ def document() -> str:
     paths = {
         path: {method: _good(operation) for method, operation in operations.items()}
         for path, operations in found["paths"].items()
-        if path.startswith(API_PREFIX) and not path.startswith(TWINS)
+        if path.startswith((API_PREFIX, LOGIN)) and not path.startswith(TWINS)
     }
     shown = {"paths": _shapes(paths, named=True), "components": _shapes({"schemas": found["components"]["schemas"]})}
     head = {"openapi": found["openapi"], "info": {"title": "Windlass", "version": "v1"}}

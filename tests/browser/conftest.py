@@ -67,6 +67,7 @@ async def on_stage(chromium: str, databases: Databases) -> AsyncIterator[Stage]:
         url = (await server.line("http ")).split()[1]
         await server.line("serves")
         async with drained(server):
+            stage.administer(url)
             yield Stage(url, stage.set_up(url), stage.submit(url), database)
 
 

@@ -35,6 +35,7 @@ async def main(folder: Path) -> None:
             await server.line("serves")
             browser = await playwright.chromium.launch(executable_path=program, args=ARGUMENTS)
             async with drained(server):
+                stage.administer(url)
                 await _take_all(browser, Stage(url, stage.set_up(url), stage.submit(url)), folder)
             await browser.close()
             server.signal()

@@ -149,9 +149,10 @@ JOBS: tuple[dict[str, Any], ...] = (
 )
 
 
-def ask(url: str, path: str, body: Any = None) -> Any:
+def ask(url: str, path: str, body: Any = None, *, key: str = "", method: str | None = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
-    with urlopen(Request(f"{url}/api/v1{path}", data, {"content-type": "application/json"}), timeout=30) as answer:
+    headers = {"content-type": "application/json"} | ({"x-api-key": key} if key else {})
+    with urlopen(Request(f"{url}/api/v1{path}", data, headers, method=method), timeout=30) as answer:
         return json.load(answer)["data"]
 
 
@@ -174,5 +175,14 @@ def submit(url: str) -> dict[str, list[str]]:
     return jobs
 
 
+def administer(url: str) -> None:
+    """A key, a member, a secret and a plan of the org."""
+    ask(url, "/keys", {"role": "developer", "name": "ci", "expires": "90d"})
+    ask(url, "/members/alice@example.com", {"role": "operator"}, method="PUT")
+    ask(url, "/secrets/STRIPE_KEY", {"value": "sk_live_of_the_stage"}, method="PUT")
+    ask(url, "/plans/free", {"executions_per_month": 10_000, "workflows": 5, "schedules": False}, method="PUT")
+
+
 if __name__ == "__main__":
+    administer(sys.argv[1])
     sys.stdout.write(json.dumps([set_up(sys.argv[1]), submit(sys.argv[1])], indent=2) + "\n")

@@ -17,6 +17,7 @@ LETTERS = {
     "k": "/workers$",
     "d": "/dead-letters$",
     "a": "/quarantine$",
+    "n": "/organisation$",
 }
 
 

@@ -42,6 +42,13 @@ VIEWS = {
         "/dead-letters?type=shop.mail.v1&queue=default&error=LookupError%3A+no+such+address%3A+%3Ctext%3E&of_runs=false",
         "nobody-2",
     ),
+    "organisation": ("/organisation", "Executions in"),
+    "organisation-keys": ("/organisation/keys", "developer"),
+    "organisation-members": ("/organisation/members", "alice@example.com"),
+    "organisation-secrets": ("/organisation/secrets", "STRIPE_KEY"),
+    "organisation-audit": ("/organisation/audit", "secret.set"),
+    "organisation-orgs": ("/organisation/orgs", "New org"),
+    "organisation-plans": ("/organisation/plans", "10,000"),
 }
 DARK = (
     "overview",

@@ -1,16 +1,43 @@
 /** The frame around every view: menu, search, connection state, theme, keyboard shortcuts. */
 import { Component, Suspense, useEffect, useRef, useState, type ReactNode } from "react";
 import { Link, Route, Switch, useLocation } from "wouter";
-import { api, Problem, useRefused } from "./api/client";
-import { KeyForm } from "./parts/KeyForm";
+import { actFor, api, Problem } from "./api/client";
+import { isLoggedIn, SessionContext, useSessionQuery, type Session } from "./api/session";
+import { Account } from "./parts/Account";
 import { Empty, Trouble } from "./parts/Feedback";
 import { Help, useKeyboard } from "./parts/keyboard";
 import { Pulse } from "./parts/Pulse";
 import { ThemeButton } from "./parts/theme";
 import { isId } from "./parts/words";
+import { Login } from "./views/login/Login";
 import { MENU, VIEWS } from "./views";
 
 export function App() {
+  const session = useSessionQuery();
+  const answer = session.data;
+  if (answer && isLoggedIn(answer)) {
+    actFor(answer.org);
+    return (
+      <SessionContext value={answer}>
+        <Frame key={`${answer.org} ${answer.actor}`} session={answer} />
+      </SessionContext>
+    );
+  }
+  actFor(null);
+  return (
+    <>
+      <header className="top">
+        <Brand />
+        <span className="search" />
+        <ThemeButton />
+      </header>
+      <main id="main">{answer ? <Login methods={answer.methods} /> : session.error ? <Trouble error={session.error} /> : <div className="loading">loading</div>}</main>
+    </>
+  );
+}
+
+/** What a caller sees. Another caller or another org is another frame: nothing of the one before stays. */
+function Frame({ session }: { session: Session }) {
   const [help, setHelp] = useState(false);
   const search = useRef<HTMLInputElement>(null);
   const [place] = useLocation();
@@ -18,22 +45,16 @@ export function App() {
   useEffect(() => {
     document.querySelector(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }); // on a phone the menu scrolls
   }, [place]);
-  const refused = useRefused();
   return (
     <>
       <a className="jump" href="#main">
         Skip to content
       </a>
       <header className="top">
-        <Link href="/" className="brand">
-          <svg viewBox="0 0 32 32" aria-hidden>
-            <circle cx="16" cy="16" r="6.5" />
-            <path d="M16 3v6.5M16 22.5V29M3 16h6.5M22.5 16H29M7 7l4.4 4.4M20.6 20.6L25 25M25 7l-4.4 4.4M11.4 20.6L7 25" />
-          </svg>
-          Windlass
-        </Link>
+        <Brand />
         <Search field={search} />
         <Pulse />
+        <Account />
         <ThemeButton />
         <button type="button" className="icon-button" onClick={() => setHelp(true)} aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)">
           ?
@@ -47,18 +68,30 @@ export function App() {
         ))}
       </nav>
       <main id="main" tabIndex={-1}>
-        {refused ? (
-          <KeyForm />
-        ) : (
+        {session.scopes.includes("read") ? (
           <Boundary key={place.split("/").slice(0, 3).join("/")}>
             <Suspense fallback={<div className="loading">loading</div>}>
               <Views />
             </Suspense>
           </Boundary>
+        ) : (
+          <Empty title="Nothing to see">Your key lacks the scope read, which all pages of the dashboard need.</Empty>
         )}
       </main>
       {help && <Help onClose={() => setHelp(false)} />}
     </>
+  );
+}
+
+function Brand() {
+  return (
+    <Link href="/" className="brand">
+      <svg viewBox="0 0 32 32" aria-hidden>
+        <circle cx="16" cy="16" r="6.5" />
+        <path d="M16 3v6.5M16 22.5V29M3 16h6.5M22.5 16H29M7 7l4.4 4.4M20.6 20.6L25 25M25 7l-4.4 4.4M11.4 20.6L7 25" />
+      </svg>
+      Windlass
+    </Link>
   );
 }
 

@@ -2,13 +2,15 @@ import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./App";
-import { keyFromLink, Problem } from "./api/client";
+import { Problem } from "./api/client";
+import { logInFromLink } from "./api/session";
 import { applyTheme } from "./parts/theme";
 import { fetchViews } from "./views";
 import "./style/index.css";
 
 applyTheme();
-keyFromLink();
+localStorage.removeItem("windlass.key"); // earlier versions kept a key there
+void logInFromLink();
 window.addEventListener("load", fetchViews);
 
 /** Retry server errors and lost connections, not refusals. */

@@ -17,12 +17,13 @@ const queues = () => import("./views/queues/Queues");
 const workers = () => import("./views/workers/Workers");
 const deadLetters = () => import("./views/dead-letters/DeadLetters");
 const quarantine = () => import("./views/quarantine/Quarantine");
+const organisation = () => import("./views/organisation/Organisation");
 const workflow = () => import("./views/workflow/Workflow");
 const run = () => import("./views/run/Run");
 const schedule = () => import("./views/schedules/Schedule");
 const job = () => import("./views/job/Job");
 const worker = () => import("./views/workers/Worker");
-const LOADS = [overview, workflows, runs, schedules, jobs, queues, workers, deadLetters, quarantine, workflow, run, schedule, job, worker];
+const LOADS = [overview, workflows, runs, schedules, jobs, queues, workers, deadLetters, quarantine, organisation, workflow, run, schedule, job, worker];
 
 export const VIEWS: View[] = [
   { path: "/", title: "Overview", letter: "o", Component: lazy(overview) },
@@ -34,10 +35,12 @@ export const VIEWS: View[] = [
   { path: "/workers", title: "Workers", letter: "k", Component: lazy(workers) },
   { path: "/dead-letters", title: "Dead letters", letter: "d", Component: lazy(deadLetters) },
   { path: "/quarantine", title: "Quarantine", letter: "a", Component: lazy(quarantine) },
+  { path: "/organisation", title: "Organisation", letter: "n", Component: lazy(organisation) },
   { path: "/workflows/:name/:tab?", title: "Workflow", Component: lazy(workflow) },
   { path: "/runs/:id/:tab?", title: "Run", Component: lazy(run) },
   { path: "/schedules/:name", title: "Schedule", Component: lazy(schedule) },
   { path: "/jobs/:id", title: "Job", Component: lazy(job) },
+  { path: "/organisation/:tab", title: "Organisation", Component: lazy(organisation) },
   { path: "/workers/:id", title: "Worker", Component: lazy(worker) },
 ];
 

@@ -1,6 +1,5 @@
 /** The API client. Its types come from the OpenAPI document; error responses become a `Problem`. */
 import createClient from "openapi-fetch";
-import { useSyncExternalStore } from "react";
 import type { components, paths } from "./schema";
 
 export type Schemas = components["schemas"];
@@ -25,54 +24,40 @@ export class Problem extends Error {
   }
 }
 
-const KEY = "windlass.key";
 const listeners = new Set<() => void>();
-let refused = false; // the server answered 401
+let org: string | null = null;
 
-/** The API key, kept in this browser. */
-export const key = {
-  get: () => localStorage.getItem(KEY) ?? "",
-  set(value: string) {
-    localStorage.setItem(KEY, value);
-    setRefused(false);
-  },
-};
-
-/** Take the key from the fragment of a link that `windlass up --allow-commands` prints; browsers do not send fragments. */
-export function keyFromLink(at: Location = location): void {
-  const found = new URLSearchParams(at.hash.slice(1)).get("key");
-  if (!found) return;
-  key.set(found);
-  history.replaceState(null, "", at.pathname + at.search);
+/** Call `listen` when the server refuses a request; returns a function that ends that. */
+export function onRefused(listen: () => void): () => void {
+  listeners.add(listen);
+  return () => void listeners.delete(listen);
 }
 
-export function useRefused(): boolean {
-  return useSyncExternalStore(
-    (listen) => (listeners.add(listen), () => listeners.delete(listen)),
-    () => refused,
-  );
+/** A session that has ended, or acts for another org or with other scopes than this page assumes. */
+export function noteRefusal(status: number): void {
+  if (status === 401 || status === 403) listeners.forEach((listen) => listen());
 }
 
-function setRefused(value: boolean) {
-  if (refused === value) return;
-  refused = value;
-  listeners.forEach((listen) => listen());
+/** Name an org in every request: if another tab has switched to another one, the server refuses instead of mixing them up. */
+export function actFor(name: string | null): void {
+  org = name;
 }
 
-/** Headers of every request. */
-export function credentials(): Record<string, string> {
-  return key.get() ? { "x-api-key": key.get() } : {};
+/** Headers of every request. Who sends it is in a cookie. */
+export function headers(): Record<string, string> {
+  return org === null ? {} : { "x-windlass-org": org };
 }
 
 export const api = createClient<paths, "application/json">({ baseUrl: location.origin });
 api.use({
-  onRequest({ request }) {
-    for (const [name, value] of Object.entries(credentials())) request.headers.set(name, value);
+  onRequest({ request, schemaPath }) {
+    if (schemaPath.startsWith("/auth/")) return request; // they are about the session itself, whatever its org
+    for (const [name, value] of Object.entries(headers())) request.headers.set(name, value);
     return request;
   },
   async onResponse({ response }) {
-    if (response.status === 401) setRefused(true);
     if (response.ok) return;
+    noteRefusal(response.status);
     throw await problem(response);
   },
   onError() {

@@ -4,7 +4,7 @@
  */
 import { useQueryClient, type QueryKey } from "@tanstack/react-query";
 import { useEffect, useRef, useSyncExternalStore } from "react";
-import { credentials } from "./client";
+import { headers, noteRefusal } from "./client";
 import { Parser, type Message } from "./sse";
 
 export type Pulse = "connecting" | "live" | "polling" | "lost";
@@ -47,10 +47,11 @@ export async function follow(
     document.addEventListener("visibilitychange", hide);
     window.addEventListener("offline", lose);
     try {
-      const headers = { accept: "text/event-stream", ...credentials(), ...(last ? { "last-event-id": last } : {}) };
-      const answer = await fetch(path, { headers, signal: AbortSignal.any([signal, silence.signal]), cache: "no-store" });
+      const sent = { accept: "text/event-stream", ...headers(), ...(last ? { "last-event-id": last } : {}) };
+      const answer = await fetch(path, { headers: sent, signal: AbortSignal.any([signal, silence.signal]), cache: "no-store" });
       if ([404, 405, 429].includes(answer.status)) return on.absent(); // 429: too many streams
       if (answer.status === 204) return;
+      noteRefusal(answer.status);
       if (!answer.ok || !answer.body) throw new Error(String(answer.status));
       setPulse("live");
       on.opened();

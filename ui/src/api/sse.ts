@@ -1,4 +1,4 @@
-/** Server-sent events over fetch: EventSource cannot send a key. Parses only what the format has. */
+/** Server-sent events over fetch: EventSource cannot send headers. Parses only what the format has. */
 export interface Message {
   id: string;
   event: string;

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState, type CSSProperties, type ReactNode } from 
 const GAP = 4;
 const WIDTH = 230;
 
-export function Menu({ label, children }: { label: ReactNode; children: ReactNode }) {
+export function Menu({ label, name, children }: { label: ReactNode; name?: string; children: ReactNode }) {
   const [at, setAt] = useState<CSSProperties | null>(null);
   const ref = useRef<HTMLDivElement>(null);
   const open = at !== null;
@@ -19,7 +19,7 @@ export function Menu({ label, children }: { label: ReactNode; children: ReactNod
   }, [open]);
   return (
     <div className="menu" ref={ref}>
-      <button type="button" aria-expanded={open} onClick={(event) => setAt(open ? null : below(event.currentTarget))}>
+      <button type="button" aria-expanded={open} aria-label={name} onClick={(event) => setAt(open ? null : below(event.currentTarget))}>
         {label}
         <svg viewBox="0 0 16 16" className="icon" aria-hidden>
           <path d="M4.5 6.5L8 10l3.5-3.5" />

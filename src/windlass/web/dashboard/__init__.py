@@ -12,7 +12,20 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from windlass.errors import NotFound
 
 # First segments of the paths at which the page is served; the browser chooses the view by the path.
-VIEWS = frozenset({"", "workflows", "runs", "schedules", "queues", "workers", "dead-letters", "quarantine", "jobs"})
+VIEWS = frozenset(
+    {
+        "",
+        "workflows",
+        "runs",
+        "schedules",
+        "queues",
+        "workers",
+        "dead-letters",
+        "quarantine",
+        "jobs",
+        "organisation",
+    }
+)
 ASSETS = "/assets/"
 STATIC = Path(__file__).with_name("static")
 POLICY = (

@@ -3,6 +3,7 @@ import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
 import { api, data, page } from "../../api/client";
+import { Allowed } from "../../parts/Allowed";
 import { Confirm } from "../../parts/Confirm";
 import { Fact, Facts } from "../../parts/Facts";
 import { Empty, Found } from "../../parts/Feedback";
@@ -68,14 +69,16 @@ function One({ job }: { job: Job }) {
     job.run_id ? data(api.POST("/api/v1/runs/{run_id}/retry", { params: { path: { run_id: job.run_id } } })) : data(api.POST("/api/v1/jobs/{job_id}/retry", path));
   return (
     <div className="actions row-actions">
-      <button type="button" onClick={() => setAct("retry")} aria-label={`Retry job ${job.id}`}>
-        Retry
-      </button>
-      {!job.run_id && (
-        <button type="button" className="danger" onClick={() => setAct("drop")} aria-label={`Drop job ${job.id}`}>
-          Drop
+      <Allowed scope="operate">
+        <button type="button" onClick={() => setAct("retry")} aria-label={`Retry job ${job.id}`}>
+          Retry
         </button>
-      )}
+        {!job.run_id && (
+          <button type="button" className="danger" onClick={() => setAct("drop")} aria-label={`Drop job ${job.id}`}>
+            Drop
+          </button>
+        )}
+      </Allowed>
       {act === "retry" && (
         <Confirm title={job.run_id ? "Retry its run" : "Retry this job"} verb={job.run_id ? "Retry the run" : "Retry 1 job"} act={retry} {...asked}>
           <p>{job.run_id ? "Failed and skipped tasks of the run start again; tasks that succeeded keep their results." : "It runs again, and its attempt count is reset."}</p>

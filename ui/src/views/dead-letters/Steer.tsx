@@ -1,6 +1,7 @@
 /** Retry or drop a whole group, counted and confirmed. Tasks go with their runs: they cannot be dropped. */
 import { useQueryClient } from "@tanstack/react-query";
 import { api, data } from "../../api/client";
+import { Allowed } from "../../parts/Allowed";
 import { Batches, type Part } from "../../parts/Batches";
 import { Copy } from "../../parts/Copy";
 import { Menu } from "../../parts/Menu";
@@ -14,14 +15,16 @@ export interface Plan {
 export function Buttons({ group, ask }: { group: Named; ask: (plan: Plan) => void }) {
   return (
     <div className="actions row-actions">
-      <button type="button" onClick={() => ask({ group, act: "retry" })}>
-        Retry…
-      </button>
-      {!group.of_runs && (
-        <button type="button" className="danger" onClick={() => ask({ group, act: "drop" })}>
-          Drop…
+      <Allowed scope="operate">
+        <button type="button" onClick={() => ask({ group, act: "retry" })}>
+          Retry…
         </button>
-      )}
+        {!group.of_runs && (
+          <button type="button" className="danger" onClick={() => ask({ group, act: "drop" })}>
+            Drop…
+          </button>
+        )}
+      </Allowed>
       <Menu label="Copy">
         <Copy text={command(group, "retry")}>Command to retry them</Copy>
         <Copy text={curl(group, "retry")}>curl command to retry them</Copy>

@@ -3,6 +3,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
 import { api, data } from "../../api/client";
+import { useMay } from "../../api/session";
 import { Confirm } from "../../parts/Confirm";
 import { UNDER_WAY, type JobDetail } from "./queries";
 
@@ -13,6 +14,7 @@ export function Actions({ job }: { job: JobDetail }) {
   const path = { params: { path: { job_id: job.id } } };
   const asked = { onDone: () => void client.invalidateQueries({ queryKey: ["job", job.id] }), onClose: () => setOpen(null) };
   const ended = job.status === "failed" || job.status === "cancelled";
+  if (!useMay("operate")) return null;
   return (
     <>
       {UNDER_WAY.has(job.status) && (

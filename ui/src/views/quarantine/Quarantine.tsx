@@ -3,6 +3,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { api, data } from "../../api/client";
 import { useLive } from "../../api/live";
+import { Allowed } from "../../parts/Allowed";
 import { Copy } from "../../parts/Copy";
 import { Empty, Found, Trouble } from "../../parts/Feedback";
 import { Menu } from "../../parts/Menu";
@@ -120,9 +121,11 @@ function Row({ entry, page, name }: { entry: Quarantined; page: string | null; n
       <td>
         <div className="actions row-actions">
           {entry.retry_at && (
-            <button type="button" disabled={retry.isPending} onClick={() => retry.mutate()} aria-label={`Retry ${KINDS[kind].word} ${key}`}>
-              Retry
-            </button>
+            <Allowed scope="operate">
+              <button type="button" disabled={retry.isPending} onClick={() => retry.mutate()} aria-label={`Retry ${KINDS[kind].word} ${key}`}>
+                Retry
+              </button>
+            </Allowed>
           )}
           <Menu label="Copy">
             <Copy text={key}>Key</Copy>

@@ -3,6 +3,7 @@ import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-q
 import { Link } from "wouter";
 import { api, data, page, type Schemas } from "../../api/client";
 import { useLive } from "../../api/live";
+import { Allowed } from "../../parts/Allowed";
 import { Copy } from "../../parts/Copy";
 import { Empty, Found, Trouble } from "../../parts/Feedback";
 import { Menu } from "../../parts/Menu";
@@ -115,9 +116,11 @@ function Row({ queue, since }: { queue: Queue; since: number }) {
       <td className="num">{rate(queue.ended_per_second)}</td>
       <td>
         <div className="actions row-actions">
-          <button type="button" disabled={turn.isPending} onClick={() => turn.mutate()} aria-label={`${verb} ${queue.name}`}>
-            {queue.paused ? "Resume" : "Pause"}
-          </button>
+          <Allowed scope="operate">
+            <button type="button" disabled={turn.isPending} onClick={() => turn.mutate()} aria-label={`${verb} ${queue.name}`}>
+              {queue.paused ? "Resume" : "Pause"}
+            </button>
+          </Allowed>
           <Menu label="Copy">
             <Copy text={`windlass queues ${verb} ${quoted(queue.name)}`}>Command to {verb} it</Copy>
             <Copy text={`curl -X POST ${location.origin}/api/v1/queues/${encodeURIComponent(queue.name)}/${verb}`}>curl command to {verb} it</Copy>

@@ -3,6 +3,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
 import { api, data, type RunDetail } from "../../api/client";
+import { Allowed } from "../../parts/Allowed";
 import { Dialog } from "../../parts/Dialog";
 import { Editor, parseJson } from "../../parts/Editor";
 import { Trouble } from "../../parts/Feedback";
@@ -15,24 +16,28 @@ export function Actions({ run }: { run: RunDetail }) {
   const bad = run.status === "failed" || run.status === "timeout";
   return (
     <>
-      {LIVE.has(run.status) && (
-        <button type="button" className="danger" onClick={() => setOpen("cancel")}>
-          Cancel…
-        </button>
-      )}
-      {bad && (
-        <button type="button" className="primary" disabled={retry.isPending} onClick={() => retry.mutate()}>
-          Retry
-        </button>
-      )}
-      {!LIVE.has(run.status) && run.status !== "cancelled" && (
-        <button type="button" onClick={() => setOpen("rerun")}>
-          Rerun…
-        </button>
-      )}
-      <Link className="button" href={`/workflows/${run.workflow}/trigger?like=${run.id}`}>
-        Start a copy
-      </Link>
+      <Allowed scope="operate">
+        {LIVE.has(run.status) && (
+          <button type="button" className="danger" onClick={() => setOpen("cancel")}>
+            Cancel…
+          </button>
+        )}
+        {bad && (
+          <button type="button" className="primary" disabled={retry.isPending} onClick={() => retry.mutate()}>
+            Retry
+          </button>
+        )}
+        {!LIVE.has(run.status) && run.status !== "cancelled" && (
+          <button type="button" onClick={() => setOpen("rerun")}>
+            Rerun…
+          </button>
+        )}
+      </Allowed>
+      <Allowed scope="start">
+        <Link className="button" href={`/workflows/${run.workflow}/trigger?like=${run.id}`}>
+          Start a copy
+        </Link>
+      </Allowed>
       {retry.error && (
         <Dialog title="The retry failed" onClose={() => retry.reset()}>
           <Trouble error={retry.error} />

@@ -1,7 +1,7 @@
 /** What the handlers of a task logged: the last lines, followed while it runs. */
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
-import { api, credentials, page, type Schemas } from "../../api/client";
+import { api, headers, page, type Schemas } from "../../api/client";
 import { follow } from "../../api/live";
 import { keep, LogBox } from "../../parts/LogBox";
 import { within, type Picked } from "./queries";
@@ -39,6 +39,6 @@ function useLines(run: string, name: string, live: boolean): Line[] | undefined 
 }
 
 async function download(run: string, name: string) {
-  const answer = await fetch(`/api/v1/runs/${run}/tasks/${encodeURIComponent(name)}/logs?format=text`, { headers: credentials() });
+  const answer = await fetch(`/api/v1/runs/${run}/tasks/${encodeURIComponent(name)}/logs?format=text`, { headers: headers() });
   keep(await answer.blob(), /filename="([^"]+)"/.exec(answer.headers.get("content-disposition") ?? "")?.[1] ?? `${name}.log`);
 }

@@ -6,6 +6,7 @@ import { api, data, page, type RunDetail, type Task } from "../../api/client";
 import { GraphView } from "../../graph/GraphView";
 import { KindIcon, kindTitle } from "../../graph/KindIcon";
 import { obstacle, stateOf } from "../../parts/activity";
+import { Allowed } from "../../parts/Allowed";
 import { Command } from "../../parts/Copy";
 import { Found } from "../../parts/Feedback";
 import { Json } from "../../parts/Json";
@@ -72,7 +73,11 @@ export function Panel({ run, picked, name, task, onClose }: { run: RunDetail; pi
       {blocked && <p className="reason">{blocked}</p>}
       {task.reason && <p className="reason">{task.reason}</p>}
       {task.error && !hasJobs && <pre className="error">{task.error}</pre>}
-      {task.type === "wait_for_webhook" && <Callback run={run} name={name} waits={task.status === "waiting" || task.status === "pending"} />}
+      {task.type === "wait_for_webhook" && (
+        <Allowed scope="operate">
+          <Callback run={run} name={name} waits={task.status === "waiting" || task.status === "pending"} />
+        </Allowed>
+      )}
       {task.child_run_id && <Child id={task.child_run_id} />}
       {hasJobs && task.instances && <Instances run={run.id} name={name} task={task} />}
       {hasJobs && !task.instances && BEGUN.has(task.status) && <Single run={run} picked={picked} name={name} task={task} />}

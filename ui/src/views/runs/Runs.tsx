@@ -3,6 +3,7 @@ import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-qu
 import { useState } from "react";
 import { api, page } from "../../api/client";
 import { useLive } from "../../api/live";
+import { Allowed } from "../../parts/Allowed";
 import { Copy } from "../../parts/Copy";
 import { Empty, Found, Trouble } from "../../parts/Feedback";
 import { Menu } from "../../parts/Menu";
@@ -43,14 +44,16 @@ export default function Runs() {
             <Copy text={command(filters)}>Command</Copy>
             <Copy text={`curl '${url}'`}>curl command</Copy>
           </Menu>
-          <Menu label="All matching">
-            <button type="button" className="item" onClick={() => setBulk("cancel")}>
-              Cancel…
-            </button>
-            <button type="button" className="item" onClick={() => setBulk("retry")}>
-              Retry…
-            </button>
-          </Menu>
+          <Allowed scope="operate">
+            <Menu label="All matching">
+              <button type="button" className="item" onClick={() => setBulk("cancel")}>
+                Cancel…
+              </button>
+              <button type="button" className="item" onClick={() => setBulk("retry")}>
+                Retry…
+              </button>
+            </Menu>
+          </Allowed>
         </div>
       </div>
       <FilterBar filters={filters} change={change} workflows={workflows.data?.rows.map((each) => each.name) ?? []} />

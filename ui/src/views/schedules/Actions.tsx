@@ -3,6 +3,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
 import { api, data } from "../../api/client";
+import { Allowed } from "../../parts/Allowed";
 import { Confirm } from "../../parts/Confirm";
 import { Copy } from "../../parts/Copy";
 import { Dialog } from "../../parts/Dialog";
@@ -29,21 +30,25 @@ export function Actions({ schedule }: { schedule: Schedule }) {
   const verb = schedule.paused ? "resume" : "pause";
   return (
     <div className="actions row-actions">
-      {schedule.paused ? (
-        <button type="button" className="primary" disabled={resume.isPending} onClick={() => resume.mutate()}>
-          Resume
+      <Allowed scope="operate">
+        {schedule.paused ? (
+          <button type="button" className="primary" disabled={resume.isPending} onClick={() => resume.mutate()}>
+            Resume
+          </button>
+        ) : (
+          <button type="button" onClick={() => setOpen("pause")}>
+            Pause…
+          </button>
+        )}
+      </Allowed>
+      <Allowed scope="start">
+        <button type="button" onClick={() => setOpen("run")}>
+          Run now…
         </button>
-      ) : (
-        <button type="button" onClick={() => setOpen("pause")}>
-          Pause…
+        <button type="button" onClick={() => setOpen("backfill")}>
+          Backfill…
         </button>
-      )}
-      <button type="button" onClick={() => setOpen("run")}>
-        Run now…
-      </button>
-      <button type="button" onClick={() => setOpen("backfill")}>
-        Backfill…
-      </button>
+      </Allowed>
       <Menu label="Copy">
         <Copy text={`windlass schedules ${verb} ${name}`}>Command to {verb} it</Copy>
         <Copy text={`${post} ${url}/${verb}`}>curl command to {verb} it</Copy>

@@ -2,8 +2,10 @@
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { api, data, page, type Schemas } from "../../api/client";
+import { may, useSession, type Scope } from "../../api/session";
 import { useLive } from "../../api/live";
 import { GraphView } from "../../graph/GraphView";
+import { Allowed, AllowedPage } from "../../parts/Allowed";
 import { Copy } from "../../parts/Copy";
 import { Empty, Found, Trouble } from "../../parts/Feedback";
 import { Menu } from "../../parts/Menu";
@@ -20,11 +22,11 @@ import { Versions } from "./Versions";
 const NEW = "+"; // not a valid workflow name
 type Detail = Schemas["WorkflowDetail"];
 
-const TABS = [
+const TABS: { name: string; title: string; scope?: Scope }[] = [
   { name: "graph", title: "Graph" },
   { name: "runs", title: "Runs" },
-  { name: "trigger", title: "Trigger" },
-  { name: "edit", title: "Edit" },
+  { name: "trigger", title: "Trigger", scope: "start" },
+  { name: "edit", title: "Edit", scope: "deploy" },
   { name: "versions", title: "Versions" },
   { name: "schedule", title: "Schedule" },
 ];
@@ -37,7 +39,9 @@ export default function WorkflowView({ params }: { params: Record<string, string
       <div className="view-head">
         <h1>New workflow</h1>
       </div>
-      <Edit workflow={null} />
+      <AllowedPage scope="deploy">
+        <Edit workflow={null} />
+      </AllowedPage>
     </section>
   ) : (
     <Known name={name} tab={tab} />
@@ -49,6 +53,8 @@ function Known({ name, tab }: { name: string; tab: string }) {
     queryKey: ["workflows", "one", name],
     queryFn: () => data(api.GET("/api/v1/workflows/{ref}", { params: { path: { ref: name } } })),
   });
+  const session = useSession();
+  const tabs = TABS.filter(({ scope }) => scope === undefined || may(session, scope));
   const watched = tab === "runs" ? ["runs", "of", name] : ["workflows", "one", name];
   useLive(`/api/v1/stream?kind=run&workflow=${encodeURIComponent(name)}`, workflow.data ? [watched] : [], undefined, 1000);
   return (
@@ -56,11 +62,19 @@ function Known({ name, tab }: { name: string; tab: string }) {
       {(found) => (
         <section className="view run-view">
           <Header workflow={found} />
-          <Tabs base={`/workflows/${name}`} tabs={TABS} chosen={tab} label="Views of the workflow" />
+          <Tabs base={`/workflows/${name}`} tabs={tabs} chosen={tab} label="Views of the workflow" />
           {tab === "graph" && <Drawn workflow={found} />}
           {tab === "runs" && <Runs name={name} />}
-          {tab === "trigger" && <Trigger workflow={found} />}
-          {tab === "edit" && <Edit key={found.version} workflow={found} />}
+          {tab === "trigger" && (
+            <AllowedPage scope="start">
+              <Trigger workflow={found} />
+            </AllowedPage>
+          )}
+          {tab === "edit" && (
+            <AllowedPage scope="deploy">
+              <Edit key={found.version} workflow={found} />
+            </AllowedPage>
+          )}
           {tab === "versions" && <Versions workflow={found} />}
           {tab === "schedule" && <Schedule workflow={found} />}
         </section>
@@ -90,12 +104,16 @@ function Header({ workflow }: { workflow: Detail }) {
             <Copy text={`windlass run ${workflow.name} --input '{}'`}>Command to start it</Copy>
             <Copy text={`curl -X POST -H 'content-type: application/json' -d '{}' ${location.origin}/api/v1/workflows/${workflow.name}/trigger`}>curl command to start it</Copy>
           </Menu>
-          <button type="button" disabled={turn.isPending} onClick={() => turn.mutate()}>
-            {workflow.enabled ? "Disable" : "Enable"}
-          </button>
-          <Link className="button primary" href={`/workflows/${workflow.name}/trigger`}>
-            Trigger
-          </Link>
+          <Allowed scope="operate">
+            <button type="button" disabled={turn.isPending} onClick={() => turn.mutate()}>
+              {workflow.enabled ? "Disable" : "Enable"}
+            </button>
+          </Allowed>
+          <Allowed scope="start">
+            <Link className="button primary" href={`/workflows/${workflow.name}/trigger`}>
+              Trigger
+            </Link>
+          </Allowed>
         </div>
       </div>
       {turn.error && <Trouble error={turn.error} />}

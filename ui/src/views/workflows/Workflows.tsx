@@ -4,6 +4,7 @@ import { useState } from "react";
 import { Link } from "wouter";
 import { api, page, type Schemas } from "../../api/client";
 import { useLive } from "../../api/live";
+import { Allowed } from "../../parts/Allowed";
 import { Empty, Found } from "../../parts/Feedback";
 import { State } from "../../parts/State";
 import { Ago } from "../../parts/Time";
@@ -27,9 +28,11 @@ export default function Workflows() {
         <h1>Workflows</h1>
         <div className="actions">
           <input type="search" aria-label="Filter workflows" placeholder="filter" value={find} onChange={(event) => setFind(event.target.value)} />
-          <Link className="button primary" href="/workflows/+/edit">
-            New workflow
-          </Link>
+          <Allowed scope="deploy">
+            <Link className="button primary" href="/workflows/+/edit">
+              New workflow
+            </Link>
+          </Allowed>
         </div>
       </div>
       <Found query={workflows}>

@@ -1,0 +1,107 @@
+/** Who is logged in, and what they may do. The session itself is a cookie that no script can read; no key is kept. */
+import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
+import { createContext, useContext, useEffect } from "react";
+import { api, data, onRefused, Problem, type Schemas } from "./client";
+
+export type Answer = Schemas["LoginSession"];
+export type Session = Answer & { actor: string; org: string };
+export type Scope = "read" | "start" | "work" | "operate" | "deploy" | "admin" | "commands";
+
+/** What a server without keys allows to everyone on its machine. */
+const EVERYTHING: Session = {
+  actor: "operator",
+  org: "default",
+  orgs: ["default"],
+  role: null,
+  scopes: ["read", "start", "work", "operate", "deploy", "admin", "commands"],
+  operator: true,
+  logged_in: false,
+  methods: [],
+};
+const KEY = ["session"];
+const AGAIN = 3_000; // while the server does not respond
+
+export const SessionContext = createContext<Session>(EVERYTHING);
+
+export function useSession(): Session {
+  return useContext(SessionContext);
+}
+
+export function may(session: Pick<Session, "scopes">, scope: Scope): boolean {
+  return session.scopes.includes(scope);
+}
+
+export function useMay(scope: Scope): boolean {
+  return may(useSession(), scope);
+}
+
+/** Whether the caller may see and change what belongs to all orgs; the operator who acts for another org may not. */
+export function governs(session: Pick<Session, "operator" | "org">): boolean {
+  return session.operator && session.org === EVERYTHING.org;
+}
+
+export function isLoggedIn(answer: Answer): answer is Session {
+  return answer.actor !== null && answer.org !== null;
+}
+
+/** The session as the server describes it. It is fetched again when the window gets the focus and after a refusal. */
+export function useSessionQuery() {
+  const client = useQueryClient();
+  useEffect(() => onRefused(() => void client.invalidateQueries({ queryKey: KEY })), [client]);
+  return useQuery({
+    queryKey: KEY,
+    queryFn: async () => {
+      await linked;
+      return data(api.GET("/auth/session"));
+    },
+    refetchInterval: ({ state }) => (state.error ? AGAIN : false),
+  });
+}
+
+export async function logIn(client: QueryClient, key: string): Promise<void> {
+  await api.POST("/auth/login", { body: { key } });
+  const answer = await data(api.GET("/auth/session"));
+  if (!isLoggedIn(answer)) {
+    throw new Problem(0, "Not logged in", "the browser did not keep the cookie of the session: open the dashboard over HTTPS, or on the machine of the server");
+  }
+  begin(client, answer);
+}
+
+export async function logOut(client: QueryClient): Promise<void> {
+  await api.POST("/auth/logout");
+  begin(client, await data(api.GET("/auth/session")));
+}
+
+/** Act for another org; `leave` goes to a page that exists there. */
+export async function chooseOrg(client: QueryClient, org: string, leave: () => void): Promise<void> {
+  const answer = await data(api.POST("/auth/org", { body: { org } }));
+  leave();
+  begin(client, answer);
+}
+
+/** Forget everything that was fetched for another caller or org. */
+function begin(client: QueryClient, answer: Answer): void {
+  client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== KEY[0] });
+  client.setQueryData(KEY, answer);
+}
+
+let linked: Promise<void> = Promise.resolve();
+let failure: unknown = null;
+
+/** Why the key in the link was refused; null: it was not. */
+export function linkFailure(): unknown {
+  return failure;
+}
+
+/** Log in with the key in the fragment of a link that `windlass up --allow-commands` prints; browsers do not send fragments. */
+export function logInFromLink(at: Location = location): Promise<void> {
+  const key = new URLSearchParams(at.hash.slice(1)).get("key");
+  if (key) {
+    history.replaceState(null, "", at.pathname + at.search);
+    linked = api.POST("/auth/login", { body: { key } }).then(
+      () => undefined,
+      (error: unknown) => void (failure = error),
+    );
+  }
+  return linked;
+}

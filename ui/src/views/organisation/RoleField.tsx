@@ -1,0 +1,24 @@
+/** Chooses one of the roles that the caller can give, and says what it allows. */
+import { useSession } from "../../api/session";
+import { Field } from "../../parts/Field";
+import { grantable, MEANINGS, type Role } from "./words";
+
+/** The roles that the caller can give, and the one to begin with. */
+export function useRoles(first: string | undefined): [Role[], Role] {
+  const roles = grantable(useSession().scopes);
+  return [roles, roles.find((each) => each === first) ?? roles[0] ?? "viewer"];
+}
+
+export function RoleField({ roles, role, change }: { roles: Role[]; role: Role; change: (role: Role) => void }) {
+  return (
+    <Field name="role" label="Role" hint={`${/^[ao]/.test(role) ? "An" : "A"} ${role} ${MEANINGS[role]}.`}>
+      {(input) => (
+        <select {...input} value={role} onChange={(event) => change(event.target.value as Role)}>
+          {roles.map((each) => (
+            <option key={each}>{each}</option>
+          ))}
+        </select>
+      )}
+    </Field>
+  );
+}

@@ -1,0 +1,64 @@
+/** Keys, limits and audit filters in words. */
+import type { Schemas } from "../../api/client";
+import { quoted } from "../../parts/words";
+
+export const ROLES = ["viewer", "operator", "developer", "admin"] as const;
+export type Role = (typeof ROLES)[number];
+
+export const MEANINGS: Record<Role, string> = {
+  viewer: "sees everything but secrets",
+  operator: "also starts runs and jobs, cancels, retries, pauses",
+  developer: "also deploys workflows and runs workers",
+  admin: "also manages keys, members and secrets",
+};
+/** The scopes of each role, as in docs/how-to/organisations.md. */
+const SCOPES: Record<Role, string[]> = {
+  viewer: ["read"],
+  operator: ["read", "start", "operate"],
+  developer: ["read", "start", "operate", "work", "deploy"],
+  admin: ["read", "start", "operate", "work", "deploy", "admin"],
+};
+
+/** The roles that a caller with these scopes can give: none with a scope that the caller lacks. */
+export function grantable(scopes: readonly string[]): Role[] {
+  return ROLES.filter((role) => SCOPES[role].every((scope) => scopes.includes(scope)));
+}
+
+export function stateOfKey(key: Pick<Schemas["Key"], "revoked_at" | "expires_at">, now: number): "valid" | "expired" | "revoked" {
+  if (key.revoked_at) return "revoked";
+  return key.expires_at && Date.parse(key.expires_at) <= now ? "expired" : "valid";
+}
+
+/** A command that acts for an org. */
+export function ofOrg(command: string, org: string): string {
+  return org === "default" ? command : `${command} --org ${quoted(org)}`;
+}
+
+export const FILTERS = ["actor", "action", "object"] as const;
+export type Filters = Record<(typeof FILTERS)[number], string>;
+
+export function readFilters(params: URLSearchParams): Filters {
+  return Object.fromEntries(FILTERS.map((name) => [name, params.get(name) ?? ""])) as Filters;
+}
+
+/** The filters that are set, for the address and for the API. */
+export function setFilters(filters: Filters): Partial<Filters> {
+  return Object.fromEntries(FILTERS.flatMap((name) => (filters[name].trim() ? [[name, filters[name].trim()]] : [])));
+}
+
+export const LIMITS = [
+  { name: "executions_per_month", title: "Executions a month" },
+  { name: "executions_at_once", title: "Executions at once" },
+  { name: "runs_at_once", title: "Runs at once" },
+  { name: "workflows", title: "Workflows" },
+  { name: "steps_per_workflow", title: "Tasks per workflow" },
+] as const;
+export type LimitName = (typeof LIMITS)[number]["name"];
+
+/** A limit as it is typed: empty is unlimited; undefined: not a number. */
+export function typedLimit(text: string): number | null | undefined {
+  const plain = text.replaceAll(/[\s,]/g, "");
+  if (plain === "") return null;
+  const value = Number(plain);
+  return /^\d+$/.test(plain) && Number.isSafeInteger(value) ? value : undefined;
+}
