@@ -74,6 +74,9 @@ async def known(app: Windlass) -> dict[str, object]:
     return {"ref": "known", "run_id": run.id, "job_id": job, "name": "default", "task": "work", "worker_id": "w"} | {
         "kind": "run",
         "key": "x",
+        "email": "a@example.com",
+        "org": "default",
+        "role": "x",
     }
 
 

@@ -105,7 +105,7 @@ async def choose_org(request: Request) -> Data[LoginSession]:
     return Data(await _shown(request, changed.access if changed else None, changed))
 
 
-@router.get("/oidc/start", summary="Log in with OpenID Connect", status_code=303, response_class=Response)
+@router.get("/oidc/start", include_in_schema=False)
 async def start(
     request: Request,
     next_: Annotated[str, Query(alias="next", max_length=MAX_NEXT, description="The page to go to afterwards.")] = "/",
@@ -120,7 +120,7 @@ async def start(
     return response
 
 
-@router.get("/oidc/callback", summary="End a login with OpenID Connect", status_code=303, response_class=Response)
+@router.get("/oidc/callback", include_in_schema=False)
 async def callback(request: Request) -> Response:
     """The provider sends the browser here. 401 if the login did not begin in this browser, or is not valid."""
     provider, query = _provider(request), request.query_params

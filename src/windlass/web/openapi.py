@@ -32,8 +32,9 @@ REF = "#/components/schemas/{model}"
 METHODS = frozenset({"get", "post", "put", "patch", "delete"})
 OPEN = ("/health", "/ready")  # no key
 COMMON = {
-    "401": "Unauthorized: the server has keys, and none of them was sent.",
-    "403": "Forbidden: the request came from a page of another origin, or through a proxy and the server has no keys.",
+    "401": "Unauthorized: a key is needed, and no valid one was sent.",
+    "403": "Forbidden: the key lacks the scope that `scope` names, or its org is disabled; or the request came from a "
+    "page of another origin, or through a proxy and the server has no keys.",
     "408": "Request timeout: the body did not arrive in time.",
     "415": "Unsupported media type: bodies are application/json; definitions may be application/yaml.",
     "421": "Misdirected request: Host names another server.",
@@ -42,7 +43,7 @@ COMMON = {
     "503": "The database did not answer, or too many requests are in progress: try again.",
 }
 SECURITY: dict[str, Any] = {
-    "bearer": {"type": "http", "scheme": "bearer", "description": "A key of WINDLASS_API_KEY."},
+    "bearer": {"type": "http", "scheme": "bearer", "description": "A key of an org, or of WINDLASS_API_KEY."},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same, in its own header."},
 }
 MODULES = (common, jobs, monitoring, orgs, plans, runs, schedules, secrets, tasks, workflows)

@@ -207,7 +207,7 @@ async def list_members(
     "/{email}",
     summary="Add a member, or change the role of one",
     openapi_extra=bodies.described(Membership, {"role": "operator"}),
-    responses=problems(409, 413, 422),
+    responses=problems(404, 409, 413, 422),
 )
 async def put_member(db: Administering, email: Email, request: Request) -> Data[Member]:
     """Who logs in with this verified address may act for the org. 409 for the only admin who gives up that role."""

@@ -327,6 +327,8 @@ def digest_of(key: str) -> bytes:
 
 def session_cookie(scope: Scope) -> str | None:
     """Return the cookie of the session that a browser sent."""
+    if not any(name == b"cookie" for name, _ in scope["headers"]):  # most callers are programs
+        return None
     return HTTPConnection(scope).cookies.get(SESSION_COOKIE)
 
 
