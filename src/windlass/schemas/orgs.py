@@ -88,7 +88,7 @@ class AuditEntry:
     id: int
     at: datetime
     actor: str
-    """`operator`, `key:NAME`, `user:EMAIL`, or `windlass` for programs and commands on the database."""
+    """`operator`, `key:NAME` or `user:EMAIL`; on the database `cli:USER` for commands, `windlass` for programs."""
     action: str
     """Such as `key.create`."""
     object: str | None

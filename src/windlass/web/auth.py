@@ -113,7 +113,7 @@ async def start(
     """Send the browser to the provider."""
     provider, now = _provider(request), time.time()
     attempt = Attempt.new(safe_path(next_))
-    url = await provider.authorization_url(attempt, await _redirect_uri(request))
+    url = await provider.authorization_url(attempt, _redirect_uri(request))
     response = RedirectResponse(url, status_code=303, headers={"cache-control": "no-store"})
     sealed = attempt.sealed(await (await _app(request).open()).key_pepper(), now=now)
     _set_cookie(response, ATTEMPT_COOKIE, sealed, max_age=ATTEMPT_SECONDS)
@@ -133,7 +133,7 @@ async def callback(request: Request) -> Response:
             raise Refused("the answer comes from another provider")
         if "code" not in query:
             raise Refused(f"the provider refused the login: {query.get('error', 'no code')[:100]!a}")
-        claims = await provider.exchange(query["code"], attempt, await _redirect_uri(request))
+        claims = await provider.exchange(query["code"], attempt, _redirect_uri(request))
         person = Person(claims.issuer, claims.subject, claims.email, claims.name)
         cookie = await login.begin_as_person(db, person, admins=_app(request).settings.oidc_admins)
     except WindlassError as error:
@@ -218,7 +218,7 @@ def _set_cookie(response: Response, name: str, value: str, *, max_age: int | Non
     response.set_cookie(name, value, max_age=max_age, path="/", secure=True, httponly=True, samesite="lax")
 
 
-async def _redirect_uri(request: Request) -> str:
+def _redirect_uri(request: Request) -> str:
     """Return the address that the provider sends the browser back to."""
     configured = _app(request).settings.public_url
     return f"{configured or str(request.base_url).rstrip('/')}{CALLBACK}"
