@@ -6,9 +6,10 @@ interface Props {
   onClose: () => void;
   children: ReactNode;
   wide?: boolean;
+  firm?: boolean; // a click beside it does not close it
 }
 
-export function Dialog({ title, onClose, children, wide = false }: Props) {
+export function Dialog({ title, onClose, children, wide = false, firm = false }: Props) {
   const ref = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => {
     // close it before it leaves the page, so that the browser restores the focus
@@ -23,7 +24,7 @@ export function Dialog({ title, onClose, children, wide = false }: Props) {
       aria-label={title}
       onClose={onClose}
       onCancel={onClose}
-      onMouseDown={(event) => event.target === ref.current && onClose()}
+      onMouseDown={(event) => !firm && event.target === ref.current && onClose()}
     >
       <div className="dialog-body">
         <header>

@@ -29,9 +29,9 @@ export function Audit() {
   return (
     <>
       <div className="filters" role="group" aria-label="Filters">
-        <Typed label="Actor" hint="actor, such as key:ci" value={filters.actor} apply={(actor) => change({ actor })} />
-        <Typed label="Action" hint="action begins with" value={filters.action} apply={(action) => change({ action })} />
-        <Typed label="Object" hint="object" value={filters.object} apply={(object) => change({ object })} />
+        <Typed label="Actor" hint="actor: key:ci" value={filters.actor} apply={(actor) => change({ actor })} />
+        <Typed label="Action" hint="action: key. …" value={filters.action} apply={(action) => change({ action })} />
+        <Typed label="Object" hint="object: ci" value={filters.object} apply={(object) => change({ object })} />
         {any && (
           <button type="button" className="link" onClick={() => change(NONE)}>
             clear

@@ -53,7 +53,7 @@ export function NewKey({ onCreated, onDone, onClose }: Props) {
 
 export function ShownOnce({ created, onClose }: { created: Schemas["NewKey"]; onClose: () => void }) {
   return (
-    <Dialog title={`Key ${created.name}`} onClose={onClose}>
+    <Dialog title={`Key ${created.name}`} onClose={onClose} firm>
       <p className="reason">Copy it now and keep it safe: it is shown only this once.</p>
       <Command text={created.key} />
       <p className="dim">

@@ -1,5 +1,6 @@
 /** The organisation: what it uses, its keys, members, secrets and audit log; for the operator also all orgs and their plans. */
 import type { ComponentType } from "react";
+import { useLive } from "../../api/live";
 import { governs, may, useSession, type Session } from "../../api/session";
 import { Copy } from "../../parts/Copy";
 import { Empty } from "../../parts/Feedback";
@@ -37,6 +38,7 @@ export function allowed(session: Session): Page[] {
 }
 
 export default function Organisation({ params }: { params: Record<string, string | undefined> }) {
+  useLive("/api/v1/stream?kind=run", [], undefined); // only for the connection indicator: no stream announces these changes
   const session = useSession();
   const tab = params["tab"] ?? PAGES[0]!.name;
   const page = PAGES.find((each) => each.name === tab);

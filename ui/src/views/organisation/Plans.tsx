@@ -49,7 +49,7 @@ export function Plans() {
           </Table>
         )}
       </Found>
-      {creating && <Limits onDone={fresh} onClose={() => setCreating(false)} />}
+      {creating && <Limits taken={plans.data?.rows.map((each) => each.name) ?? []} onDone={fresh} onClose={() => setCreating(false)} />}
     </>
   );
 }
@@ -60,7 +60,7 @@ function Row({ plan, fresh }: { plan: Plan; fresh: () => void }) {
   const asked = { onDone: fresh, onClose: () => setOpen(null) };
   return (
     <tr>
-      <td className="long-name">
+      <td>
         <strong>{name}</strong>
       </td>
       {LIMITS.map((limit) => (
@@ -100,10 +100,11 @@ function Row({ plan, fresh }: { plan: Plan; fresh: () => void }) {
 }
 
 /** Creates a plan, or changes the limits of one. */
-function Limits({ plan, onDone, onClose }: { plan?: Plan; onDone: () => void; onClose: () => void }) {
+function Limits({ plan, taken = [], onDone, onClose }: { plan?: Plan; taken?: string[]; onDone: () => void; onClose: () => void }) {
   const [name, setName] = useState(plan?.name ?? "");
   const [texts, setTexts] = useState(() => Object.fromEntries(LIMITS.map((limit) => [limit.name, plan?.[limit.name]?.toString() ?? ""])) as Record<LimitName, string>);
   const [schedules, setSchedules] = useState(plan?.schedules ?? true);
+  const exists = taken.includes(name.trim()); // creating it would change its limits
   const wrong = LIMITS.some((limit) => typedLimit(texts[limit.name]) === undefined);
   const put = () => {
     const limits = Object.fromEntries(LIMITS.map((limit) => [limit.name, typedLimit(texts[limit.name]) ?? null])) as Record<LimitName, number | null>;
@@ -113,15 +114,15 @@ function Limits({ plan, onDone, onClose }: { plan?: Plan; onDone: () => void; on
     <Confirm
       title={plan ? `Limits of ${plan.name}` : "New plan"}
       verb={plan ? "Change the limits" : "Create the plan"}
-      disabled={!name.trim() || wrong}
+      disabled={!name.trim() || exists || wrong}
       fields={["name", ...LIMITS.map((limit) => limit.name)]}
       act={put}
       onDone={onDone}
       onClose={onClose}
     >
       {!plan && (
-        <Field name="name" label="Name">
-          {(input) => <input {...input} type="text" autoComplete="off" spellCheck={false} value={name} placeholder="free" onChange={(event) => setName(event.target.value)} />}
+        <Field name="name" label="Name" hint={exists && `There is a plan ${name.trim()}: edit that one, or choose another name.`}>
+          {(input) => <input {...input} type="text" autoComplete="off" spellCheck={false} value={name} placeholder="team" onChange={(event) => setName(event.target.value)} />}
         </Field>
       )}
       {LIMITS.map((limit) => (

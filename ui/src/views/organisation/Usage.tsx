@@ -14,6 +14,7 @@ export function Usage() {
 
 function Whole({ usage }: { usage: Schemas["UsageDetail"] }) {
   const { plan } = usage;
+  const past = usage.history.filter((each) => each.month !== usage.month);
   return (
     <>
       <dl className="facts">
@@ -58,11 +59,11 @@ function Whole({ usage }: { usage: Schemas["UsageDetail"] }) {
         </section>
         <section className="card">
           <h2>Past months</h2>
-          {usage.history.length === 0 ? (
-            <p className="dim">No executions have been counted yet.</p>
+          {past.length === 0 ? (
+            <p className="dim">No executions before this month.</p>
           ) : (
             <ul className="plain-list lines">
-              {usage.history.map((each) => (
+              {past.map((each) => (
                 <li key={each.month}>
                   {each.month}
                   <span className="num">{plural(each.executions, "execution")}</span>
