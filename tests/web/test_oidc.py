@@ -115,6 +115,19 @@ async def test_a_member_logs_in_and_acts_with_the_role_of_the_member(app: Windla
         problem(await browser.post("/auth/org", {"org": "shop"}), 403)
 
 
+async def test_a_browser_comes_back_from_another_site_by_a_navigation_only(app: Windlass) -> None:
+    arrival = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
+    async with browsers(app) as http:
+        browser = Browser(http)
+        path = path_of(await at_provider(await started(browser), "alice"))
+        for change in ({"sec_fetch_mode": "cors"}, {"sec_fetch_dest": "iframe"}, {"origin": "https://evil.example"}):
+            problem(await browser.get(path, **arrival | change), 403)
+        for other in ("/auth/session", "/auth/oidc/start", QUEUES):
+            problem(await browser.get(other, **arrival), 403)
+        assert (await browser.get(path, **arrival)).status_code == 303
+        assert data(await browser.get("/auth/session"))["actor"] == f"user:{ALICE}"
+
+
 async def test_what_a_member_may_do_changes_at_once(app: Windlass) -> None:
     db = await app.open()
     async with browsers(app) as http:

@@ -26,13 +26,12 @@ from windlass.web.api import bodies
 from windlass.web.api.shared import Data
 from windlass.web.api.shared import problems as documented
 from windlass.web.middleware.access_log import address_of
-from windlass.web.middleware.guard import SESSION_COOKIE, WRONG_KEYS, Rejection, digest_of, session_cookie
+from windlass.web.middleware.guard import CALLBACK, SESSION_COOKIE, WRONG_KEYS, Rejection, digest_of, session_cookie
 from windlass.web.middleware.limits import Buckets
 
 router = APIRouter(prefix="/auth", tags=["login"])
 
 ATTEMPT_COOKIE = "__Host-windlass-login"
-CALLBACK = "/auth/oidc/callback"
 MAX_NEXT = 2000
 WRONG_KEY = "the key is not valid"
 _is_path = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*").fullmatch

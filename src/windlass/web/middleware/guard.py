@@ -45,6 +45,7 @@ from windlass.web.middleware.limits import Buckets
 LOCAL_NAME = "localhost"
 SESSION_COOKIE = "__Host-windlass"
 LOGIN = "/auth/"
+CALLBACK = "/auth/oidc/callback"  # a provider of OpenID Connect sends browsers here
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 Render = Callable[[Scope, int, str], Response]  # renders a status and a message as an error of an API
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -227,11 +228,11 @@ class Guard:
 
     def _page_rejection(self, scope: Scope, headers: Headers) -> Rejection | None:
         """Reject what pages of other origins fetch: such requests have Origin or Sec-Fetch-Site. Links to our own pages
-        are allowed."""
+        are allowed, and the way back from a provider."""
         if headers.get("origin") in self._options.origins:
             return None
         is_foreign = headers.get("sec-fetch-site") == "cross-site" and not self._is_open(scope["path"])
-        if is_foreign or not self._is_own(headers):
+        if (is_foreign and not _comes_back(scope, headers)) or not self._is_own(headers):
             return Rejection(403, "Forbidden", "pages of other origins may not use this server")
         return None
 
@@ -255,6 +256,13 @@ class Guard:
     def _names_us(self, host: str) -> bool:
         name = _name(host)
         return name in (LOCAL_NAME, self._options.host.lower()) or _is_loopback_address(name)
+
+
+def _comes_back(scope: Scope, headers: Headers) -> bool:
+    """Return whether a provider sends the browser back after a login. For browsers that is a navigation from another
+    site; what protects the route is the state of the login, in a cookie. Scripts and frames are not meant."""
+    is_page = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    return is_page and scope["path"] == CALLBACK and scope.get("method") == "GET"
 
 
 def _sent_key(headers: Headers) -> str:
