@@ -31,7 +31,7 @@ export function App() {
         <span className="search" />
         <ThemeButton />
       </header>
-      <main id="main">{answer ? <Login methods={answer.methods} /> : session.error ? <Trouble error={session.error} /> : <div className="loading">loading</div>}</main>
+      <main id="main">{answer ? <Login issuer={answer.issuer} /> : session.error ? <Trouble error={session.error} /> : <div className="loading">loading</div>}</main>
     </>
   );
 }

@@ -79,6 +79,8 @@ class LoginSession:
     """Whether there is a session to log out of; a key in a header, and a server without keys, need none."""
     methods: list[str]
     """How to log in: `key`, `oidc`."""
+    issuer: str | None
+    """The provider of OpenID Connect; null: there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

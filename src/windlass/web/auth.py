@@ -172,10 +172,20 @@ async def _session(request: Request) -> LoginSession:
 
 
 async def _shown(request: Request, access: Access | None, current: login.Session | None) -> LoginSession:
-    methods = ["key"] if _provider_or_none(request) is None else ["key", "oidc"]
+    provider = _provider_or_none(request)
+    methods = ["key"] if provider is None else ["key", "oidc"]
+    issuer = provider.options.issuer if provider is not None else None
     if access is None:
         return LoginSession(
-            actor=None, org=None, orgs=[], role=None, scopes=[], operator=False, logged_in=False, methods=methods
+            actor=None,
+            org=None,
+            orgs=[],
+            role=None,
+            scopes=[],
+            operator=False,
+            logged_in=False,
+            methods=methods,
+            issuer=issuer,
         )
     if access.operates:
         orgs = await login.names_of_all((await _app(request).open()).database)
@@ -190,6 +200,7 @@ async def _shown(request: Request, access: Access | None, current: login.Session
         operator=access.operates,
         logged_in=current is not None,
         methods=methods,
+        issuer=issuer,
     )
 
 

@@ -17,6 +17,7 @@ const EVERYTHING: Session = {
   operator: true,
   logged_in: false,
   methods: [],
+  issuer: null,
 };
 const KEY = ["session"];
 const AGAIN = 3_000; // while the server does not respond

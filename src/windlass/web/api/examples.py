@@ -364,6 +364,7 @@ LOGIN_SESSION: Example = {
     "operator": False,
     "logged_in": True,
     "methods": ["key", "oidc"],
+    "issuer": "https://login.example.com",
 }
 
 EXAMPLES: Mapping[str, Example] = {

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "react";
 import { linkFailure, logIn } from "../../api/session";
 import { Trouble } from "../../parts/Feedback";
 
-export function Login({ methods }: { methods: string[] }) {
+export function Login({ issuer }: { issuer: string | null }) {
   const client = useQueryClient();
   const [key, setKey] = useState("");
   const field = useRef<HTMLInputElement>(null);
@@ -23,10 +23,10 @@ export function Login({ methods }: { methods: string[] }) {
       }}
     >
       <h1>Log in</h1>
-      {methods.includes("oidc") && (
+      {issuer !== null && (
         <>
           <a className="button primary" href={start(location)}>
-            Log in with single sign-on
+            Log in with {hostOf(issuer)}
           </a>
           <p className="dim">or with an API key:</p>
         </>
@@ -39,12 +39,17 @@ export function Login({ methods }: { methods: string[] }) {
       </p>
       {error !== null && !send.isPending && <Trouble error={error} />}
       <div className="actions">
-        <button type="submit" className={methods.includes("oidc") ? "" : "primary"} disabled={!key.trim() || send.isPending}>
+        <button type="submit" className={issuer === null ? "primary" : ""} disabled={!key.trim() || send.isPending}>
           Log in
         </button>
       </div>
     </form>
   );
+}
+
+/** The name of a provider of OpenID Connect, which is an address. */
+export function hostOf(issuer: string): string {
+  return new URL(issuer).host;
 }
 
 /** Where a login with OpenID Connect begins; it comes back to this page. */

@@ -5,14 +5,14 @@ import { Problem } from "../../api/client";
 import { SessionContext, type Session } from "../../api/session";
 import { Allowed, AllowedPage } from "../../parts/Allowed";
 import { Field, Mistakes, unplaced } from "../../parts/Field";
-import { start } from "../login/Login";
+import { hostOf, start } from "../login/Login";
 import { allowed } from "./Organisation";
 import { Meter } from "./Usage";
 import { grantable, ofOrg, readFilters, setFilters, stateOfKey, typedLimit } from "./words";
 
 afterEach(cleanup);
 
-const session = (...scopes: string[]): Session => ({ actor: "key:ci", org: "acme", orgs: ["acme"], role: null, scopes, operator: false, logged_in: true, methods: ["key"] });
+const session = (...scopes: string[]): Session => ({ actor: "key:ci", org: "acme", orgs: ["acme"], role: null, scopes, operator: false, logged_in: true, methods: ["key"], issuer: null });
 
 describe("the pages of the organisation", () => {
   it("are those that the scopes allow", () => {
@@ -63,6 +63,10 @@ describe("commands and addresses", () => {
 
   it("of a login come back to the page that was asked for", () => {
     expect(start({ pathname: "/runs", search: "?status=failed&text=a" })).toBe("/auth/oidc/start?next=%2Fruns%3Fstatus%3Dfailed%26text%3Da");
+  });
+
+  it("name the provider of a login by its host", () => {
+    expect(hostOf("https://login.example.com/realms/staff")).toBe("login.example.com");
   });
 
   it("of the audit log keep the filters that are set", () => {
