@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -268,7 +269,7 @@ async def prepare(options: DatabaseOptions, keys: KeySource | None = None) -> li
     """
     conn = await open_connection(options)
     try:
-        applied = [f"{m.version:04} {m.name}" for m in await migrate.migrate(conn)]
+        applied = [f"{m.version:04} {m.name}" for m in await migrate.migrate(conn, partial(open_connection, options))]
         await migrate.renumber_restored(conn)
         master_keys = keys(await secrets.master_keys(conn)) if keys is not None else MasterKeys()
         if master_keys:

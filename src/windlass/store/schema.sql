@@ -304,7 +304,7 @@ table windlass.org
   plan text not null default 'unlimited'::text
   created_at timestamp with time zone not null default windlass.now()
   disabled_at timestamp with time zone
-  constraint org_name_check CHECK ((name ~ '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'::text))
+  constraint org_name_check CHECK ((name ~ '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'::text)) NOT VALID
   constraint org_pkey PRIMARY KEY (name)
   constraint org_plan_fkey FOREIGN KEY (plan) REFERENCES windlass.plan(name)
   CREATE UNIQUE INDEX org_pkey ON windlass.org USING btree (name)

@@ -18,7 +18,7 @@ insert into windlass.plan (name, workflows, steps_per_workflow, runs_at_once, ex
 values ('free', 3, 5, 1, 10000, 5, false), ('pro', null, 20, 10, 1000000, 5, true);
 
 create table windlass.org (
-  name        text primary key check (name ~ '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'),
+  name        text primary key,
   plan        text not null default 'unlimited' references windlass.plan,
   created_at  timestamptz not null default windlass.now(),
   disabled_at timestamptz
@@ -29,8 +29,8 @@ insert into windlass.org (name)
 select distinct org from (
   select org from windlass.workflow union select org from workflow.workflow_run where org <> 'default' union select org from windlass.cron
   union select org from windlass.subscription union select org from windlass.job_schema) as known
- where org ~ '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'
 on conflict do nothing;
+alter table windlass.org add constraint org_name_check check (name ~ '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$') not valid;
 
 -- Keys of the API. Only a keyed hash of the secret is stored, and the id is looked up.
 create table windlass.api_key (

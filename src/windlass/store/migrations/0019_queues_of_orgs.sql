@@ -1,4 +1,4 @@
--- May run before the new code: no (older code would write queues of other orgs without their prefix).
+-- May run before the new code: yes (a trigger adds the prefix to what older code writes; its workers serve `default` only).
 -- Queues, workers, schedules and quarantined items belong to an org.
 
 -- For every org but `default` the stored name of a queue begins with the org. Claims, pauses, depths and wake-ups are then separate
@@ -10,10 +10,15 @@ create function windlass.shown_name(org text, name text) returns text language s
 create function windlass.queue_org(queue text) returns text language sql immutable parallel safe
   return case when position('/' in queue) > 0 then split_part(queue, '/', 1) else 'default' end;
 
--- Triggers would refuse changes to finished rows.
-alter table workflow.workflow_run disable trigger user;
-update workflow.workflow_run set queue = windlass.stored_queue(org, queue) where org <> 'default';
-alter table workflow.workflow_run enable trigger user;
+-- Triggers would refuse changes to finished rows. A database with one org is not locked for a scan of all jobs.
+do $$
+begin
+  if exists (select from windlass.org where name <> 'default') then
+    alter table workflow.workflow_run disable trigger user;
+    update workflow.workflow_run set queue = windlass.stored_queue(org, queue) where org <> 'default';
+    alter table workflow.workflow_run enable trigger user;
+  end if;
+end $$;
 -- Plain SQL names the queue as the org does.
 create function windlass.inbox_org() returns trigger language plpgsql security definer set search_path = '' as $$
 begin

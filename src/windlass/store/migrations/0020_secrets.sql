@@ -1,4 +1,4 @@
--- May run before the new code: no (older code reads the key of the hooks from windlass.secret).
+-- May run before the new code: yes (steps of older code that need the key of callbacks are set aside and retried by this code).
 -- Secrets of orgs, and keys of the installation, sealed with a key that is not in the database.
 
 -- Keys of this installation. `value` is what earlier versions stored. The first process that starts with a master key seals it and

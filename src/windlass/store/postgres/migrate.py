@@ -12,7 +12,7 @@ dropped first.
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -32,6 +32,8 @@ create table if not exists windlass.migration (
 EARLY = "-- May run before the new code: yes"
 CONCURRENT = "-- Outside a transaction"
 CONCURRENT_LOCK = LOCK + 1
+BEGIN = "begin isolation level read committed"
+Connect = Callable[[], Awaitable[Connection]]
 _POLL_SECONDS = 0.2
 _ALL_DELIVERED = Cursor(Snapshot(LAST))  # without a readable cursor all restored events count as delivered
 _INDEX = re.compile(
@@ -76,14 +78,15 @@ async def applied(conn: Connection) -> list[int]:
     return [row[0] for row in await conn.fetch("select version from windlass.migration order by version")]
 
 
-async def migrate(conn: Connection) -> list[Migration]:
-    """Apply the missing migrations; return those that this call applied."""
+async def migrate(conn: Connection, connect: Connect | None = None) -> list[Migration]:
+    """Apply the missing migrations; return those that this call applied. `connect` opens another connection like `conn`:
+    it is needed behind a transaction pooler."""
     await _check_server(conn)
     done = await applied(conn)
     if set(done) >= {migration.version for migration in migrations()}:
         await _check_newer(conn)
         return []
-    return [m for m in migrations() if await (_apply_apart(conn, m) if m.concurrent else _apply(conn, m))]
+    return [m for m in migrations() if await (_apply_apart(conn, m, connect) if m.concurrent else _apply(conn, m))]
 
 
 async def _apply(conn: Connection, migration: Migration) -> bool:
@@ -103,9 +106,9 @@ async def _apply(conn: Connection, migration: Migration) -> bool:
     return True
 
 
-async def _apply_apart(conn: Connection, migration: Migration) -> bool:
+async def _apply_apart(conn: Connection, migration: Migration, connect: Connect | None) -> bool:
     """Apply a migration outside a transaction; return False if another process has already applied it."""
-    async with _alone(conn):
+    async with _alone(conn, connect):
         if migration.version in await applied(conn):
             return False
         for statement in migration.statements:
@@ -117,18 +120,34 @@ async def _apply_apart(conn: Connection, migration: Migration) -> bool:
 
 
 @asynccontextmanager
-async def _alone(conn: Connection) -> AsyncIterator[None]:
-    """Hold a session-level advisory lock, acquired by polling.
+async def _alone(conn: Connection, connect: Connect | None) -> AsyncIterator[None]:
+    """Hold an advisory lock, acquired by polling.
 
     A session that blocks in `pg_advisory_lock` holds a snapshot, and `create index concurrently` waits until all older
     snapshots are gone: the lock's holder and the waiting session would block each other.
+
+    The lock belongs to the transaction of another connection: behind a transaction pooler the lock of a session would
+    stay with a server connection that later statements may not use. Between its statements that transaction holds no
+    snapshot. Without `connect` the lock belongs to the session of `conn`.
     """
-    while not await conn.fetchval("select pg_try_advisory_lock($1)", CONCURRENT_LOCK):  # noqa: ASYNC110 - another process holds it
-        await asyncio.sleep(_POLL_SECONDS)
+    if connect is None:
+        while not await conn.fetchval("select pg_try_advisory_lock($1)", CONCURRENT_LOCK):  # noqa: ASYNC110 - another process holds it
+            await asyncio.sleep(_POLL_SECONDS)
+        try:
+            yield
+        finally:
+            await conn.execute("select pg_advisory_unlock($1)", CONCURRENT_LOCK)
+        return
+    holder = await connect()
     try:
+        await holder.execute(BEGIN)
+        while not await holder.fetchval("select pg_try_advisory_xact_lock($1)", CONCURRENT_LOCK):
+            await holder.execute("rollback")  # no snapshot while it waits
+            await asyncio.sleep(_POLL_SECONDS)
+            await holder.execute(BEGIN)
         yield
     finally:
-        await conn.execute("select pg_advisory_unlock($1)", CONCURRENT_LOCK)
+        await holder.close()
 
 
 async def _drop_invalid(conn: Connection, *, schema: str, name: str) -> None:
