@@ -307,6 +307,7 @@ table windlass.org
   constraint org_name_check CHECK ((name ~ '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$'::text)) NOT VALID
   constraint org_pkey PRIMARY KEY (name)
   constraint org_plan_fkey FOREIGN KEY (plan) REFERENCES windlass.plan(name)
+  CREATE INDEX org_disabled ON windlass.org USING btree (name) WHERE (disabled_at IS NOT NULL)
   CREATE UNIQUE INDEX org_pkey ON windlass.org USING btree (name)
   policy of_org permissive for r using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (name = ( SELECT windlass.acting_org() AS acting_org)))
 

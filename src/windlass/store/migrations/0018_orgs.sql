@@ -32,6 +32,8 @@ select distinct org from (
 on conflict do nothing;
 alter table windlass.org add constraint org_name_check check (name ~ '^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$') not valid;
 
+create index org_disabled on windlass.org (name) where disabled_at is not null;
+
 -- Keys of the API. Only a keyed hash of the secret is stored, and the id is looked up.
 create table windlass.api_key (
   id           text primary key,

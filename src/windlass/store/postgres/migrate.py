@@ -79,8 +79,10 @@ async def applied(conn: Connection) -> list[int]:
 
 
 async def migrate(conn: Connection, connect: Connect | None = None) -> list[Migration]:
-    """Apply the missing migrations; return those that this call applied. `connect` opens another connection like `conn`:
-    it is needed behind a transaction pooler."""
+    """Apply the missing migrations; return those that this call applied.
+
+    `connect` opens another connection like `conn`: behind a transaction pooler it is needed.
+    """
     await _check_server(conn)
     done = await applied(conn)
     if set(done) >= {migration.version for migration in migrations()}:
