@@ -147,6 +147,7 @@ async def _alone(conn: Connection, connect: Connect | None) -> AsyncIterator[Non
             await holder.execute("rollback")  # no snapshot while it waits
             await asyncio.sleep(_POLL_SECONDS)
             await holder.execute(BEGIN)
+        await holder.execute("select 1")  # replaces the portal of the query above, which would keep a snapshot
         yield
     finally:
         await holder.close()
