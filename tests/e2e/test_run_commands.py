@@ -147,7 +147,7 @@ async def test_exit_codes_tell_what_became_of_the_run(cli: Cli, worker: Running)
     assert json.loads(cancelled.out) == [{"id": told["id"], "cancelled": True, "error": None}]
     ended = await cli("runs", "wait", told["id"])
     assert ended.code == 3
-    assert "The run was cancelled by windlass after" in ended.err
+    assert "The run was cancelled by cli:" in ended.err
     assert ": enough." in ended.err
     expired = await cli("run", "slow", "--max-duration", "200ms", "--wait")
     assert (expired.code, expired.out.splitlines()[1].split()[0]) == (3, "timeout")

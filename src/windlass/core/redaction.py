@@ -35,7 +35,8 @@ class Form(NamedTuple):
     def split(self, text: str) -> list[str]:
         if self.anchor not in text:
             return [text]
-        return text.split(self.text) if self.pattern is None else self.pattern.split(text)
+        pieces = text.split(self.text)
+        return pieces if self.pattern is None else [part for piece in pieces for part in self.pattern.split(piece)]
 
 
 class Redaction:
@@ -111,10 +112,13 @@ def _form(text: str) -> Form:
 
 @lru_cache(maxsize=1024)
 def _any_form(run: str) -> str:
-    """Return a pattern for all forms of a character, or of a run of backslashes. Repetitions are bounded: adjacent ones
-    without a bound would take too long on a text full of backslashes."""
+    """Return a pattern for all forms of a character, or of a run of backslashes.
+
+    The groups are atomic: without backtracking the time does not explode, whatever the value and the text are. The
+    usual forms, which such a group may read differently, are searched for exactly.
+    """
     if run[0] == "\\":
-        return rf"(?:\\{{{len(run)},{4 * len(run)}}}|(?i:{'%(?:25)?5c' * len(run)})|(?i:{'&#(?:92|x5c);' * len(run)}))"
+        return rf"(?>\\{{{len(run)},{4 * len(run)}}}|(?i:{'%(?:25)?5c' * len(run)})|(?i:{'&#(?:92|x5c);' * len(run)}))"
     if _plain.fullmatch(run):
         return re.escape(run)
     number, data = ord(run), run.encode()
@@ -136,7 +140,7 @@ def _any_form(run: str) -> str:
         exact.append(r"\+")
     if run == "'":
         exact = [r"'\\''", "'\"'\"'", "&apos;", *exact]  # the single quotes of a shell
-    return f"(?:(?i:{'|'.join(forms)})|{'|'.join(exact)})"
+    return f"(?>(?i:{'|'.join(forms)})|{'|'.join(exact)})"
 
 
 def _base64(data: bytes) -> Iterable[str]:
