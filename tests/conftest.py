@@ -24,7 +24,12 @@ from windlass.testing import Clock, Databases, embedded_server
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How fast the machine is today says nothing about the code.
-settings.register_profile("windlass", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "windlass",
+    deadline=None,
+    max_examples=20,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
 settings.register_profile("soak", settings.get_profile("windlass"), max_examples=1000)
 # CI tries the same examples each time: what it refuses is due to the change. Developers' machines look for new ones.
 settings.register_profile("ci", settings.get_profile("windlass"), derandomize=True)
