@@ -246,27 +246,26 @@ class Windlass(Operations):
         at_once: asyncio.Event | None = None,
     ) -> "Worker":
         """Run a worker and the background loops until `stop`; `at_once` ends the grace period of its jobs early."""
-        from windlass.runtime.loops.background import run_loops
-        from windlass.runtime.loops.upkeep import UpkeepOptions
-
-        await (await self.open()).check_master_keys()
-        await self.publish()
+        await self._check_keys_and_publish()
         worker = await self.worker(options)
-        db, stop = (await self.open()).database, stop or asyncio.Event()
-        loops = UpkeepOptions(keep=self.settings.keep, keep_audit=self.settings.keep_audit)
-        await run_loops(db, stop, holder=worker.options.id, options=loops, worker=worker, at_once=at_once)
+        await self._run_loops(stop or asyncio.Event(), worker.options.id, worker=worker, at_once=at_once)
         return worker
 
     async def tend(self, *, stop: asyncio.Event) -> None:
         """Run the background loops without a worker until `stop`."""
+        await self._check_keys_and_publish()
+        await self._run_loops(stop, f"{socket.gethostname()}-{os.getpid()}")
+
+    async def _check_keys_and_publish(self) -> None:
+        await (await self.open()).check_master_keys()
+        await self.publish()
+
+    async def _run_loops(self, stop: asyncio.Event, holder: str, **worker: Any) -> None:
         from windlass.runtime.loops.background import run_loops
         from windlass.runtime.loops.upkeep import UpkeepOptions
 
-        await (await self.open()).check_master_keys()
-        await self.publish()
-        holder = f"{socket.gethostname()}-{os.getpid()}"
-        loops = UpkeepOptions(keep=self.settings.keep, keep_audit=self.settings.keep_audit)
-        await run_loops((await self.open()).database, stop, holder=holder, options=loops)
+        options = UpkeepOptions(keep=self.settings.keep, keep_audit=self.settings.keep_audit)
+        await run_loops((await self.open()).database, stop, holder=holder, options=options, **worker)
 
     # Workflows and runs
 

@@ -1,6 +1,6 @@
 """Decides which requests may reach a route, and what their callers may do there; and CORS.
 
-A caller is the operator of the installation (with a key of WINDLASS_API_KEY), the owner of a key of an org, or somebody
+A caller is the operator of the installation (with a key of WINDLASS_API_KEY), the owner of a key of an org, or a person
 who has logged in to the dashboard (with the cookie of a session). What it may do is the `Access` in the state of the
 request; routes check its scopes. Wrong keys are counted by address. Browsers send the cookie by themselves, so requests
 with it must come from our own pages.
