@@ -199,8 +199,12 @@ async def test_a_killed_embedded_postmaster_is_started_again_by_those_who_use_it
         await eventually(submitted, seconds=40)
         async with asyncio.timeout(20):
             await done.acquire()
-    started = [line for line in log_lines(caplog) if "started again" in line]
-    assert started == ["the embedded Postgres died and was started again"]
+
+        async def started() -> list[str]:
+            return [line for line in log_lines(caplog) if "started again" in line]
+
+        await eventually(started)  # the server accepts connections before its start has been noticed
+    assert await started() == ["the embedded Postgres died and was started again"]
     assert "asyncpg.pool" not in {record.name for record in caplog.records}
 
 

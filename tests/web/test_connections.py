@@ -70,6 +70,30 @@ async def test_a_connection_that_does_not_finish_a_head_is_ended(said: bytes, mo
         writer.close()
 
 
+async def test_half_a_head_after_an_answer_has_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with server() as listener:
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        await reader.readuntil(b"ok")
+        monkeypatch.setattr(connections, "HEAD_WITHIN", 0.05)
+        writer.write(b"GET / HT")
+        assert await ended(reader)
+        writer.close()
+
+
+async def test_a_connection_between_two_requests_has_more_time_than_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer than clients keep connections: a request never meets the end of its connection."""
+    monkeypatch.setattr(connections, "HEAD_WITHIN", 0.05)
+    async with server() as listener:
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        for _ in range(2):
+            writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            await reader.readuntil(b"ok")
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(reader.read(1), 0.2)
+        writer.close()
+
+
 async def test_a_body_that_goes_on_after_its_answer_does_not_hold_the_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

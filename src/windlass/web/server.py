@@ -36,7 +36,7 @@ from windlass.web.api import (
 )
 from windlass.web.api.shared import belongs
 from windlass.web.middleware.access_log import AccessLog, RequestIds
-from windlass.web.middleware.connections import Connection, Connections, ListeningSocket
+from windlass.web.middleware.connections import KEEP_ALIVE, Connection, Connections, ListeningSocket
 from windlass.web.middleware.guard import (
     Cors,
     Guard,
@@ -182,6 +182,7 @@ async def serving(app: ASGIApp, listener: Listener) -> AsyncIterator[None]:
             lifespan="off",
             proxy_headers=False,
             server_header=False,
+            timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=GRACE,
         )
     )

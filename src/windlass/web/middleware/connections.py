@@ -1,7 +1,8 @@
 """Gives connections deadlines, and limits their number to the available file descriptors.
 
-uvicorn closes a connection that is idle after a response; but it waits forever for the first request, for the rest of
-a head that arrives slowly, and for a client that does not read its response. This module adds those deadlines.
+uvicorn closes a connection that is idle after a response (KEEP_ALIVE); but it waits forever for the first request, for
+the rest of a head that arrives slowly, and for a client that does not read its response. This module adds those
+deadlines.
 
 When there is no room for another connection, the one that has been idle longest is closed, so that idle connections
 cannot keep others out.
@@ -25,7 +26,11 @@ try:
 except ImportError:  # Windows has no such limit
     resource = None  # type: ignore[assignment]
 
-HEAD_WITHIN = 10.0  # seconds for the head of a request, from the connection or the response before it
+HEAD_WITHIN = 10.0  # seconds for the head of a request, from the connection or its first byte
+KEEP_ALIVE = (
+    75  # seconds between two requests. Clients keep connections for 5 to 60: one of them must not send a request
+)
+# in the moment in which the server closes the connection, for it could not know whether the request was carried out
 WRITE_WITHIN = 60.0  # seconds in which a client must read a response
 MOST = 10_000  # connections
 FREE_SHARE = 4  # a fourth of the file descriptors is kept for the database, HTTP steps and files
@@ -104,6 +109,7 @@ class Connection(H11Protocol):
 
     server_state: Connections
     _head_deadline: asyncio.TimerHandle | None = None
+    _between_requests = False
     _write_deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -122,11 +128,15 @@ class Connection(H11Protocol):
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_waiting()  # a request is in progress: `rate_limit` has a deadline for its body
+        elif self._between_requests:
+            self._wait_for_head()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()  # starts the next request if it has arrived already
         if self.cycle.response_complete and not self.transport.is_closing():
-            self._wait_for_head()
+            self._stop_waiting()
+            self.server_state.idle[self] = None
+            self._between_requests = True  # uvicorn closes the connection after KEEP_ALIVE
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -145,6 +155,7 @@ class Connection(H11Protocol):
         self._head_deadline = self.loop.call_later(HEAD_WITHIN, self.transport.abort)
 
     def _stop_waiting(self) -> None:
+        self._between_requests = False
         self.server_state.idle.pop(self, None)
         if self._head_deadline is not None:
             self._head_deadline.cancel()
