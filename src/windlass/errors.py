@@ -13,6 +13,7 @@
         MasterKeyRequired  a value cannot be sealed or opened
       Gone               it existed and has ended              -> 410
       Refused            a signature does not match            -> 401
+        LoginRefused     a person may not log in to the dashboard
       Forbidden          the caller lacks a scope              -> 403
       QuotaExceeded      the org's plan does not allow this    -> 429, 402
       Unavailable        the database cannot be used now       -> 503
@@ -123,6 +124,15 @@ class Gone(WindlassError):
 
 class Refused(WindlassError):
     """The request is not authenticated."""
+
+
+class LoginRefused(Refused):
+    """A login with OpenID Connect is refused. `reason` is the code that the login page explains; `email` is the address
+    that may not log in, if that is the reason."""
+
+    def __init__(self, message: str, *, reason: str, email: str | None = None) -> None:
+        super().__init__(message)
+        self.reason, self.email = reason, email
 
 
 class Forbidden(WindlassError):

@@ -53,7 +53,8 @@ def issuer() -> Iterator[str]:
     import oidc_provider_mock  # type: ignore[import-untyped]
 
     alice = oidc_provider_mock.User(sub="alice", claims={"email": "alice@example.com", "email_verified": True})
-    with oidc_provider_mock.run_server_in_thread(require_nonce=True, user_claims=[alice]) as running:
+    bob = oidc_provider_mock.User(sub="bob", claims={"email": "bob@example.com", "email_verified": True})
+    with oidc_provider_mock.run_server_in_thread(require_nonce=True, user_claims=[alice, bob]) as running:
         yield f"http://localhost:{running.server_port}"
 
 
@@ -150,6 +151,25 @@ async def test_a_member_logs_in_at_the_provider_and_comes_back_to_the_page(
     await expect(page.get_by_role("button", name="Account: user:alice@example.com, org acme")).to_be_visible()
     await expect(page).to_have_url(f"{orgs.url}/runs?workflow=order")
     complaints.clear()  # those of the provider's page, which loads a font from elsewhere
+
+
+async def test_a_person_who_is_no_member_comes_back_to_the_login_page_and_reads_why(
+    page: Page, orgs: Orgs, issuer: str, complaints: list[str]
+) -> None:
+    await page.goto("/runs?workflow=order")
+    await page.get_by_role("link", name=f"Log in with {issuer.removeprefix('http://')}").click()
+    await page.get_by_placeholder("sub").fill("bob")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("alert")).to_contain_text("bob@example.com is not a member of any organisation")
+    await expect(page).to_have_url(f"{orgs.url}/runs?workflow=order")
+    complaints.clear()  # those of the provider's page, which loads a font from elsewhere
+    await expect_accessible(page)
+    ask(orgs.url, "/members/bob@example.com", {"role": "viewer"}, key=orgs.admin, method="PUT")
+    await page.get_by_role("link", name=f"Log in with {issuer.removeprefix('http://')}").click()
+    await page.get_by_placeholder("sub").fill("bob")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("button", name="Account: user:bob@example.com, org acme")).to_be_visible()
+    complaints.clear()
 
 
 async def test_a_key_is_created_copied_used_and_revoked(page: Page, orgs: Orgs, complaints: list[str]) -> None:

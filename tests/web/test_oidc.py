@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -95,6 +96,14 @@ async def log_in(browser: Browser, subject: str, next_: str = "/") -> httpx.Resp
     return await browser.get(path_of(await at_provider(await started(browser, next_), subject)))
 
 
+def refusal(answer: httpx.Response) -> tuple[str, str]:
+    """Return the page that a refused login leads to, and the reason that the page explains."""
+    assert answer.status_code == 303, answer.text
+    assert not answer.content
+    page, _, fragment = answer.headers["location"].partition("#")
+    return page, fragment
+
+
 async def test_a_member_logs_in_and_acts_with_the_role_of_the_member(app: Windlass) -> None:
     async with browsers(app) as http:
         browser = Browser(http)
@@ -155,14 +164,17 @@ async def test_an_address_of_the_settings_is_an_operator(app: Windlass) -> None:
         assert data(await browser.post("/auth/org", {"org": "shop"}))["org"] == "shop"
 
 
-@pytest.mark.parametrize(("subject", "reason"), [("mallory", "no verified email"), ("stranger", "not a member of any")])
+@pytest.mark.parametrize(
+    ("subject", "reason"),
+    [("mallory", "login=unverified"), ("stranger", "login=no-membership&email=stranger%40example.com")],
+)
 async def test_who_is_no_member_or_has_an_address_that_is_not_verified_gets_no_session(
     app: Windlass, subject: str, reason: str
 ) -> None:
     async with browsers(app) as http:
         browser = Browser(http)
-        answer = await log_in(browser, subject)
-        assert reason in problem(answer, 403)["detail"]
+        answer = await log_in(browser, subject, "/runs?status=failed#top")
+        assert refusal(answer) == ("/runs?status=failed", reason)
         assert browser.cookies == {}
 
 
@@ -170,25 +182,47 @@ async def test_a_code_counts_once_and_only_in_the_browser_that_asked_for_it(app:
     async with browsers(app) as http:
         browser, other = Browser(http), Browser(http)
         back = path_of(await at_provider(await started(browser), "alice"))
-        problem(await other.get(back), 401)  # no attempt
+        assert refusal(await other.get(back)) == ("/", "login=expired")  # no attempt
         await started(other)
-        problem(await other.get(back), 401)  # another state: somebody else's login cannot be forced on this browser
+        # Another state: somebody else's login cannot be forced on this browser.
+        assert refusal(await other.get(back)) == ("/", "login=expired")
         kept = dict(browser.cookies)
-        assert (await browser.get(back)).status_code == 303
-        problem(await browser.get(back), 401)  # the attempt is used up
+        assert (await browser.get(back)).headers["location"] == "/"
+        assert refusal(await browser.get(back)) == ("/", "login=expired")  # the attempt is used up
         browser.cookies = kept
-        assert "did not accept the code" in problem(await browser.get(back), 401)["detail"]
+        assert refusal(await browser.get(back)) == ("/", "login=invalid")  # the provider does not accept the code
         assert SESSION_COOKIE not in other.cookies
         assert SESSION_COOKIE not in browser.cookies
 
 
-async def test_a_refusal_of_the_provider_and_another_issuer_end_the_attempt(app: Windlass) -> None:
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ({"error": "access_denied"}, "denied"),
+        ({"error": "<script>", "error_description": "<script>"}, "denied"),
+        ({"code": "x", "iss": "https://evil.example"}, "invalid"),
+        ({"code": "made-up"}, "invalid"),
+    ],
+)
+async def test_a_refusal_of_the_provider_ends_the_attempt_and_nothing_of_its_answer_is_shown(
+    app: Windlass, query: dict[str, str], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with browsers(app) as http:
-        for more in ({"error": "access_denied"}, {"code": "x", "iss": "https://evil.example"}, {"code": "made-up"}):
-            browser = Browser(http)
-            state = parse_qs(urlsplit(await started(browser)).query)["state"][0]
-            problem(await browser.get(f"/auth/oidc/callback?{urlencode({'state': state, **more})}"), 401)
-            assert browser.cookies == {}
+        browser = Browser(http)
+        state = parse_qs(urlsplit(await started(browser)).query)["state"][0]
+        answer = await browser.get(f"/auth/oidc/callback?{urlencode({'state': state, **query})}")
+        assert refusal(answer) == ("/", f"login={reason}")
+        assert browser.cookies == {}
+    assert [each.name for each in caplog.records if "login" in each.name] == ["windlass.login"]
+
+
+async def test_a_provider_that_does_not_respond_leads_back_to_the_login_page(database: str) -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # and nothing listens on it
+        settings = Settings(oidc_issuer=f"http://127.0.0.1:{bound.getsockname()[1]}", oidc_client_id=CLIENT)
+        async with Windlass(database, settings=settings) as app, browsers(app) as http:
+            answer = await Browser(http).get(f"/auth/oidc/start?{urlencode({'next': '/runs'})}")
+            assert refusal(answer) == ("/runs", "login=unavailable")
 
 
 async def test_a_login_with_oidc_replaces_a_session_that_was_planted(app: Windlass) -> None:

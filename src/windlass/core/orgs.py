@@ -61,6 +61,17 @@ _SCOPES = {
 }
 
 
+class LoginRefusal(StrEnum):
+    """Why a login with OpenID Connect is refused. The login page explains each (ui/src/api/refusals.ts)."""
+
+    EXPIRED = "expired"  # it did not begin in this browser, or too long ago
+    DENIED = "denied"  # by the provider
+    INVALID = "invalid"  # the provider's answer or its token
+    UNAVAILABLE = "unavailable"  # the provider or the database
+    UNVERIFIED = "unverified"  # the provider has not verified the address
+    NO_MEMBERSHIP = "no-membership"  # the address belongs to no member of any org
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """What the caller of a request may do, and in which org."""

@@ -4,21 +4,22 @@ The session is a cookie that scripts cannot read and that browsers send only to 
 the database has only their hash. Each login makes a new one, and ends the one that the browser had.
 """
 
+import logging
 import math
 import re
 import time
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from windlass.app import Windlass
-from windlass.core.orgs import Access, looks_like_key, parse_key
+from windlass.core.orgs import Access, LoginRefusal, looks_like_key, parse_key
 from windlass.effects.oidc import ATTEMPT_SECONDS, Attempt, OidcOptions, Provider
 from windlass.engine.orgs import login
 from windlass.engine.orgs.login import Person
-from windlass.errors import Invalid, Refused, WindlassError
+from windlass.errors import Invalid, LoginRefused, Refused, Unavailable, WindlassError
 from windlass.runtime.access import Authority
 from windlass.schemas.orgs import LoginSession
 from windlass.web import problems
@@ -34,6 +35,8 @@ router = APIRouter(prefix="/auth", tags=["login"])
 ATTEMPT_COOKIE = "__Host-windlass-login"
 MAX_NEXT = 2000
 WRONG_KEY = "the key is not valid"
+MAX_EMAIL = 320
+_log = logging.getLogger("windlass.login")
 _is_path = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*").fullmatch
 
 
@@ -109,36 +112,41 @@ async def start(
     request: Request,
     next_: Annotated[str, Query(alias="next", max_length=MAX_NEXT, description="The page to go to afterwards.")] = "/",
 ) -> Response:
-    """Send the browser to the provider."""
+    """Send the browser to the provider; if that does not respond, to the login page."""
     provider, now = _provider(request), time.time()
     attempt = Attempt.new(safe_path(next_))
-    url = await provider.authorization_url(attempt, _redirect_uri(request))
-    response = RedirectResponse(url, status_code=303, headers={"cache-control": "no-store"})
-    sealed = attempt.sealed(await (await _app(request).open()).key_pepper(), now=now)
+    try:
+        url = await provider.authorization_url(attempt, _redirect_uri(request))
+        sealed = attempt.sealed(await (await _app(request).open()).key_pepper(), now=now)
+    except WindlassError as error:
+        return _refused(error, attempt.next)
+    response = _redirect(url)
     _set_cookie(response, ATTEMPT_COOKIE, sealed, max_age=ATTEMPT_SECONDS)
     return response
 
 
 @router.get("/oidc/callback", include_in_schema=False)
 async def callback(request: Request) -> Response:
-    """The provider sends the browser here. 401 if the login did not begin in this browser, or is not valid."""
-    provider, query = _provider(request), request.query_params
-    db = (await _app(request).open()).database
-    attempt = Attempt.opened(request.cookies.get(ATTEMPT_COOKIE, ""), await db.key_pepper(), now=time.time())
+    """Begin the session of the person whom the provider sends here. A refusal leads to the login page, which explains
+    it."""
+    provider, query, attempt = _provider(request), request.query_params, None
     try:
+        db = (await _app(request).open()).database
+        attempt = Attempt.opened(request.cookies.get(ATTEMPT_COOKIE, ""), await db.key_pepper(), now=time.time())
         if attempt is None or digest_of(query.get("state", "")) != digest_of(attempt.state):
-            raise Refused("this login did not begin in this browser, or too long ago: begin again")
+            raise LoginRefused("it did not begin in this browser, or too long ago", reason=LoginRefusal.EXPIRED)
         if query.get("iss", provider.options.issuer) != provider.options.issuer:
             raise Refused("the answer comes from another provider")
         if "code" not in query:
-            raise Refused(f"the provider refused the login: {query.get('error', 'no code')[:100]!a}")
+            error_code = query.get("error", "no code")[:100]
+            raise LoginRefused(f"the provider answered {error_code!a}", reason=LoginRefusal.DENIED)
         claims = await provider.exchange(query["code"], attempt, _redirect_uri(request))
         person = Person(claims.issuer, claims.subject, claims.email, claims.name)
         cookie = await login.begin_as_person(db, person, admins=_app(request).settings.oidc_admins)
     except WindlassError as error:
-        response = problems.of(error)
+        response = _refused(error, attempt.next if attempt is not None else "/")
     else:
-        response = RedirectResponse(attempt.next, status_code=303, headers={"cache-control": "no-store"})
+        response = _redirect(attempt.next)
         await _replace_session(request, response, cookie)
     _set_cookie(response, ATTEMPT_COOKIE, "", max_age=0)  # an attempt counts once
     return response
@@ -226,6 +234,22 @@ async def _replace_session(request: Request, response: Response, cookie: str | N
 
 def _set_cookie(response: Response, name: str, value: str, *, max_age: int | None) -> None:
     response.set_cookie(name, value, max_age=max_age, path="/", secure=True, httponly=True, samesite="lax")
+
+
+def _redirect(url: str) -> Response:
+    return RedirectResponse(url, status_code=303, headers={"cache-control": "no-store"})
+
+
+def _refused(error: WindlassError, next_: str) -> Response:
+    """Send the browser to the login page, with the reason in the fragment, which browsers do not send to servers. The
+    log has what the page does not show."""
+    _log.warning("a login with OpenID Connect was refused: %a", str(error))
+    if isinstance(error, LoginRefused):
+        reason, email = error.reason, error.email
+    else:
+        reason, email = LoginRefusal.UNAVAILABLE if isinstance(error, Unavailable) else LoginRefusal.INVALID, None
+    fragment = {"login": reason} | ({"email": email[:MAX_EMAIL]} if email is not None else {})
+    return _redirect(f"{next_.partition('#')[0]}#{urlencode(fragment)}")
 
 
 def _redirect_uri(request: Request) -> str:

@@ -2,6 +2,7 @@
 import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { createContext, useContext, useEffect } from "react";
 import { api, data, onRefused, Problem, type Schemas } from "./client";
+import { refusal } from "./refusals";
 
 export type Answer = Schemas["LoginSession"];
 export type Session = Answer & { actor: string; org: string };
@@ -82,6 +83,7 @@ export async function chooseOrg(client: QueryClient, org: string, leave: () => v
 
 /** Forget everything that was fetched for another caller or org. */
 function begin(client: QueryClient, answer: Answer): void {
+  failure = null;
   client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== KEY[0] });
   client.setQueryData(KEY, answer);
 }
@@ -89,16 +91,20 @@ function begin(client: QueryClient, answer: Answer): void {
 let linked: Promise<void> = Promise.resolve();
 let failure: unknown = null;
 
-/** Why the key in the link was refused; null: it was not. */
+/** Why the key in the link, or the login at the provider, was refused; null: it was not. */
 export function linkFailure(): unknown {
   return failure;
 }
 
-/** Log in with the key in the fragment of a link that `windlass up --allow-commands` prints; browsers do not send fragments. */
+/** Read the fragment, which browsers do not send: the key of the link that `windlass up --allow-commands` prints, or why
+ * the server refused a login at the provider. */
 export function logInFromLink(at: Location = location): Promise<void> {
-  const key = new URLSearchParams(at.hash.slice(1)).get("key");
+  const fragment = new URLSearchParams(at.hash.slice(1));
+  const key = fragment.get("key");
+  const reason = fragment.get("login");
+  if (key || reason) history.replaceState(null, "", at.pathname + at.search);
+  if (reason) failure = refusal(reason, fragment.get("email"));
   if (key) {
-    history.replaceState(null, "", at.pathname + at.search);
     linked = api.POST("/auth/login", { body: { key } }).then(
       () => undefined,
       (error: unknown) => void (failure = error),

@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from windlass.core.orgs import ALL_SCOPES, DEFAULT_ORG, Access, Role, scopes_of
+from windlass.core.orgs import ALL_SCOPES, DEFAULT_ORG, Access, LoginRefusal, Role, scopes_of
 from windlass.engine.database import Database, new_ids
 from windlass.engine.orgs import audit, keys
-from windlass.errors import Conflict, Forbidden
+from windlass.errors import Conflict, Forbidden, LoginRefused
 from windlass.store.orgs import members, orgs
 from windlass.store.orgs import sessions as store
 
@@ -73,11 +73,11 @@ async def begin_as_person(db: Database, person: Person, *, admins: Collection[st
     """Begin a session of a member of some org, or of an operator; return the cookie."""
     cookie, email = secrets.token_urlsafe(COOKIE_BYTES), person.email
     if email is None:
-        raise Forbidden("the provider has no verified email address of yours: verify it there, and log in again")
+        raise LoginRefused("the provider names no verified email address", reason=LoginRefusal.UNVERIFIED)
     async with db.begin() as conn:
         joined = await members.of_email(conn, email)
         if not joined and email not in admins:
-            raise Forbidden(f"{email} is not a member of any org: ask an admin to add you")
+            raise LoginRefused(f"{email} is not a member of any org", reason=LoginRefusal.NO_MEMBERSHIP, email=email)
         org = DEFAULT_ORG if email in admins else next((one.org for one in joined if not one.disabled), joined[0].org)
         name = person.name[:MAX_TEXT] if person.name is not None else None
         identity = await store.identify(

@@ -5,6 +5,7 @@ import { Problem } from "../../api/client";
 import { SessionContext, type Session } from "../../api/session";
 import { Allowed, AllowedPage } from "../../parts/Allowed";
 import { Field, Mistakes, unplaced } from "../../parts/Field";
+import { refusal } from "../../api/refusals";
 import { hostOf, start } from "../login/Login";
 import { allowed } from "./Organisation";
 import { Meter } from "./Usage";
@@ -67,6 +68,12 @@ describe("commands and addresses", () => {
 
   it("name the provider of a login by its host", () => {
     expect(hostOf("https://login.example.com/realms/staff")).toBe("login.example.com");
+  });
+
+  it("of a refused login are shown only if they look like one", () => {
+    expect(refusal("no-membership", "bob@example.com").message).toMatch(/^bob@example.com is not a member/);
+    for (const made of [null, "", "call 555@example.com now"]) expect(refusal("no-membership", made).message).toMatch(/^your email address is not/);
+    expect(refusal("made-up", null).message).toMatch(/^log in again/);
   });
 
   it("of the audit log keep the filters that are set", () => {
