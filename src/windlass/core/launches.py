@@ -1,0 +1,283 @@
+"""Launches: attempts that run outside of the worker, as a job of a pool (a local process, Kubernetes, Ray, Dask).
+
+The worker and the launched process exchange objects: specification, heartbeat, log lines, output and status. The names
+of a launch and of its objects contain the fence of the claim. So a start can be repeated, a process that takes over
+knows what was started, and an object of an earlier attempt is never taken for one of this attempt.
+
+`next_command` decides what to do about a launch. It is called again and again with what is known; nothing depends on
+the order or the number of the calls.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from windlass.core.jobs.job import Failed, Outcome
+
+HEARTBEAT_EVERY = 10.0  # seconds
+LOCAL = "local"  # the value of `runs_on` for steps that the worker executes itself
+POOL_QUEUE = "windlass.pool."  # prefix of the queues of launched steps
+is_pool_name = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?").fullmatch
+_NAME = re.compile(r"windlass-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-([0-9]+)").fullmatch
+
+
+# Names of launches and of their objects
+
+
+def launch_name(job: UUID, fence: int) -> str:
+    """Return the name of a launch: a valid name of a Kubernetes job, at most 63 characters."""
+    return f"windlass-{job}-{fence}"
+
+
+def parse_name(name: str) -> tuple[UUID, int] | None:
+    """Return the job and the fence of a launch; None if the name is not that of a launch."""
+    match = _NAME(name)
+    return (UUID(match[1]), int(match[2])) if match else None
+
+
+def pool_queue(pool: str) -> str:
+    return POOL_QUEUE + pool
+
+
+def mailbox(pool: str) -> str:
+    """Return the prefix of what the launched processes of a pool report: one listing shows what is new."""
+    return f"live/{pool}/"
+
+
+HEARTBEAT, STATUS, STOP = "heartbeat", "status.json", "stop"
+
+
+def log_chunk(number: int) -> str:
+    return f"log-{number:06d}.json"
+
+
+# What is known about a launch
+
+
+class Phase(StrEnum):
+    WAITING = "waiting"  # accepted, its process does not run yet
+    RUNNING = "running"
+    ENDED = "ended"
+
+
+class Cause(StrEnum):
+    """Why a remote job ended, or does not start, where the pool knows."""
+
+    OUT_OF_MEMORY = "out_of_memory"
+    EVICTED = "evicted"
+    PREEMPTED = "preempted"
+    NODE_LOST = "node_lost"
+    IMAGE = "image"  # the image cannot be pulled
+    UNSCHEDULABLE = "unschedulable"
+    DEADLINE = "deadline"
+    EXITED = "exited"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteJob:
+    """A job as its pool shows it."""
+
+    name: str
+    phase: Phase
+    cause: Cause | None = None
+    detail: str = ""  # in the pool's words, for people
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The status that the launched process writes: first `running`, last `success` or `failed`."""
+
+    state: str
+    error: Mapping[str, Any] | None = None
+
+    @property
+    def is_final(self) -> bool:
+        return self.state != "running"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Seconds."""
+
+    start_within: float = 300.0
+    heartbeat_within: float = 60.0
+    again: float = 10.0  # until a stop or a refused start is repeated
+    unlisted: float = 60.0  # how long a job without a heartbeat may be missing from the pool's list: lists lag behind
+    margin: float = 30.0  # the launched process enforces its timeout itself: this is how late it may be
+
+
+@dataclass(slots=True, kw_only=True)
+class Launch:
+    """What the worker remembers of a launch. Times are those of its monotonic clock."""
+
+    name: str
+    since: float
+    timeout: timedelta | None = None
+    tried_at: float | None = None  # when the last start was attempted
+    started_at: float | None = None  # when the pool accepted it
+    problem: str = ""  # why the last start was refused
+    heartbeat: str | None = None  # the version of the heartbeat object
+    heard_at: float | None = None  # when a heartbeat or a status was new
+    running_at: float | None = None
+    missing_since: float | None = None
+    stopped_for: Outcome | None = None  # it is being stopped: the outcome once it is gone
+    stop_sent_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What was seen of a launch: the pool's list first, then the objects, so that an end is not seen before its status.
+
+    `listed_at` is None until the pool's list could be read. `older` are live launches of earlier claims of the job.
+    """
+
+    now: float
+    listed_at: float | None = None
+    remote: RemoteJob | None = None
+    older: Sequence[str] = ()
+    status: Status | None = None
+
+
+# What to do about it
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    name: str
+    outcome: Outcome | None = None  # of the attempt once the job is gone; None: that is known already
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The attempt has ended. Without an outcome the status says how, and the output has to be read."""
+
+    name: str
+    outcome: Outcome | None = None
+
+
+Command = Start | Stop | Finish
+
+
+def next_command(launch: Launch, view: View, limits: Limits) -> Command | None:
+    """Return what to do about a launch now; None: wait."""
+    if view.status is not None and view.status.is_final:
+        return Finish(launch.name)  # even if it is being stopped: what was done is recorded
+    if launch.stopped_for is not None:
+        return _stopping(launch, view, limits, launch.stopped_for)
+    if launch.started_at is None and launch.heard_at is None:
+        return _starting(launch, view, limits)
+    if view.remote is not None and view.remote.phase is Phase.ENDED:
+        return Finish(launch.name, ended_without_status(view.remote))
+    missing = launch.missing_since is not None and view.now - launch.missing_since >= limits.unlisted
+    if missing and _is_silent(launch, view.now, limits.unlisted):
+        return Finish(launch.name, _lost("the job is no longer in the pool, and left no status"))
+    if outcome := _overdue(launch, view, limits):
+        return Stop(launch.name, outcome)
+    return None
+
+
+def _starting(launch: Launch, view: View, limits: Limits) -> Command | None:
+    if view.remote is not None:
+        return Start(launch.name)  # adopted: a start that finds the job does nothing
+    if view.now - launch.since >= limits.start_within:
+        reason = f": {launch.problem}" if launch.problem else ""
+        return Finish(launch.name, never_started(reason))
+    if launch.tried_at is not None and view.now - launch.tried_at < limits.again:
+        return None
+    if view.listed_at is None:
+        return None  # an earlier attempt may still run
+    return Stop(view.older[0]) if view.older else Start(launch.name)
+
+
+def _stopping(launch: Launch, view: View, limits: Limits, outcome: Outcome) -> Command | None:
+    sent_at = launch.stop_sent_at
+    if launch.started_at is None and launch.tried_at is None:
+        return Finish(launch.name, outcome)
+    listed = sent_at is not None and view.listed_at is not None and view.listed_at > sent_at
+    if listed and (view.remote is None or view.remote.phase is Phase.ENDED):
+        return Finish(launch.name, outcome)
+    if sent_at is None or view.now - sent_at >= limits.again:
+        return Stop(launch.name)
+    return None
+
+
+def _overdue(launch: Launch, view: View, limits: Limits) -> Outcome | None:
+    began = launch.started_at if launch.started_at is not None else launch.since
+    if launch.heard_at is None and view.now - began >= limits.start_within:
+        detail = view.remote.detail if view.remote is not None else ""
+        return never_started(f": {detail}" if detail else "")
+    if launch.heard_at is not None and _is_silent(launch, view.now, limits.heartbeat_within):
+        return Failed({"type": "HeartbeatTimeout", "message": "heartbeat timeout: the launched process is silent"})
+    if launch.timeout is not None and launch.running_at is not None:
+        seconds = launch.timeout.total_seconds()
+        if view.now - launch.running_at >= seconds + limits.margin:
+            return Failed({"type": "Timeout", "message": f"timed out after {seconds:g} s"})
+    return None
+
+
+def _is_silent(launch: Launch, now: float, seconds: float) -> bool:
+    return launch.heard_at is None or now - launch.heard_at >= seconds
+
+
+# Why it failed
+
+
+def never_started(reason: str) -> Failed:
+    return Failed({"type": "NeverStarted", "message": f"job never started{reason}"})
+
+
+def _lost(message: str) -> Failed:
+    return Failed({"type": "Lost", "message": message})
+
+
+def ended_without_status(remote: RemoteJob) -> Failed:
+    """Return the failure of a job that ended and left no status."""
+    detail = f" ({remote.detail})" if remote.detail else ""
+    code = {} if remote.exit_code is None else {"exit_code": remote.exit_code}
+    match remote.cause:
+        case Cause.OUT_OF_MEMORY:
+            return Failed({"type": "OutOfMemory", "message": f"killed: out of memory{detail}", **code})
+        case Cause.EVICTED | Cause.PREEMPTED | Cause.NODE_LOST:
+            words = {Cause.EVICTED: "evicted", Cause.PREEMPTED: "preempted", Cause.NODE_LOST: "lost with its node"}
+            return _lost(f"the job was {words[remote.cause]}{detail}")
+        case Cause.IMAGE | Cause.UNSCHEDULABLE:
+            return never_started(f": {remote.detail or remote.cause}")
+        case Cause.DEADLINE:
+            return Failed({"type": "Timeout", "message": f"the pool ended the job at its deadline{detail}"})
+        case _:
+            return Failed({"type": "Lost", "message": f"the job ended without a status{detail}", **code})
+
+
+# The document that a launched process reads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskSpec:
+    """The specification of a launched task, in JSON. Values of secrets are not in it: the pool passes them."""
+
+    name: str
+    task_id: str
+    run_id: str
+    task_name: str
+    workflow_name: str
+    attempt: int
+    fence: int
+    parallel_index: int
+    parallel_count: int
+    executor: str  # command, python
+    call: Mapping[str, Any]  # of the executor: {run, values}, {function} or {app, type}
+    mailbox: str  # prefix of heartbeat, log lines and status
+    folder: str  # prefix of output and artifacts
+    input: Any = None
+    upstream: Mapping[str, Any] = field(default_factory=dict)
+    timeout: float | None = None  # seconds

@@ -1,0 +1,93 @@
+"""Launchers: start, list and stop jobs of a pool. Each kind is a module; others are found by entry points.
+
+All operations are idempotent: a process may die after any of them, and its successor repeats it.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Protocol
+
+from windlass.core.launches import RemoteJob
+from windlass.errors import Invalid
+
+GROUP = "windlass.launchers"  # entry points of launchers in other packages: NAME = "module:open_launcher"
+KINDS = ("subprocess", "kubernetes", "ray", "dask")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What a job may use, in the words of Kubernetes: cpu "500m", memory "512Mi", gpu 1."""
+
+    cpu: str | None = None
+    memory: str | None = None
+    gpu: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolOptions:
+    """A pool as it is configured."""
+
+    name: str
+    launcher: str
+    max_parallel: int = 10
+    image: str | None = None
+    resources: Resources = Resources()
+    env: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)  # of its launcher: address, namespace, ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchRequest:
+    """A job to start: `python -m windlass.exec` with this environment, which names the specification."""
+
+    name: str
+    env: Mapping[str, str]
+    secret_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    image: str | None = None
+    resources: Resources = Resources()
+    deadline: float | None = None  # seconds after which the pool may end the job, as a last resort
+    labels: Mapping[str, str] = field(default_factory=dict)  # pool, run, step: for people
+
+
+class Launcher(Protocol):
+    """Starts jobs elsewhere. `Unavailable` is raised if the pool does not answer, `Invalid` if it refuses a request
+    for good."""
+
+    hint: asyncio.Event  # set when something may have changed, so that the next list need not wait
+    list_every: float  # seconds between two lists without a hint
+
+    async def start(self, request: LaunchRequest) -> None:
+        """Start a job. If there is one with this name, running or ended, do nothing."""
+
+    async def list(self) -> Sequence[RemoteJob]:
+        """Return all jobs of this pool that were not removed yet."""
+
+    async def stop(self, name: str) -> None:
+        """Stop a job and remove it; it may still be listed for a while. An unknown name is ignored."""
+
+    async def remove(self, name: str) -> None:
+        """Remove what is left of a job that has ended."""
+
+    async def logs(self, name: str) -> str:
+        """Return the last output of a job, to explain one that wrote no status; "" if there is none."""
+
+    async def check(self) -> None:
+        """Raise an error that says what is wrong with the pool: not reachable, not allowed, wrongly configured."""
+
+    async def close(self) -> None: ...
+
+
+def open_launcher(pool: PoolOptions) -> Launcher:
+    """Return the launcher of a pool; raise `Invalid` if its kind is unknown or its options are wrong."""
+    if pool.launcher in KINDS:
+        make: Callable[[PoolOptions], Launcher] = import_module(f"{__name__}.{pool.launcher}").open_launcher
+        return make(pool)
+    found = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if pool.launcher not in found:
+        known = ", ".join([*KINDS, *sorted(found)])
+        raise Invalid(f"pool {pool.name}: there is no launcher {pool.launcher!r}; there are {known}", field="launcher")
+    make = found[pool.launcher].load()
+    return make(pool)
