@@ -23,7 +23,7 @@ async def test_plans_are_set_assigned_shown_and_deleted(tmp_path: Path, database
 
         assert (await through("plans", "set", "team", "--workflows", "unlimited"))[0] == 0
         shown, assigned = await asyncio.gather(
-            through("plans", "show", "team"), through("plans", "assign", "default", "team")
+            through("plans", "show", "team"), through("orgs", "set-plan", "default", "team")
         )
         assert [line.split()[-1] for line in shown[1].splitlines()[:2]] == ["team", "unlimited"]
         assert assigned == (0, "org default is on plan team\n", "")

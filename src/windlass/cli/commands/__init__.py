@@ -31,7 +31,7 @@ COMMANDS = {  # name: (module, help)
     "schema": ("graph", "Print the JSON Schema of workflow files, for editors."),
     "workers": ("queues", "List workers, most recent heartbeat first."),
     "quarantine": ("queues", "List and retry items set aside after an unexpected error."),
-    "orgs": ("orgs", "Create, list, disable and enable organisations."),
+    "orgs": ("orgs", "Create, list, disable and enable organisations, and set their plans."),
     "keys": ("orgs", "Create, list, rotate and revoke keys of an organisation (--org, else `default`)."),
     "members": (
         "orgs",
@@ -39,7 +39,7 @@ COMMANDS = {  # name: (module, help)
     ),
     "audit": ("orgs", "List who did what to which object, newest first."),
     "secrets": ("secrets", "Set, list, delete and rotate secrets."),
-    "plans": ("plans", "List, show, set, delete and assign plans: what orgs may use."),
+    "plans": ("plans", "List, show, set and delete plans: what orgs may use."),
     "usage": ("plans", "Show what an org uses, and what its plan allows."),
     "db": ("db", "Inspect, migrate, dump and stop the database."),
     "doctor": ("doctor", "Check the installation; exit code 1 on problems."),

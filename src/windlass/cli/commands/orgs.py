@@ -27,7 +27,7 @@ role_type = click.Choice([role.value for role in Role])
 
 @click.group()
 def orgs() -> None:
-    """Create, list, disable and enable organisations."""
+    """Create, list, disable and enable organisations, and set their plans."""
 
 
 @orgs.command("create")
@@ -61,6 +61,19 @@ def list_orgs(limit: int, after: str, json: bool) -> None:
 def show_org(name: str, json: bool) -> None:
     """Show one organisation."""
     _show_org(backend(lambda app: app.org(name)), json=json)
+
+
+@orgs.command("set-plan")
+@click.argument("org")
+@click.argument("plan")
+@json_option
+def set_plan(org: str, plan: str, json: bool) -> None:
+    """Put an organisation on a plan; it takes effect within seconds."""
+    backend(lambda app: app.assign_plan(org, plan))
+    if json:
+        show_json({"org": org, "plan": plan})
+    else:
+        say(cell(f"org {org} is on plan {plan}"))
 
 
 @orgs.command()

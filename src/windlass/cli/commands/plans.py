@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from windlass.cli.arguments import FC, after_option, json_option, limit_option
-from windlass.cli.output import cell, record, say, show_fields, show_json, show_table
+from windlass.cli.output import record, show_fields, show_json, show_table
 from windlass.cli.runner import backend, each, show_page
 from windlass.core.plans import LEAST, MAX_NUMBER, MOST, NAMES
 
@@ -35,7 +35,7 @@ def plan_option(name: str, text: str) -> Callable[[FC], FC]:
 
 @click.group()
 def plans() -> None:
-    """List, show, set, delete and assign plans: what orgs may use."""
+    """List, show, set and delete plans: what orgs may use."""
 
 
 @plans.command("list")
@@ -83,19 +83,6 @@ def set_(name: str, json: bool, **limits: Any) -> None:
 def delete(names: tuple[str, ...], json: bool) -> None:
     """Delete plans that no org has."""
     each(names, "deleted", lambda app, name: app.delete_plan(name), key="name", json=json)
-
-
-@plans.command()
-@click.argument("org")
-@click.argument("plan")
-@json_option
-def assign(org: str, plan: str, json: bool) -> None:
-    """Put an org on a plan; it takes effect within seconds."""
-    backend(lambda app: app.assign_plan(org, plan))
-    if json:
-        show_json({"org": org, "plan": plan})
-    else:
-        say(cell(f"org {org} is on plan {plan}"))
 
 
 @click.command()

@@ -58,7 +58,7 @@ async def delete(db: Tenant, name: str) -> None:
         orgs = await store.orgs(conn, name, limit=NAMED_ORGS + 1)
         if orgs:
             named = ", ".join(orgs[:NAMED_ORGS]) + (", ..." if len(orgs) > NAMED_ORGS else "")
-            raise Conflict(f"plan {name!r} is used by {named}: put them on another plan first (windlass plans assign)")
+            raise Conflict(f"plan {name!r} is used by {named}: put them on another plan first (windlass orgs set-plan)")
         await store.delete(conn, name)
         await audit.record(conn, db, "plan.delete", name)
 
