@@ -7,6 +7,7 @@ from uuid import UUID
 
 from windlass.core.jobs.job import Claimed, JobMove, Report, Setback, Success
 from windlass.core.jobs.spec import JobSpec
+from windlass.core.orgs import stored
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.workers import turn
@@ -21,7 +22,8 @@ async def submit(db: Tenant, **fields: Any) -> UUID:
 
 
 async def take(db: Tenant, count: int = 1, *, reports: list[Report] | None = None) -> list[Claimed]:
-    lanes = [(replace(lane, seq=0), count) for lane in await turn.look(db, ["default", "sql", "other"])]
+    queues = [stored(db.org, name) for name in ("default", "sql", "other")]
+    lanes = [(replace(lane, seq=0), count) for lane in await turn.look(db, queues)]
     request = Turn(worker="w1", lease=LEASE, reports=reports or [], lanes=lanes, count=count)
     return (await turn.turn(db, request))[0]
 

@@ -12,6 +12,7 @@ from tests.engine.job_harness import LEASE, SPEC, finish, submit, take, words
 from windlass.core.jobs.job import JobMove, JobState, Setback, Success
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
+from windlass.engine.orgs import control as orgs
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
 from windlass.errors import Conflict, Invalid, NotFound, WindlassError
@@ -29,7 +30,18 @@ async def test_an_unknown_job_is_not_found_whatever_is_asked(db: Tenant, other_o
     assert (await jobs.get(other_org, theirs)).status == "pending"
 
 
-async def test_pages_show_each_job_once_newest_first(db: Tenant) -> None:
+@pytest.fixture(params=["default", "acme"])
+async def each_org(db: Tenant, request: pytest.FixtureRequest) -> Tenant:
+    """Orgs other than `default` are listed from an index of their own, and callers of theirs are isolated."""
+    if request.param == "default":
+        return db
+    await orgs.create(db, request.param)
+    await jobs.submit(db, [SPEC])  # of another org, which no list has
+    return db.tenant(request.param, isolated=True)
+
+
+async def test_pages_show_each_job_once_newest_first(each_org: Tenant) -> None:
+    db = each_org
     ids = await jobs.submit(db, [replace(SPEC, type=f"t{n % 3}.x.v1", priority=n % 2) for n in range(25)])
     for _ in range(5):
         [job] = await take(db)
@@ -60,7 +72,8 @@ async def listed(db: Tenant, **filters: Any) -> set[UUID]:
     return {job.id for job in (await jobs.list_(db, **filters)).jobs}
 
 
-async def test_every_filter_narrows_and_they_combine(db: Tenant) -> None:
+async def test_every_filter_narrows_and_they_combine(each_org: Tenant) -> None:
+    db = each_org
     done = await submit(db, tags=["red"])
     await finish(db, done, "succeeded")
     broken = await submit(db, type="billing.invoice.v1", tags=["red", "blue"])
@@ -79,6 +92,7 @@ async def test_every_filter_narrows_and_they_combine(db: Tenant) -> None:
     for status, ids in by_status.items():
         assert await listed(db, statuses=[status]) == ids
     assert await listed(db, statuses=["succeeded", "pending"]) == {done, waiting, later}
+    assert await listed(db, statuses=["leased", "pending"], tag="blue") == {held, later}
     assert await listed(db, queue="other") == {held, waiting}
     assert await listed(db, type_="billing.%") == {broken, gone, held, waiting}
     assert await listed(db, type_="billing.invoice.v1") == {broken, held, waiting}

@@ -8,9 +8,9 @@ from uuid import UUID
 
 import asyncpg
 
-from windlass.core.jobs.job import Claimed, Fence, Gap, JobState, Setback, Success
+from windlass.core.jobs.job import TERMINAL, Claimed, Fence, Gap, JobState, Setback, Success
 from windlass.core.json_value import decode, decode_object, decode_objects, encode
-from windlass.core.orgs import shown, stored
+from windlass.core.orgs import DEFAULT_ORG, shown, stored
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, mapping, statements
 
@@ -319,7 +319,11 @@ async def list_(conn: Connection, filter_: Filter) -> list[Job]:
     arguments = (filter_.org, statuses, queue, filter_.type, before, filter_.limit, filter_.tag)
     if filter_.run is not None:
         return [job(row) for row in await conn.fetch(_SQL["list_of_run"], *arguments, filter_.run)]
-    return [job(row) for row in await conn.fetch(_SQL["list"], *arguments, filter_.steps)]
+    if filter_.org == DEFAULT_ORG:
+        query = "list"
+    else:
+        query = "list_of_org" if statuses is None or TERMINAL.intersection(statuses) else "list_live_of_org"
+    return [job(row) for row in await conn.fetch(_SQL[query], *arguments, filter_.steps)]
 
 
 async def list_held(conn: Connection, worker: str, *, org: str, limit: int) -> list[Job]:

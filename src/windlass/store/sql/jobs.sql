@@ -409,8 +409,8 @@ select * from workflow.workflow_run where id = $1 and org = $2 and deleted_at is
 
 -- name: list
 -- scope: org
--- List jobs, newest first, $6 at a time, with `seq` below $5. Finished jobs come from one probe per (type, status), due jobs from
--- one probe per lane, jobs that are not yet due from one probe per queue: the cost grows with the page, not with the table.
+-- List jobs of `default`, newest first, $6 at a time, with `seq` below $5. Finished jobs come from one probe per (type, status), due
+-- jobs from one probe per lane, jobs that are not yet due from one probe per queue: the cost grows with the page, not with the table.
 -- Unless $8 is true, step jobs are left out. All jobs of the HTTP and command types are step jobs, so the finished ones are not
 -- even scanned.
 with page as (
@@ -423,15 +423,16 @@ with page as (
     where ($2::text[] is null or kind.status = any($2)) and ($4::text is null or kind.type like $4)
       and ($8::boolean or kind.type not in ('windlass.http.v1', 'windlass.command.v1')))
   union all
-  (select j.id, j.seq from windlass.lane cross join lateral (
+  (select j.id, j.seq from windlass.lanes(array(select * from windlass.pending_queues($1, true))) as lane cross join lateral (
      select j.id, j.seq from workflow.workflow_run j
       where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue and j.type = lane.type
-        and j.priority = lane.priority and j.alone = lane.alone and j.seq < $5 and j.org = $1 and ($7::text is null or j.tags @> array[$7]) and ($8 or j.run_id is null)
+        and j.priority = lane.priority and j.alone = lane.alone and j.seq < $5 and j.org = $1
+        and ($7::text is null or j.tags @> array[$7]) and ($8 or j.run_id is null)
       order by j.seq desc limit $6) as j
     where ($2::text[] is null or 'pending' = any($2)) and ($3::text is null or lane.queue = $3)
       and ($4::text is null or lane.type like $4))
   union all
-  (select j.id, j.seq from windlass.waiting_queue w cross join lateral (
+  (select j.id, j.seq from windlass.pending_queues($1, false) as w(queue) cross join lateral (
      select j.id, j.seq from workflow.workflow_run j
       where j.status = 'pending' and not j.due and j.queue = w.queue
         and j.seq < $5 and j.org = $1 and j.deleted_at is null
@@ -444,6 +445,35 @@ with page as (
       and j.seq < $5 and j.org = $1 and j.deleted_at is null
       and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4)
       and ($7::text is null or j.tags @> array[$7]) and ($8 or j.run_id is null)
+    order by j.seq desc limit $6))
+select j.* from workflow.workflow_run j
+ where j.id = any(array(select id from page order by seq desc limit $6)) order by j.seq desc
+
+-- name: list_of_org
+-- scope: org
+-- List jobs of an org other than `default`, in the same order, from the index of its own jobs. The cost grows with the page; with a
+-- filter that few jobs match it grows with the jobs of the org, but never with those of other orgs.
+select * from workflow.workflow_run j
+ where j.org = $1 and j.org <> 'default' and j.deleted_at is null and ($2::text[] is null or j.status = any($2))
+   and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4) and j.seq < $5
+   and ($7::text is null or j.tags @> array[$7]) and ($8::boolean or j.run_id is null)
+ order by j.seq desc limit $6
+
+-- name: list_live_of_org
+-- scope: org
+-- The same for pending and leased jobs only ($2), of which there are few beside a long history: the cost grows with the pending jobs of
+-- the org and with all leased jobs. Both values of `due` make `org` a condition of the index.
+with page as (
+  (select j.id, j.seq from workflow.workflow_run j
+    where j.status = 'pending' and j.due = any(array[true, false]) and j.org = $1 and j.org <> 'default' and j.deleted_at is null
+      and 'pending' = any($2::text[]) and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4) and j.seq < $5
+      and ($7::text is null or j.tags @> array[$7]) and ($8::boolean or j.run_id is null)
+    order by j.seq desc limit $6)
+  union all
+  (select j.id, j.seq from workflow.workflow_run j
+    where j.status = 'leased' and j.org = $1 and j.deleted_at is null
+      and 'leased' = any($2) and ($3 is null or j.queue = $3) and ($4 is null or j.type like $4) and j.seq < $5
+      and ($7 is null or j.tags @> array[$7]) and ($8 or j.run_id is null)
     order by j.seq desc limit $6))
 select j.* from workflow.workflow_run j
  where j.id = any(array(select id from page order by seq desc limit $6)) order by j.seq desc
