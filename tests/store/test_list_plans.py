@@ -41,8 +41,9 @@ FILLS = [
     """insert into workflow.workflow_run (type, payload, queue, status, last_error)
        select 'bad.x.v' || n % 20, '{}', 'default', 'failed', 'kind ' || chr(65 + n % 20)
          from generate_series(1, 200) n""",
-    """insert into workflow.workflow_run (type, payload, queue)
-       select 'ours.x.v1', '{}', 'default' from generate_series(1, $1)""",
+    """insert into workflow.workflow_run (type, payload, queue, meta)
+       select 'ours.x.v1', '{}', 'default', case when n % ($1 / 100) = 0 then '{"tenant_id": "berlin"}'::jsonb end
+         from generate_series(1, $1) n""",
     """insert into workflow.workflow_run (type, payload, queue, run_at, due)
        select 'ours.x.v1', '{}', 'q' || n % 3, now() + interval '1 day', false from generate_series(1, $1) n""",
     """insert into workflow.workflow_run (type, payload, queue, status, leased_by, lease_until, run_id, step, item)
@@ -101,7 +102,8 @@ LISTS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "GET /jobs": ("jobs", "list", ALL_JOBS),
     "GET /jobs?status=failed": ("jobs", "list", ("default", ["failed"], *ALL_JOBS[2:])),
     "GET /jobs?status=pending&queue=q1": ("jobs", "list", ("default", ["pending"], "q1", *ALL_JOBS[3:])),
-    "GET /jobs?run=": ("jobs", "list_of_run", (*JOBS, RUN)),
+    "GET /jobs with a label": ("jobs", "list_of_label", (*ALL_JOBS, "berlin")),
+    "GET /jobs?run=": ("jobs", "list_of_run", (*JOBS, RUN, None)),
     "GET /jobs/{id}/events": ("events", "of_job", (RUN, 100, 0)),
     "GET /jobs/{id}/logs": ("events", "log_lines", (RUN, None, -1, 0, 0, 100)),
     "GET /workers/{id}": ("jobs", "list_held", ("w1", "default", 1000)),

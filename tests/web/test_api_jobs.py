@@ -4,13 +4,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from tests.engine.harness import Fails, ManualWorker
 from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
 from windlass.engine.jobs import control as jobs
+from windlass.engine.orgs import control as orgs
+from windlass.engine.orgs import keys
 from windlass.store import events
 
 JOB: dict[str, Any] = {"type": "shop.mail.v1", "payload": {"to": "alice"}}
+OPERATOR = "the-key-of-the-operator"
 UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 
@@ -198,3 +203,34 @@ async def test_a_leased_job_tells_its_lease_and_its_logs_are_paged_by_attempt(ap
     assert held["lease_until"] is not None
     assert seen == [f"line {n}" for n in range(6)]
     assert [line["message"] for line in second] == ["line 3", "line 4", "line 5"]
+
+
+@pytest.mark.parametrize("org", ["default", "acme"])
+async def test_a_key_with_a_label_sees_and_changes_only_jobs_with_that_label(app: Windlass, org: str) -> None:
+    db = await app.open()
+    if org != "default":
+        await orgs.create(db, org)
+    made = await keys.create(db.tenant(org), role="admin", name="berlin", label="berlin")
+    async with served(app, keys=(OPERATOR,)) as http:
+        http.headers["x-windlass-org"] = org
+        others = [
+            data(await http.post("/jobs", json=JOB | more), 201)["id"]
+            for more in ({"idempotency_key": "k"}, {"meta": {"tenant_id": "paris"}})
+        ]
+        http.headers["x-api-key"] = str(made.key)
+        own = data(await http.post("/jobs", json=JOB), 201)
+        assert own["meta"] == {"tenant_id": "berlin"}
+        for query in ({}, {"status": "pending"}, {"type": "shop.%"}):
+            assert [job["id"] for job in data(await http.get("/jobs", params=query))] == [own["id"]]
+        for id_ in others:
+            for path in (f"/jobs/{id_}", f"/jobs/{id_}/events", f"/jobs/{id_}/logs"):
+                problem(await http.get(path), 404)
+            problem(await http.post(f"/jobs/{id_}/cancel", json={}), 404)
+            problem(await http.delete(f"/jobs/{id_}"), 404)
+        assert fields(await http.post("/jobs", json=JOB | {"meta": {"tenant_id": "paris"}})) == ["meta.tenant_id"]
+        batch = {"jobs": [JOB, JOB | {"idempotency_key": "k"}]}
+        assert "outside the tenant berlin" in problem(await http.post("/jobs/batch", json=batch), 409)["detail"]
+        assert len(data(await http.get("/jobs"))) == 1  # nothing of the batch was written
+        assert data(await http.post(f"/jobs/{own['id']}/cancel", json={}))["status"] == "cancelled"
+        for path in ("/runs", "/queues", "/dead-letters", "/workflows", "/stats", "/keys"):
+            assert "use a key of the org without a label" in problem(await http.get(path), 403)["detail"]

@@ -128,6 +128,7 @@ class Served:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
     org: str
+    label: str | None = None
     statuses: Sequence[str] | None = None
     queue: str | None = None
     type: str | None = None  # a LIKE pattern
@@ -318,12 +319,15 @@ async def list_(conn: Connection, filter_: Filter) -> list[Job]:
     queue = filter_.queue and stored(filter_.org, filter_.queue)
     arguments = (filter_.org, statuses, queue, filter_.type, before, filter_.limit, filter_.tag)
     if filter_.run is not None:
-        return [job(row) for row in await conn.fetch(_SQL["list_of_run"], *arguments, filter_.run)]
-    if filter_.org == DEFAULT_ORG:
-        query = "list"
-    else:
+        rows = await conn.fetch(_SQL["list_of_run"], *arguments, filter_.run, filter_.label)
+    elif filter_.org != DEFAULT_ORG:
         query = "list_of_org" if statuses is None or TERMINAL.intersection(statuses) else "list_live_of_org"
-    return [job(row) for row in await conn.fetch(_SQL[query], *arguments, filter_.steps)]
+        rows = await conn.fetch(_SQL[query], *arguments, filter_.steps, filter_.label)
+    elif filter_.label is not None:
+        rows = await conn.fetch(_SQL["list_of_label"], *arguments, filter_.steps, filter_.label)
+    else:
+        rows = await conn.fetch(_SQL["list"], *arguments, filter_.steps)
+    return [job(row) for row in rows]
 
 
 async def list_held(conn: Connection, worker: str, *, org: str, limit: int) -> list[Job]:

@@ -72,7 +72,8 @@ async def record(
             return await _insert(connection, db, rows)
     if not quota.is_unlimited(db, db.org):
         await _admit(db, rows)
-    async with db.once() as conn:
+    # One statement, unless the labels of known jobs are looked up: then a refusal must undo the insert.
+    async with db.once() if db.label is None else db.begin() as conn:
         recorded = await _insert(conn, db, rows)
         # Already committed: poking before the connection is released saves a tenth of a millisecond. Behind a pooler
         # the commit is still to come: there are no notifications there, and a worker of this process polls.
@@ -144,6 +145,7 @@ async def list_(
         raise Invalid(f"before is {before}: pass the `next` of the page before", field="before")
     filter_ = Filter(
         org=db.org,
+        label=db.label,
         statuses=statuses,
         queue=queue,
         type=type_,
@@ -313,6 +315,8 @@ async def _insert(conn: Connection, db: Tenant, rows: Sequence[store.NewJob]) ->
     # A job that the insert conflicted with may be removed before the lookup.
     if gone := [key for key in keys if key not in known]:
         raise Conflict(f"the job with key {gone[0]!r} was removed at this moment: submit again")
+    if db.label is not None and known and await claims.unlabelled(conn, list(known.values()), db.label):
+        raise Conflict(f"an idempotency key is that of a job outside the tenant {db.label}: choose another")
     return Recorded([row.id if row.id in born else known[row.idempotency_key or ""] for row in rows], born.keys())
 
 

@@ -452,11 +452,13 @@ select j.* from workflow.workflow_run j
 -- name: list_of_org
 -- scope: org
 -- List jobs of an org other than `default`, in the same order, from the index of its own jobs. The cost grows with the page; with a
--- filter that few jobs match it grows with the jobs of the org, but never with those of other orgs.
+-- filter that few jobs match it grows with the jobs of the org, but never with those of other orgs. $9 is the label that the caller is
+-- restricted to.
 select * from workflow.workflow_run j
  where j.org = $1 and j.org <> 'default' and j.deleted_at is null and ($2::text[] is null or j.status = any($2))
    and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4) and j.seq < $5
-   and ($7::text is null or j.tags @> array[$7]) and ($8::boolean or j.run_id is null)
+   and ($7::text is null or j.tags @> array[$7])
+   and ($9::text is null or j.meta ->> 'tenant_id' = $9) and ($8::boolean or j.run_id is null)
  order by j.seq desc limit $6
 
 -- name: list_live_of_org
@@ -467,16 +469,27 @@ with page as (
   (select j.id, j.seq from workflow.workflow_run j
     where j.status = 'pending' and j.due = any(array[true, false]) and j.org = $1 and j.org <> 'default' and j.deleted_at is null
       and 'pending' = any($2::text[]) and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4) and j.seq < $5
-      and ($7::text is null or j.tags @> array[$7]) and ($8::boolean or j.run_id is null)
+      and ($7::text is null or j.tags @> array[$7])
+      and ($9::text is null or j.meta ->> 'tenant_id' = $9) and ($8::boolean or j.run_id is null)
     order by j.seq desc limit $6)
   union all
   (select j.id, j.seq from workflow.workflow_run j
     where j.status = 'leased' and j.org = $1 and j.deleted_at is null
       and 'leased' = any($2) and ($3 is null or j.queue = $3) and ($4 is null or j.type like $4) and j.seq < $5
-      and ($7 is null or j.tags @> array[$7]) and ($8 or j.run_id is null)
+      and ($7 is null or j.tags @> array[$7]) and ($9 is null or j.meta ->> 'tenant_id' = $9) and ($8 or j.run_id is null)
     order by j.seq desc limit $6))
 select j.* from workflow.workflow_run j
  where j.id = any(array(select id from page order by seq desc limit $6)) order by j.seq desc
+
+-- name: list_of_label
+-- scope: org
+-- List jobs of `default` with label $9, in the same order: the cost grows with the jobs of the label. A condition on the label in `list`
+-- would make the planner read all pending jobs.
+select * from workflow.workflow_run j
+ where j.meta ->> 'tenant_id' = $9::text and j.org = $1 and j.deleted_at is null and ($2::text[] is null or j.status = any($2))
+   and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4) and j.seq < $5
+   and ($7::text is null or j.tags @> array[$7]) and ($8::boolean or j.run_id is null)
+ order by j.seq desc limit $6
 
 -- name: list_of_run
 -- scope: org
@@ -484,7 +497,7 @@ select j.* from workflow.workflow_run j
 select * from workflow.workflow_run j
  where j.run_id = $8 and j.org = $1 and j.deleted_at is null and ($2::text[] is null or j.status = any($2))
    and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4) and j.seq < $5
-   and ($7::text is null or j.tags @> array[$7])
+   and ($7::text is null or j.tags @> array[$7]) and ($9::text is null or j.meta ->> 'tenant_id' = $9)
  order by j.seq desc limit $6
 
 -- name: list_held

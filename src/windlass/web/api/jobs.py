@@ -34,9 +34,9 @@ from windlass.web.api.shared import (
     Limit,
     Listing,
     Moment,
-    Operating,
-    Reading,
-    Starting,
+    OperatingJobs,
+    ReadingJobs,
+    StartingJobs,
     as_id,
     cursor,
     problems,
@@ -126,7 +126,7 @@ JobId = Annotated[UUID, Depends(_job_id)]
     openapi_extra=bodies.described(NewJob, EXAMPLE),
     responses={200: {"model": Data[JobDetail], "description": "The key was known."}, **problems(409, 413, 422)},
 )
-async def submit(db: Starting, app: App, request: Request, response: Response, key: Key = None) -> Data[JobDetail]:
+async def submit(db: StartingJobs, app: App, request: Request, response: Response, key: Key = None) -> Data[JobDetail]:
     """A known idempotency key answers 200 with the job that has it."""
     body = await bodies.model(request, NewJob, limit=PAYLOAD_LIMIT + bodies.ROOM)
     spec = _spec(app, body, idempotency_key_of(key, body.idempotency_key))
@@ -142,7 +142,7 @@ async def submit(db: Starting, app: App, request: Request, response: Response, k
     openapi_extra=bodies.described(NewJobs, {"jobs": [EXAMPLE]}),
     responses=problems(409, 413, 422),
 )
-async def submit_many(db: Starting, app: App, request: Request) -> Data[SubmittedJobs]:
+async def submit_many(db: StartingJobs, app: App, request: Request) -> Data[SubmittedJobs]:
     """All or none, in one transaction. An error names the job and its field: `jobs.3.type`."""
     body = await bodies.model(request, NewJobs, limit=BATCH_LIMIT)
     specs = [_spec(app, job, job.idempotency_key) for job in body.jobs]
@@ -150,7 +150,7 @@ async def submit_many(db: Starting, app: App, request: Request) -> Data[Submitte
 
 
 @router.get("", summary="List jobs", responses=problems(422))
-async def list_(db: Reading, filters: Annotated[Filters, Query()]) -> Listing[Job]:
+async def list_(db: ReadingJobs, filters: Annotated[Filters, Query()]) -> Listing[Job]:
     """Newest first, by the time at which they became due."""
     page = await jobs.list_(
         db,
@@ -167,7 +167,7 @@ async def list_(db: Reading, filters: Annotated[Filters, Query()]) -> Listing[Jo
 
 
 @router.get("/{job_id}", summary="Get a job", responses=problems(404))
-async def get(db: Reading, job_id: JobId) -> Data[JobDetail]:
+async def get(db: ReadingJobs, job_id: JobId) -> Data[JobDetail]:
     """Whole, with the errors of its attempts, its lease, and the run that it is a task of."""
     return await _whole(db, job_id)
 
@@ -178,7 +178,7 @@ async def get(db: Reading, job_id: JobId) -> Data[JobDetail]:
     openapi_extra=bodies.described(Cancellation, {"reason": "wrong bucket"}),
     responses=problems(404, 409, 413, 422),
 )
-async def cancel(db: Operating, job_id: JobId, request: Request) -> Data[JobDetail]:
+async def cancel(db: OperatingJobs, job_id: JobId, request: Request) -> Data[JobDetail]:
     """It ends at once, and the worker that holds it is notified. 409 if it has ended."""
     body = await bodies.model(request, Cancellation)
     await jobs.cancel(db, job_id, reason=body.reason)
@@ -186,7 +186,7 @@ async def cancel(db: Operating, job_id: JobId, request: Request) -> Data[JobDeta
 
 
 @router.post("/{job_id}/retry", summary="Retry a job", responses=problems(404, 409))
-async def retry(db: Operating, job_id: JobId) -> Data[JobDetail]:
+async def retry(db: OperatingJobs, job_id: JobId) -> Data[JobDetail]:
     """Start it over, its attempts counted afresh. 409 unless it failed or was cancelled; a task is retried with its
     run."""
     await jobs.reopen(db, job_id)
@@ -194,14 +194,14 @@ async def retry(db: Operating, job_id: JobId) -> Data[JobDetail]:
 
 
 @router.delete("/{job_id}", summary="Delete a job", status_code=204, responses=problems(404))
-async def delete(db: Operating, job_id: JobId) -> None:
+async def delete(db: OperatingJobs, job_id: JobId) -> None:
     """Soft: it is hidden, and if it is pending, it is never claimed."""
     await jobs.delete(db, job_id)
 
 
 @router.get("/{job_id}/events", summary="List the events of a job", responses=problems(404, 422))
 async def events(
-    db: Reading,
+    db: ReadingJobs,
     job_id: JobId,
     after: Annotated[int, Query(ge=0, le=MAX_BIGINT, description="Go on after this event.")] = 0,
     limit: Limit = 100,
@@ -214,7 +214,7 @@ async def events(
 
 @router.get("/{job_id}/logs", summary="Read the logs of a job", responses=problems(404, 422))
 async def logs(
-    db: Reading, job_id: JobId, attempt: Attempt = None, after: Place = None, limit: Limit = 100
+    db: ReadingJobs, job_id: JobId, attempt: Attempt = None, after: Place = None, limit: Limit = 100
 ) -> Listing[JobLogLine]:
     """What its handler logged, attempt by attempt."""
     rows = await jobs.logs(db, job_id, attempt=attempt, after=_line_place(after), limit=limit)

@@ -53,17 +53,21 @@ App = Annotated[Windlass, Depends(_app)]
 class Needs:
     """What the caller of a route needs. As a dependency it checks that; each route has exactly one of them."""
 
-    def __init__(self, scope: Scope, *, operator: bool = False) -> None:
+    def __init__(self, scope: Scope, *, operator: bool = False, labels: bool = False) -> None:
         self.scope = scope
         self.operator = operator  # whether the caller must be the operator of the installation
+        self.labels = labels  # whether its use cases enforce the label that a key is restricted to
 
     async def __call__(self, request: Request) -> Any:
         self.check(access_of(request.scope))
 
     def check(self, access: Access) -> None:
         require(self.scope, access.scopes, access.actor)
-        if access.label is not None:
-            raise Forbidden(f"{access.actor} is restricted to the tenant {access.label}: it can use only /ojs/v1")
+        if access.label is not None and not self.labels:
+            raise Forbidden(
+                f"{access.actor} is restricted to the tenant {access.label}, and this is not about jobs of one tenant: "
+                "use a key of the org without a label"
+            )
         if self.operator and not access.is_operator:
             raise Forbidden(f"only the operator of the installation may do this: {access.actor} acts for one org")
 
@@ -81,6 +85,9 @@ Working = Annotated[Tenant, Depends(Acts(Scope.WORK))]
 Operating = Annotated[Tenant, Depends(Acts(Scope.OPERATE))]
 Deploying = Annotated[Tenant, Depends(Acts(Scope.DEPLOY))]
 Administering = Annotated[Tenant, Depends(Acts(Scope.ADMIN))]
+ReadingJobs = Annotated[Tenant, Depends(Acts(Scope.READ, labels=True))]
+StartingJobs = Annotated[Tenant, Depends(Acts(Scope.START, labels=True))]
+OperatingJobs = Annotated[Tenant, Depends(Acts(Scope.OPERATE, labels=True))]
 Governing = Annotated[Tenant, Depends(Acts(Scope.ADMIN, operator=True))]  # what belongs to all orgs
 Governed = Annotated[None, Depends(Needs(Scope.ADMIN, operator=True))]  # the same, where there may be no database
 
