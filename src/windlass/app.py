@@ -98,9 +98,12 @@ class Windlass(Operations):
             if self._db is None:
                 options = self.database(await asyncio.to_thread(self.url))
                 await prepare(options, self.master_keys)
-                public_url, tree_limit = self.settings.public_url, self.settings.tree_limit
                 opened = await Database.open(
-                    options, public_url=public_url, tree_limit=tree_limit, keys=self.master_keys()
+                    options,
+                    public_url=self.settings.public_url,
+                    tree_limit=self.settings.tree_limit,
+                    keys=self.master_keys(),
+                    objects_url=self.settings.objects_url or (self.settings.home / "objects").absolute().as_uri(),
                 )
                 self._db = opened.tenant(self._org, actor=self._actor)
                 self._waiters, self._live = Waiters(self._db), Live(self._db)

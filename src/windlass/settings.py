@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from windlass.core.orgs import check_org
 from windlass.effects.command.process import inherited
+from windlass.effects.objects import check_url
 from windlass.effects.vault import MasterKeys, parse_master_keys
 from windlass.engine.faults import POINTS
 from windlass.errors import Invalid
@@ -35,6 +36,7 @@ class Settings:
     database_url: str | None = None  # WINDLASS_DATABASE_URL; None: the embedded server
     home: Path = field(default_factory=lambda: default_home())  # WINDLASS_HOME
     pg_bin: Path | None = None  # WINDLASS_PG_BIN
+    objects_url: str | None = None  # WINDLASS_OBJECTS_URL: the object store; None: a folder in `home`
     notify: bool = True  # WINDLASS_NOTIFY=off: polling only
     pooler: bool = False  # WINDLASS_POOLER=on: a transaction pooler is in between
     pool_size: int = 10  # WINDLASS_POOL_SIZE
@@ -123,6 +125,13 @@ def _url(text: str) -> str:
     except ValueError as error:
         raise ValueError(f"must be a postgresql:// URL, but {error}") from None
     return text
+
+
+def _objects_url(text: str) -> str:
+    try:
+        return check_url(text)
+    except Invalid as error:
+        raise ValueError(str(error)) from None
 
 
 def _days(text: str) -> timedelta | None:
@@ -216,6 +225,7 @@ VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_DATABASE_URL": ("database_url", _url),
     "WINDLASS_HOME": ("home", lambda text: Path(text).expanduser().absolute()),
     "WINDLASS_PG_BIN": ("pg_bin", lambda text: Path(text).expanduser().absolute()),
+    "WINDLASS_OBJECTS_URL": ("objects_url", _objects_url),
     "WINDLASS_NOTIFY": ("notify", _switch),
     "WINDLASS_POOLER": ("pooler", _switch),
     "WINDLASS_POOL_SIZE": ("pool_size", _whole(2, 1000)),

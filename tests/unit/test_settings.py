@@ -36,6 +36,8 @@ def test_other_variables_are_none_of_our_business() -> None:
         ("DATABASE_URL", " postgres://h/db ", "database_url", "postgres://h/db"),
         ("HOME", "/srv/windlass", "home", Path("/srv/windlass")),
         ("PG_BIN", "/usr/lib/postgresql/15/bin", "pg_bin", Path("/usr/lib/postgresql/15/bin")),
+        ("OBJECTS_URL", "s3://bucket/folder", "objects_url", "s3://bucket/folder"),
+        ("OBJECTS_URL", "file:///srv/objects", "objects_url", "file:///srv/objects"),
         ("NOTIFY", "off", "notify", False),
         ("NOTIFY", "TRUE", "notify", True),
         ("POOLER", "1", "pooler", True),
@@ -60,6 +62,7 @@ def test_each_variable_says_what_it_means(variable: str, text: str, name: str, v
 
 MISTAKES = {
     "WINDLASS_DATABASE_URL": "mysql://h/db",
+    "WINDLASS_OBJECTS_URL": "ftp://host/folder",
     "WINDLASS_NOTIFY": "perhaps",
     "WINDLASS_POOLER": "2",
     "WINDLASS_POOL_SIZE": "many",
@@ -80,7 +83,15 @@ def test_all_mistakes_are_listed_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("variable", "text"), [*MISTAKES.items(), ("WINDLASS_POOL_SIZE", "1"), ("WINDLASS_POOL_SIZE", "²")]
+    ("variable", "text"),
+    [
+        *MISTAKES.items(),
+        ("WINDLASS_POOL_SIZE", "1"),
+        ("WINDLASS_POOL_SIZE", "²"),
+        ("WINDLASS_OBJECTS_URL", "file://objects"),
+        ("WINDLASS_OBJECTS_URL", "file:///"),
+        ("WINDLASS_OBJECTS_URL", "s3://"),
+    ],
 )
 def test_a_mistake_names_the_variable(variable: str, text: str) -> None:
     with pytest.raises(Invalid, match=variable):

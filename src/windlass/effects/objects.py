@@ -5,6 +5,7 @@ Nothing depends on conditional writes or on the order of listings: not every ser
 """
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 from windlass.errors import Invalid, NotFound, Unavailable
 
 if TYPE_CHECKING:
+    from obstore import GetOptions
     from obstore import ObjectMeta as Meta
     from obstore.store import ObjectStore
 
@@ -36,12 +38,7 @@ class Objects:
     @classmethod
     def open(cls, url: str) -> "Objects":
         """Open a store; raise `Invalid` if the URL is wrong. Credentials come from the usual environment variables."""
-        parts = urlsplit(url)
-        if parts.scheme not in SCHEMES:
-            raise Invalid(
-                f"the object store is {url!r}: it must be file:///folder, s3://bucket, gs://bucket or az://container",
-                field="WINDLASS_OBJECTS_URL",
-            )
+        parts = urlsplit(check_url(url))
         from obstore.store import LocalStore, from_url
 
         if parts.scheme == "file":
@@ -70,10 +67,13 @@ class Objects:
                 raise Invalid(f"{key} has {result.meta['size']} bytes, the limit is {most}")
             return bytes(await result.bytes_async())
 
-    async def stream(self, key: str) -> AsyncIterator[bytes]:
-        """Yield an object in chunks of about a mebibyte."""
+    async def stream(self, key: str, *, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        """Yield an object, or its bytes from `start` up to `end`, in chunks of about a mebibyte."""
+        part: GetOptions | None = None
+        if start or end is not None:
+            part = {"range": {"offset": start} if end is None else (start, end)}
         with _errors(key):
-            result = await self._store.get_async(key)
+            result = await self._store.get_async(key, options=part)
             async for chunk in result.stream(min_chunk_size=CHUNK):
                 yield bytes(chunk)
 
@@ -96,6 +96,24 @@ class Objects:
                     for key in part:
                         with contextlib.suppress(FileNotFoundError):
                             await self._store.delete_async(key)
+
+
+@functools.cache
+def open_objects(url: str) -> Objects:
+    """Return the store at a URL, opened on first use: most programs never need it."""
+    return Objects.open(url)
+
+
+def check_url(url: str) -> str:
+    """Return the URL of an object store; raise `Invalid` if it is none."""
+    parts = urlsplit(url)
+    place, other = (parts.path, parts.netloc) if parts.scheme == "file" else (parts.netloc, "")
+    if parts.scheme not in SCHEMES or place in ("", "/") or other or parts.query or parts.fragment:
+        raise Invalid(
+            "the URL of an object store must be file:///folder, s3://bucket, gs://bucket or az://container",
+            field="WINDLASS_OBJECTS_URL",
+        )
+    return url
 
 
 def _version(meta: "Meta") -> str:

@@ -19,11 +19,13 @@ from uuid import UUID
 from windlass.core import orgs
 from windlass.core.ids import RANDOM_BYTES, uuid7
 from windlass.core.orgs import ALL_SCOPES, DEFAULT_ORG, Scope
+from windlass.effects.objects import Objects, open_objects
 from windlass.effects.schema_validator import SchemaValidator
 from windlass.effects.vault import MasterKeys
 from windlass.engine.allowances import Allowances
 from windlass.engine.definitions import Definitions, StepTemplates
 from windlass.engine.vault import KeySource, Vault, seal_plain
+from windlass.errors import Conflict
 from windlass.store import hooks, runs, secrets
 from windlass.store.hooks import RecordedUrl
 from windlass.store.orgs import orgs as org_store
@@ -108,6 +110,7 @@ class Database:
         public_url: str | None = None,
         tree_limit: int = TREE_LIMIT,
         keys: MasterKeys | None = None,
+        objects_url: str | None = None,
     ) -> None:
         self.pool = pool
         self._options = options
@@ -120,6 +123,7 @@ class Database:
         self.public_url = PublicUrl(public_url)
         self.tree_limit = tree_limit
         self.vault = Vault(keys)
+        self._objects_url = objects_url
         self._notifier = notifier
         notifier.subscribe(self.allowances.woken)
 
@@ -131,11 +135,20 @@ class Database:
         public_url: str | None = None,
         tree_limit: int = TREE_LIMIT,
         keys: MasterKeys | None = None,
+        objects_url: str | None = None,
     ) -> "Database":
         pool = await open_pool(options)
         notifier = Notifier(options)
         notifier.start()
-        return Database(pool, notifier, options, public_url=public_url, tree_limit=tree_limit, keys=keys)
+        return Database(
+            pool,
+            notifier,
+            options,
+            public_url=public_url,
+            tree_limit=tree_limit,
+            keys=keys,
+            objects_url=objects_url,
+        )
 
     async def open_apart(self) -> "Database":
         """Open the same database with one more connection, for an event loop in another thread."""
@@ -164,6 +177,12 @@ class Database:
     def search(self, advice: str) -> AbstractAsyncContextManager[Connection]:
         """Return a connection for a list query with a selective filter: it has a timeout, whose error has `advice`."""
         return search(self.pool, seconds=self._options.search_timeout, advice=advice, pooler=self._pooler)
+
+    def objects(self) -> Objects:
+        """Return the object store, opened on first use."""
+        if self._objects_url is None:
+            raise Conflict("this process has no object store: set WINDLASS_OBJECTS_URL")
+        return open_objects(self._objects_url)
 
     async def now(self) -> datetime:
         """Return the database's time."""
@@ -236,8 +255,11 @@ class Tenant(Database):
         public_url: str | None = None,
         tree_limit: int = TREE_LIMIT,
         keys: MasterKeys | None = None,
+        objects_url: str | None = None,
     ) -> "Tenant":
-        opened = await Database.open(options, public_url=public_url, tree_limit=tree_limit, keys=keys)
+        opened = await Database.open(
+            options, public_url=public_url, tree_limit=tree_limit, keys=keys, objects_url=objects_url
+        )
         return opened.tenant(org)
 
     def require(self, scope: Scope) -> None:

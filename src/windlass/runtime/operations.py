@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from windlass.effects.objects import Objects
 from windlass.engine import workflows
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import checkpoints, queues
@@ -29,6 +30,10 @@ class Operations(ABC):
 
     @abstractmethod
     async def open(self) -> Tenant: ...
+
+    async def objects(self) -> Objects:
+        """Return the object store (WINDLASS_OBJECTS_URL), opened on first use."""
+        return (await self.open()).objects()
 
     # Workflows
 
