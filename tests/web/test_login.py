@@ -94,6 +94,7 @@ async def test_a_key_begins_a_session_that_acts_as_the_key(app: Windlass, acme: 
         assert (session["actor"], session["org"], session["orgs"], session["role"], session["logged_in"]) == (
             "key:ci", "acme", ["acme"], "operator", True,
         )  # fmt: skip
+        assert (before["grantable_roles"], session["grantable_roles"]) == ([], ["viewer", "operator"])
         assert (await browser.get(QUEUES)).status_code == 200
         assert (await browser.post("/api/v1/queues/mail/pause")).status_code == 200
         assert problem(await browser.get("/api/v1/keys"), 403)["scope"] == "admin"

@@ -61,6 +61,11 @@ _SCOPES = {
 }
 
 
+def grantable(scopes: frozenset[Scope]) -> list[Role]:
+    """Return the roles that a caller with these scopes may give to keys and members: those without a scope it lacks."""
+    return [role for role in Role if role.scopes <= scopes]
+
+
 class LoginRefusal(StrEnum):
     """Why a login with OpenID Connect is refused. The login page explains each (ui/src/api/refusals.ts)."""
 

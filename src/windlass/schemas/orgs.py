@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from windlass.core.orgs import Role
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Org:
@@ -73,6 +75,8 @@ class LoginSession:
     """Those that the caller may choose from."""
     role: str | None
     scopes: list[str]
+    grantable_roles: list[Role]
+    """Those that the caller may give to keys and members, if it has the scope admin."""
     operator: bool
     """Whether the caller operates the installation, with all its orgs."""
     logged_in: bool

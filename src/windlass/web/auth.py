@@ -15,7 +15,7 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from windlass.app import Windlass
-from windlass.core.orgs import Access, LoginRefusal, looks_like_key, parse_key
+from windlass.core.orgs import Access, LoginRefusal, grantable, looks_like_key, parse_key
 from windlass.effects.oidc import ATTEMPT_SECONDS, Attempt, OidcOptions, Provider
 from windlass.engine.orgs import login
 from windlass.engine.orgs.login import Person
@@ -190,6 +190,7 @@ async def _shown(request: Request, access: Access | None, current: login.Session
             orgs=[],
             role=None,
             scopes=[],
+            grantable_roles=[],
             operator=False,
             logged_in=False,
             methods=methods,
@@ -205,6 +206,7 @@ async def _shown(request: Request, access: Access | None, current: login.Session
         orgs=orgs,
         role=current.role if current is not None else None,
         scopes=sorted(access.scopes),
+        grantable_roles=grantable(access.scopes),
         operator=access.operates,
         logged_in=current is not None,
         methods=methods,

@@ -15,6 +15,7 @@ const EVERYTHING: Session = {
   orgs: ["default"],
   role: null,
   scopes: ["read", "start", "work", "operate", "deploy", "admin", "commands"],
+  grantable_roles: ["viewer", "operator", "developer", "admin"],
   operator: true,
   logged_in: false,
   methods: [],

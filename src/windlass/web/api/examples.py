@@ -361,6 +361,7 @@ LOGIN_SESSION: Example = {
     "orgs": ["acme", "shop"],
     "role": "viewer",
     "scopes": ["read"],
+    "grantable_roles": ["viewer"],
     "operator": False,
     "logged_in": True,
     "methods": ["key", "oidc"],

@@ -1,11 +1,11 @@
 /** Chooses one of the roles that the caller can give, and says what it allows. */
 import { useSession } from "../../api/session";
 import { Field } from "../../parts/Field";
-import { grantable, MEANINGS, type Role } from "./words";
+import { MEANINGS, type Role } from "./words";
 
 /** The roles that the caller can give, and the one to begin with. */
 export function useRoles(first: string | undefined): [Role[], Role] {
-  const roles = grantable(useSession().scopes);
+  const roles = useSession().grantable_roles;
   return [roles, roles.find((each) => each === first) ?? roles[0] ?? "viewer"];
 }
 

@@ -2,8 +2,7 @@
 import type { Schemas } from "../../api/client";
 import { quoted } from "../../parts/words";
 
-export const ROLES = ["viewer", "operator", "developer", "admin"] as const;
-export type Role = (typeof ROLES)[number];
+export type Role = Schemas["Role"];
 
 export const MEANINGS: Record<Role, string> = {
   viewer: "sees everything but secrets",
@@ -11,18 +10,6 @@ export const MEANINGS: Record<Role, string> = {
   developer: "also deploys workflows and runs workers",
   admin: "also manages keys, members and secrets",
 };
-/** The scopes of each role, as in docs/how-to/organisations.md. */
-const SCOPES: Record<Role, string[]> = {
-  viewer: ["read"],
-  operator: ["read", "start", "operate"],
-  developer: ["read", "start", "operate", "work", "deploy"],
-  admin: ["read", "start", "operate", "work", "deploy", "admin"],
-};
-
-/** The roles that a caller with these scopes can give: none with a scope that the caller lacks. */
-export function grantable(scopes: readonly string[]): Role[] {
-  return ROLES.filter((role) => SCOPES[role].every((scope) => scopes.includes(scope)));
-}
 
 export function stateOfKey(key: Pick<Schemas["Key"], "revoked_at" | "expires_at">, now: number): "valid" | "expired" | "revoked" {
   if (key.revoked_at) return "revoked";
