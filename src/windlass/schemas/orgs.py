@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from windlass.core.orgs import Role
+from windlass.schemas.common import Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Key:
     id: str
     name: str
     """Of the caller in event trails and in the audit log, as `key:NAME`."""
-    role: str | None
+    role: Role | None
     """Null: it has scopes of its own choice."""
     scopes: list[str]
     label: str | None
@@ -58,7 +58,7 @@ class Member:
     """A person who may log in to the dashboard of an org."""
 
     email: str
-    role: str
+    role: Role
     created_at: datetime
     created_by: str
 
@@ -73,7 +73,7 @@ class LoginSession:
     """The org that requests act for."""
     orgs: list[str]
     """Those that the caller may choose from."""
-    role: str | None
+    role: Role | None
     scopes: list[str]
     grantable_roles: list[Role]
     """Those that the caller may give to keys and members, if it has the scope admin."""

@@ -206,7 +206,7 @@ async def _shown(request: Request, access: Access | None, current: login.Session
         orgs=orgs,
         role=current.role if current is not None else None,
         scopes=sorted(access.scopes),
-        grantable_roles=grantable(access.scopes),
+        grantable_roles=list(grantable(access.scopes)),
         operator=access.operates,
         logged_in=current is not None,
         methods=methods,

@@ -18,6 +18,7 @@ from windlass.core.definition.json_schema import SCHEMA
 from windlass.core.explain.activity import Activity, SpanKind
 from windlass.core.explain.snapshot import OriginKind
 from windlass.core.jobs.job import JobState
+from windlass.core.orgs import Role
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.step import Condition, Join
 from windlass.engine.quarantine import Kind
@@ -48,7 +49,8 @@ SECURITY: dict[str, Any] = {
 }
 MODULES = (common, jobs, monitoring, orgs, plans, runs, schedules, secrets, tasks, workflows)
 ENUMERATIONS: Mapping[str, type[StrEnum]] = {  # by their names in windlass.schemas.common
-    kind.__name__: kind for kind in (JobState, RunState, Activity, OriginKind, SpanKind, Join, Condition, Change, Kind)
+    kind.__name__: kind
+    for kind in (JobState, RunState, Activity, OriginKind, SpanKind, Join, Condition, Change, Kind, Role)
 }
 
 
@@ -97,7 +99,7 @@ def _describe(properties: dict[str, Any], kind: Any, descriptions: Mapping[tuple
     hints = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         schema = properties[field.metadata.get("alias", field.name)]
-        for part in (schema, *schema.get("anyOf", ())):
+        for part in (schema, schema.get("items", {}), *schema.get("anyOf", ())):
             if part.get("type") == "string" and (name := _enumeration(hints[field.name])):
                 del part["type"]
                 part["$ref"] = REF.format(model=name)
