@@ -11,6 +11,7 @@ from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import dead_letters
 from windlass.engine.jobs.dead_letters import DeadLetterFilter
+from windlass.engine.orgs import audit
 from windlass.errors import Invalid
 
 Client = Any
@@ -120,6 +121,8 @@ async def test_steps_are_retried_by_their_runs_and_are_not_dropped(db: Tenant) -
         await dead_letters.drop(db, DeadLetterFilter(of_runs=True))
     done = await dead_letters.retry(db, DeadLetterFilter(error=group.error))
     assert (done.jobs, done.runs) == ([], [run])
+    logged = [(each.action, each.object, each.data.get("count")) for each in (await audit.list_(db)).entries]
+    assert logged[:2] == [("run.retry", str(run), None), ("dead_letter.retry", None, 0)]
     await worker.play()
     assert await state(db, run) == "completed"
     assert [group.count for group in (await dead_letters.groups(db)).groups] == [1]

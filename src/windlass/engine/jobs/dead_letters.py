@@ -88,18 +88,19 @@ async def matching(db: Tenant, filter_: DeadLetterFilter) -> int:
 async def retry(db: Tenant, filter_: DeadLetterFilter, *, limit: int = 100) -> BatchResult:
     """Reopen a batch of jobs, all or none, and retry the runs of steps, each in its own transaction.
 
-    A run that cannot be retried (it is still live, or succeeded in spite of the failure) is left unchanged.
+    A run that cannot be retried (it is still live, or succeeded in spite of the failure) is left unchanged. The audit
+    log has an entry with the number of the reopened jobs, and one for each run.
     """
     batch = await _batch(db, filter_, limit)
     async with db.begin() as conn:
         ids = [dead.id for dead in batch if dead.run_id is None]
         queues = await jobs.reopen(conn, ids, org=db.org, actor=db.actor) if ids else {}
-        await audit.record(conn, db, "dead_letter.retry", filter=audit.described(filter_), count=len(batch))
+        await audit.record(conn, db, "dead_letter.retry", filter=audit.described(filter_), count=len(queues))
     db.poke(*set(queues.values()))
     retried = []
     for id_ in dict.fromkeys(dead.run_id for dead in batch if dead.run_id is not None):
         try:
-            await runs.retry(db, id_, in_batch=True)
+            await runs.retry(db, id_)
         except (Conflict, NotFound):
             continue
         retried.append(id_)

@@ -123,12 +123,9 @@ async def cancel(db: Tenant, id_: UUID, *, reason: str | None = None) -> None:
     await _steer(db, id_, RunMove.CANCEL, "cancelled", lambda _: CancelRequested(Reason("cancelled", why)))
 
 
-async def retry(db: Tenant, id_: UUID, *, in_batch: bool = False) -> None:
-    """Repeat the failed steps and those that depend on them; successful steps are kept.
-
-    `in_batch`: the audit log has an entry of the whole batch.
-    """
-    await _steer(db, id_, RunMove.RETRY, "retried", lambda _: RetryRequested(), in_batch=in_batch)
+async def retry(db: Tenant, id_: UUID) -> None:
+    """Repeat the failed steps and those that depend on them; successful steps are kept."""
+    await _steer(db, id_, RunMove.RETRY, "retried", lambda _: RetryRequested())
 
 
 async def rerun(db: Tenant, id_: UUID, step: str, *, input_: Any = None, with_input: bool = False) -> None:
@@ -149,7 +146,6 @@ async def _steer(
     event: Callable[[Workflow], Event],
     *,
     input_: str | None = None,
-    in_batch: bool = False,
 ) -> None:
     async with db.begin() as conn:
         locked = await _lock(conn, db, id_)
@@ -164,8 +160,7 @@ async def _steer(
         if move is not RunMove.CANCEL:
             [locked] = await start_round(conn, db, [locked], word, _retry_reason(request, workflow), input_=input_)
         wakeups = await settle(conn, db, [locked], {id_: [request]}, actor=db.actor)
-        if not in_batch:
-            await audit.record(conn, db, f"run.{move}", str(id_), workflow=workflow.name)
+        await audit.record(conn, db, f"run.{move}", str(id_), workflow=workflow.name)
     wakeups.poke(db)
 
 
