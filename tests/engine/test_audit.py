@@ -65,6 +65,15 @@ async def test_what_is_done_to_workflows_and_schedules(ci: Tenant) -> None:
     ]
 
 
+async def test_publishing_many_workflows_is_recorded_for_each_that_changed(ci: Tenant) -> None:
+    documents = [{"name": name, "tasks": {"wait": {"sleep": "1h"}}} for name in ("a", "b", "c")]
+    await workflows.publish_many(ci, documents[:2])
+    await workflows.publish_many(ci, [documents[0], documents[1] | {"tasks": {"wait": {"sleep": "2h"}}}, documents[2]])
+    logged = await entries(ci)
+    assert sorted(logged[:2]) == [("workflow.publish", name, {"version": 1}) for name in ("a", "b")]
+    assert sorted(logged[2:]) == [("workflow.publish", "b", {"version": 2}), ("workflow.publish", "c", {"version": 1})]
+
+
 async def test_what_is_done_to_runs_one_by_one_and_in_bulk(ci: Tenant) -> None:
     await workflows.publish_many(ci, [{"name": "slow", "tasks": {"wait": {"sleep": "1h"}}}])
     first, *rest = await start.start(ci, "slow", [RunSpec()] * 3)

@@ -342,9 +342,8 @@ async def _record(db: Tenant, workflows: Sequence[Workflow]) -> tuple[set[int], 
         await store.hold(conn, new_ids(len(names)), names, org=db.org)
         made = await store.publish(conn, rows, org=db.org)
         live = await store.live(conn, names, org=db.org)
-        for one in live.values():
-            if one.version_id in made:
-                await audit.record(conn, db, "workflow.publish", one.name, version=one.number)
+        published = [(one.name, {"version": one.number}) for one in live.values() if one.version_id in made]
+        await audit.record_many(conn, db, "workflow.publish", published)
         return made, live, await triggers.put(conn, db, workflows, live)
 
 

@@ -6,7 +6,7 @@ jobs and runs have the actor of each line.
 """
 
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,8 +27,18 @@ _is_place = re.compile(r"[0-9]{1,17}\.[0-9]{1,18}", re.ASCII).fullmatch
 
 async def record(conn: Connection, db: Tenant, action: str, object_: str | None = None, **data: Any) -> None:
     """Record what the caller did, such as `key.create`. `data` holds what changed, and never a secret."""
-    known = {name: value for name, value in data.items() if value is not None}
-    await store.insert(conn, org=db.org, actor=db.actor, action=action, object_=object_, data=known)
+    await record_many(conn, db, action, [(object_, data)])
+
+
+async def record_many(
+    conn: Connection, db: Tenant, action: str, objects: Iterable[tuple[str | None, Mapping[str, Any]]]
+) -> None:
+    """Record what the caller did to each of these objects, with what changed."""
+    entries = [
+        (object_, {name: value for name, value in data.items() if value is not None}) for object_, data in objects
+    ]
+    if entries:
+        await store.insert(conn, entries, org=db.org, actor=db.actor, action=action)
 
 
 def described(filter_: Any) -> dict[str, Any]:

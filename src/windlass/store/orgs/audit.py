@@ -1,6 +1,6 @@
 """The audit log: who did what to which object of an org."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -31,10 +31,17 @@ class AuditEntry:
 
 
 async def insert(
-    conn: Connection, *, org: str, actor: str, action: str, object_: str | None, data: Mapping[str, Any]
+    conn: Connection,
+    entries: Sequence[tuple[str | None, Mapping[str, Any]]],
+    *,
+    org: str,
+    actor: str,
+    action: str,
 ) -> None:
-    document = encode(data, field="data") if data else None
-    await conn.execute(_SQL["insert"], org, actor, action, object_, document)
+    """Insert an entry for each object, with its data."""
+    objects = [object_ for object_, _ in entries]
+    documents = [encode(data, field="data") if data else None for _, data in entries]
+    await conn.execute(_SQL["insert"], org, actor, action, objects, documents)
 
 
 async def make_partition(conn: Connection, *, month: int) -> str | None:

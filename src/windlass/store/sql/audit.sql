@@ -2,8 +2,10 @@
 
 -- name: insert
 -- scope: org
--- Record an action, in the transaction of the action.
-insert into windlass.audit (org, actor, action, object, data) values ($1, $2, $3, $4, $5::jsonb)
+-- Record an action on each of these objects, in the transaction of the action.
+insert into windlass.audit (org, actor, action, object, data)
+select $1, $2, $3, e.object, e.data::jsonb
+  from unnest($4::text[], $5::text[]) with ordinality as e(object, data, n) order by e.n
 
 -- name: make_partition
 -- scope: global
