@@ -66,6 +66,16 @@ def grantable(scopes: frozenset[Scope]) -> list[Role]:
     return [role for role in Role if role.scopes <= scopes]
 
 
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A person, as the checked ID token of a provider of OpenID Connect describes them."""
+
+    issuer: str
+    subject: str
+    email: str | None  # in lower case, and only if the provider has verified it
+    name: str | None
+
+
 class LoginRefusal(StrEnum):
     """Why a login with OpenID Connect is refused. The login page explains each (ui/src/api/refusals.ts)."""
 

@@ -18,6 +18,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 
 import httpx
 
+from windlass.core.orgs import Person
 from windlass.errors import Refused, Unavailable
 
 ALGORITHMS = ("RS256", "ES256")  # never `none`, and no shared secrets
@@ -67,16 +68,6 @@ class Attempt:
         return cls(state, nonce, verifier, next_) if now < until else None
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
-    """What a checked ID token says."""
-
-    issuer: str
-    subject: str
-    email: str | None  # in lower case, and only if the provider has verified it
-    name: str | None
-
-
 class Provider:
     def __init__(self, options: OidcOptions) -> None:
         self.options = options
@@ -101,7 +92,7 @@ class Provider:
         endpoint = await self._endpoint("authorization_endpoint")
         return f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(query)}"
 
-    async def exchange(self, code: str, attempt: Attempt, redirect_uri: str) -> Claims:
+    async def exchange(self, code: str, attempt: Attempt, redirect_uri: str) -> Person:
         """Exchange a code for an ID token, check the token, and return what it says."""
         form = {
             "grant_type": "authorization_code",
@@ -121,7 +112,7 @@ class Provider:
             raise Refused("the provider's answer has no id_token: is `openid` among WINDLASS_OIDC_SCOPES?")
         return await self.check(token, nonce=attempt.nonce)
 
-    async def check(self, token: str, *, nonce: str) -> Claims:
+    async def check(self, token: str, *, nonce: str) -> Person:
         """Check an ID token and return what it says. Every reason for a refusal is a `Refused`."""
         import jwt  # only servers with OpenID Connect need it
 
@@ -145,7 +136,7 @@ class Provider:
             raise Refused("the id_token belongs to another login: its nonce differs")
         email, name = claims.get("email"), claims.get("name")
         is_verified = isinstance(email, str) and claims.get("email_verified") is True
-        return Claims(
+        return Person(
             claims["iss"],
             str(claims["sub"]),
             str(email).lower() if is_verified else None,

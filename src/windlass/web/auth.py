@@ -18,7 +18,6 @@ from windlass.app import Windlass
 from windlass.core.orgs import Access, LoginRefusal, grantable, looks_like_key, parse_key
 from windlass.effects.oidc import ATTEMPT_SECONDS, Attempt, OidcOptions, Provider
 from windlass.engine.orgs import login
-from windlass.engine.orgs.login import Person
 from windlass.errors import Invalid, LoginRefused, Refused, Unavailable, WindlassError
 from windlass.runtime.access import Authority
 from windlass.schemas.orgs import LoginSession
@@ -140,8 +139,7 @@ async def callback(request: Request) -> Response:
         if "code" not in query:
             error_code = query.get("error", "no code")[:100]
             raise LoginRefused(f"the provider answered {error_code!a}", reason=LoginRefusal.DENIED)
-        claims = await provider.exchange(query["code"], attempt, _redirect_uri(request))
-        person = Person(claims.issuer, claims.subject, claims.email, claims.name)
+        person = await provider.exchange(query["code"], attempt, _redirect_uri(request))
         cookie = await login.begin_as_person(db, person, admins=_app(request).settings.oidc_admins)
     except WindlassError as error:
         response = _refused(error, attempt.next if attempt is not None else "/")

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from windlass.core.orgs import ALL_SCOPES, DEFAULT_ORG, Access, LoginRefusal, Role, scopes_of
+from windlass.core.orgs import ALL_SCOPES, DEFAULT_ORG, Access, LoginRefusal, Person, Role, scopes_of
 from windlass.engine.database import Database, new_ids
 from windlass.engine.orgs import audit, keys
 from windlass.errors import Conflict, Forbidden, LoginRefused
@@ -38,16 +38,6 @@ class Session:
 
     def __repr__(self) -> str:
         return f"Session({self.access.actor})"
-
-
-@dataclass(frozen=True, slots=True)
-class Person:
-    """Who a provider of OpenID Connect says that somebody is. An address that is not verified counts for nothing."""
-
-    issuer: str
-    subject: str
-    email: str | None
-    name: str | None
 
 
 async def begin_with_key(db: Database, key_id: str, org: str, actor: str) -> str:
