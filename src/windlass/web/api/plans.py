@@ -1,11 +1,12 @@
 """/plans: what orgs may use. Only for the operator."""
 
-from typing import Annotated
+import dataclasses
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
-from pydantic import Field
+from pydantic import Field, create_model
 
-from windlass.core.plans import MAX_EXECUTIONS, MAX_NUMBER
+from windlass.core.plans import LEAST, MAX_NUMBER, MOST, Limits
 from windlass.engine.orgs import plans
 from windlass.schemas.plans import AssignedPlan, Plan
 from windlass.web.api import bodies
@@ -17,15 +18,20 @@ PlanName = Annotated[str, Path(description="The name of a plan.", examples=["fre
 OrgName = Annotated[str, Path(description="The name of an org.", examples=["acme"])]
 
 
-class Changes(bodies.RequestBody):
-    """The limits to set: null is unlimited. Those that are left out are kept; of a new plan, they are unlimited."""
+def _field(limit: dataclasses.Field[Any]) -> Any:
+    """Return the type of a limit, with its bounds, and its default."""
+    if limit.type is bool:
+        return bool, limit.default
+    bounds = Field(ge=LEAST.get(limit.name, 0), le=MOST.get(limit.name, MAX_NUMBER))
+    return Annotated[int, bounds] | None, limit.default
 
-    workflows: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
-    steps_per_workflow: Annotated[int, Field(ge=1, le=MAX_NUMBER)] | None = None
-    runs_at_once: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
-    executions_per_month: Annotated[int, Field(ge=0, le=MAX_EXECUTIONS)] | None = None
-    executions_at_once: Annotated[int, Field(ge=0, le=MAX_NUMBER)] | None = None
-    schedules: bool = True
+
+Changes = create_model(
+    "Changes",
+    __base__=bodies.RequestBody,
+    __doc__="The limits to set: null is unlimited. Those left out are kept; those of a new plan are unlimited.",
+    **{limit.name: _field(limit) for limit in dataclasses.fields(Limits)},
+)
 
 
 @router.get("", summary="List plans")
