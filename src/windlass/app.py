@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 from uuid import UUID
 
 from windlass import settings as settings_
-from windlass.core.definition.builder import Served, WorkflowBuilder
+from windlass.core.definition.builder import WorkflowBuilder
 from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import JobSpec, check_name
 from windlass.core.orgs import DEFAULT_ORG
@@ -19,7 +19,7 @@ from windlass.effects.handlers import Handler, Handlers
 from windlass.effects.http.step import Http, HttpOptions, http_handler
 from windlass.effects.vault import MasterKeys, key_file
 from windlass.embedded.server import Embedded, EmbeddedOptions
-from windlass.engine import faults, workflows
+from windlass.engine import faults
 from windlass.engine.database import ACTOR, RECORD_URL_EVERY, Database, Tenant, prepare
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import submit as job_submit
@@ -32,6 +32,7 @@ from windlass.engine.runs.start import RunSpec
 from windlass.engine.workflows import Published
 from windlass.errors import Invalid
 from windlass.runtime.batching import RunStarter
+from windlass.runtime.built_workflows import BuiltWorkflows
 from windlass.runtime.handle import Run, Waiters
 from windlass.runtime.live import Live
 from windlass.runtime.loops.deliveries import delivery_handler, ping
@@ -82,9 +83,8 @@ class Windlass(Operations):
         self._waiters: Waiters | None = None
         self._starter: RunStarter | None = None
         self._live: Live | None = None
-        self._builders: dict[str, WorkflowBuilder] = {}
+        self._built = BuiltWorkflows(self.handlers)
         self._recording: asyncio.Task[None] | None = None  # records the URL of this process periodically
-        self._published: set[str] = set()  # builders whose workflow has been published to this database
         faults.arm(self.settings.fault)
 
     # Opening and closing
@@ -122,7 +122,7 @@ class Windlass(Operations):
             await self._waiters.close()
             self._waiters = None
         self._starter = None
-        self._published.clear()
+        self._built.close()
         await self._http.close()
         if self._db is not None:
             await self._db.close()
@@ -277,33 +277,20 @@ class Windlass(Operations):
 
         Options: cron, timezone, webhook, description, max_duration, concurrency, labels.
         """
-        if name in self._builders:
-            raise Invalid(f"this app already has a workflow {name!r}", field="name")
-        self._builders[name] = WorkflowBuilder(name, register=self._served, **options)
-        return self._builders[name]
+        return self._built.add(name, **options)
 
     def adopt(self, cron: "Cron") -> Sequence[str]:
         """Move the entries of an in-process scheduler here and return the names of their workflows."""
-        from windlass.runtime.adoption import adopt
-
-        adopted = adopt(cron, self.handlers, self._builders)
-        self._builders |= adopted
-        return list(adopted)
+        return self._built.adopt(cron)
 
     @property
     def built(self) -> Collection[str]:
         """The names of the workflows built with `workflow`."""
-        return self._builders.keys()
+        return self._built.names
 
     async def publish(self, *names: str) -> Sequence[Published]:
         """Publish the workflows built here, or those named, as live versions; skip those published before."""
-        db = await self.open()
-        pending = [name for name in names or self._builders if name in self._builders and name not in self._published]
-        if not pending:
-            return []
-        published = await workflows.publish_many(db, [self._builders[name].build() for name in pending])
-        self._published.update(pending)
-        return published
+        return await self._built.publish(await self.open(), names)
 
     async def start(
         self,
@@ -362,14 +349,6 @@ class Windlass(Operations):
     def _run(self, db: Tenant, id_: UUID) -> Run:
         assert self._waiters is not None
         return Run(db, self._waiters, id_)
-
-    def _served(self, type_: str, function: Callable[..., Any]) -> Served:
-        """Return the type that a function handles; register it as the handler of `type_` if it handles none."""
-        handler = self.handlers.of_function(function)
-        if handler is None:
-            handler = Handler.of(type_, function)
-            self.handlers.add(handler)
-        return Served(handler.type, {"queue": handler.queue, "max_attempts": handler.max_attempts})
 
     # Jobs
 
