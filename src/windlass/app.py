@@ -14,7 +14,8 @@ from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import JobSpec, check_name
 from windlass.core.orgs import DEFAULT_ORG
 from windlass.core.workflows.step_payload import COMMAND_TYPE
-from windlass.effects.command.step import CommandOptions, Commands, command_handler
+from windlass.effects.command.run import CommandOptions, Commands
+from windlass.effects.command.step import command_handler
 from windlass.effects.handlers import Handler, Handlers
 from windlass.effects.http.step import Http, HttpOptions, http_handler
 from windlass.effects.vault import MasterKeys, key_file

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.core.jobs.job import Failed, Outcome, Succeeded
-from windlass.effects.command.step import CommandOptions, CommandRequest, Commands
+from windlass.effects.command.run import CommandOptions, CommandRequest, Commands
 
 FOR_EVER = "sleep 100000"
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.effects.command_harness import FOR_EVER, CapturedLines, failed, is_gone, perform, request, succeeded
 from windlass.core.jobs.job import Outcome
-from windlass.effects.command.step import CommandOptions, Commands
+from windlass.effects.command.run import CommandOptions, Commands
 
 SHORT = timedelta(milliseconds=200)
 ENOUGH = timedelta(seconds=1)  # for a shell to set its traps

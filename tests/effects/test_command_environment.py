@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.effects.command_harness import CapturedLines, lines_of, perform, request, succeeded
-from windlass.effects.command.step import CommandOptions, Commands, inherited
+from windlass.effects.command.run import CommandOptions, Commands, inherited
 
 OURS = {
     "WINDLASS_RUN_ID": "run-1",

@@ -100,7 +100,7 @@ def test_mistakes_about_the_whole(words: dict[str, Any], line: str) -> None:
         (lambda flow: flow.sleep("it", "3x"), "tasks.it.sleep: it is '3x': it must be a number with a unit"),
         (lambda flow: flow.sleep("it", -1), "tasks.it.sleep: it is '-1s': it must be a number with a unit"),
         (lambda flow: flow.wait_for_webhook("it", timeout=0), "tasks.it.wait_for_webhook.timeout: it is '0s'"),
-        (lambda flow: flow.command("it", "ls", runs_on="mars"), "tasks.it.runs_on: it is 'mars'"),
+        (lambda flow: flow.command("it", "ls", runs_on="Mars"), "tasks.it.runs_on: it is 'Mars'"),
         (lambda flow: flow.child("it", "no/name"), "tasks.it.workflow: 'no/name' is not a valid workflow name"),
         # when it runs
         (lambda flow: flow.step("it", "x.y.v1").after("b2"), "tasks.it.needs: unknown step 'b2'"),

@@ -91,7 +91,7 @@ def test_the_example_of_the_reference() -> None:
                 edges=(Edge("paid", Condition.COMPLETE),),
                 condition="tasks.paid.body.status == 'paid'",
             ),
-            Step(name="clean", action=CommandAction("./clean.sh", "local"), final=True, max_attempts=3),
+            Step(name="clean", action=CommandAction("./clean.sh"), final=True, max_attempts=3),
         ),
     )
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from windlass.core.definition.parser import parse, parse_stored
-from windlass.core.workflows.step import CommandAction
+from windlass.core.workflows.step import CommandAction, Placement
 from windlass.errors import InvalidWorkflow
 
 JOB: dict[Any, Any] = {"job": "a.b.v1"}
@@ -84,10 +84,17 @@ def told_of(step: Any) -> str:
             "tasks.it.wait_for_webhook.time: unknown key 'time': did you mean 'timeout'?",
         ),
         ({"run": ""}, "tasks.it.run: it is ''"),
-        ({"run": "x", "runs_on": "mars"}, "tasks.it.runs_on: it is 'mars': it must be one of local, kubernetes, ray"),
+        ({"run": "x", "runs_on": "Mars!"}, "tasks.it.runs_on: it is 'Mars!': it must be local or the name of a pool"),
+        ({"run": "x", "image": "python:3.12"}, "tasks.it.image: it is for steps on a pool: give runs_on, too"),
+        ({"job": "a.v1", "runs_on": "gpu", "queue": "q"}, "tasks.it.queue: the jobs of this step wait for pool 'gpu'"),
         (
-            {"run": "x", "runs_on": "kubernetes"},
-            "tasks.it.runs_on: it is 'kubernetes', and this release has no launcher for it: use local",
+            {"run": "x", "runs_on": "gpu", "resources": {"memory": "much"}},
+            "tasks.it.resources.memory: it is 'much': it must be an amount such as 512Mi or 4Gi",
+        ),
+        ({"run": "x", "runs_on": "gpu", "env": {"A": 1}}, "tasks.it.env.A: it is 1: it must be a string"),
+        (
+            {"run": "x", "runs_on": "gpu", "env": {"WINDLASS_HOME": "/"}},
+            "tasks.it.env.WINDLASS_HOME: it is not a name that a variable may have here",
         ),
         ({"workflow": "a/b"}, "tasks.it.workflow: 'a/b' is not a valid workflow name"),
         # when it runs
@@ -172,6 +179,6 @@ def test_secrets_stay_out_of_messages(step: Any) -> None:
     assert "s3cret" not in told_of(step)
 
 
-def test_a_stored_version_with_a_launcher_that_does_not_exist_yet_still_loads() -> None:
+def test_a_stored_version_with_a_pool_that_does_not_exist_any_more_still_loads() -> None:
     workflow = parse_stored({"name": "w", "tasks": {"it": {"run": "x", "runs_on": "ray"}}})
-    assert workflow.steps[0].action == CommandAction("x", "ray")
+    assert workflow.steps[0].action == CommandAction("x", Placement(runs_on="ray"))

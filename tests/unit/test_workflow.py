@@ -74,7 +74,7 @@ requests: st.SearchStrategy[Action] = st.builds(
     query=st.dictionaries(words, words | st.integers() | st.lists(words, max_size=2), max_size=2),
     body=values,
 )
-commands: st.SearchStrategy[Action] = st.builds(CommandAction, run=lines, runs_on=st.just("local"), input=values)
+commands: st.SearchStrategy[Action] = st.builds(CommandAction, run=lines, input=values)
 children: st.SearchStrategy[Action] = st.builds(ChildAction, workflow=st.just("monthly-report"), input=values)
 sleeps: st.SearchStrategy[Action] = st.builds(SleepAction, st.just(timedelta()) | spans)
 secrets = lines.map(lambda line: f"a long prefix, {line}")

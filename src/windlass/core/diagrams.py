@@ -24,6 +24,7 @@ from windlass.core.workflows.step import (
     JobAction,
     Join,
     Parallel,
+    Placement,
     SleepAction,
     Step,
 )
@@ -95,7 +96,7 @@ def doing(action: Action) -> str:
     """Return a short description of an action."""
     match action:
         case JobAction():
-            return f"job {action.type}"
+            return f"job {action.type}" + _on(action.placement)
         case HttpAction():
             return f"{action.method} {action.url}"
         case SleepAction(span):
@@ -103,11 +104,15 @@ def doing(action: Action) -> str:
         case HookAction(timeout):
             return "wait for a callback" + (f", {duration.text(timeout)} at most" if timeout is not None else "")
         case CommandAction():
-            return f"run {action.run}" + (f" on {action.runs_on}" if action.runs_on != "local" else "")
+            return f"run {action.run}" + _on(action.placement)
         case ChildAction():
             return f"workflow {action.workflow}"
         case _:
             assert_never(action)
+
+
+def _on(placement: Placement) -> str:
+    return "" if placement.is_local else f" on {placement.runs_on}"
 
 
 def conditions(step: Step) -> list[str]:

@@ -21,7 +21,8 @@ from windlass.core.jobs.job import Failed, Outcome
 HEARTBEAT_EVERY = 10.0  # seconds
 LOCAL = "local"  # the value of `runs_on` for steps that the worker executes itself
 POOL_QUEUE = "windlass.pool."  # prefix of the queues of launched steps
-is_pool_name = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?").fullmatch
+POOL_NAME = r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?"
+is_pool_name = re.compile(POOL_NAME).fullmatch
 _NAME = re.compile(r"windlass-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-([0-9]+)").fullmatch
 
 

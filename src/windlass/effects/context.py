@@ -199,6 +199,7 @@ class Context:
     _steps: Steps | None = None
     _lines: int = 0
     _stopped: bool = False
+    _detached: bool = False  # the attempt goes on elsewhere: this process only stops waiting for it
     _redaction: Redaction | None = None  # of the secrets that this attempt uses
     _cancel_event: threading.Event | None = None  # created by `wait_cancelled`: most handlers never call it
 
@@ -284,7 +285,7 @@ class Context:
         if self._cancel_event is not None:
             self._cancel_event.set()
 
-    def keep(self, level: str, message: str) -> None:
+    def keep(self, level: str, message: str, at: datetime | None = None) -> None:
         """Store a log line of this attempt, up to MAX_LINES."""
         if self._redaction is not None:
             message = self._redaction.text(message)
@@ -295,7 +296,13 @@ class Context:
             level, message = "WARNING", f"more than {MAX_LINES} lines: the rest of this attempt is not stored"
         self._keep(
             LogRow(
-                self.id, self.epoch, self.attempt, self._lines, datetime.now(UTC), level, plain(message[:MAX_MESSAGE])
+                self.id,
+                self.epoch,
+                self.attempt,
+                self._lines,
+                at or datetime.now(UTC),
+                level,
+                plain(message[:MAX_MESSAGE]),
             )
         )
 

@@ -43,6 +43,7 @@ class Handler:
     context_name: str | None = None  # name of the context parameter
     wants_upstream: bool = True  # only used if it takes the context
     keeps_time: bool = False  # it enforces its timeout itself, and reports the failure in more detail
+    is_detached: bool = False  # the work goes on elsewhere if this process ends, and keeps its time there
 
     @classmethod
     def of(cls, type_: str, call: Callable[..., Any], **options: Any) -> "Handler":

@@ -22,6 +22,19 @@ SCHEMES = ("file", "s3", "gs", "az")
 CHUNK = 1024 * 1024
 
 
+def open_store(url: str) -> "ObjectStore":
+    """Open a store; raise `Invalid` if the URL is wrong. Credentials come from the usual environment variables."""
+    parts = urlsplit(check_url(url))
+    from obstore.store import LocalStore, from_url
+
+    try:
+        if parts.scheme == "file":
+            return LocalStore(Path(unquote(parts.path)), mkdir=True)
+        return from_url(url)
+    except Exception as error:
+        raise Invalid(f"the object store {url!r} cannot be used: {error}", field="WINDLASS_OBJECTS_URL") from None
+
+
 class ObjectMeta(NamedTuple):
     key: str
     size: int
@@ -37,18 +50,7 @@ class Objects:
 
     @classmethod
     def open(cls, url: str) -> "Objects":
-        """Open a store; raise `Invalid` if the URL is wrong. Credentials come from the usual environment variables."""
-        parts = urlsplit(check_url(url))
-        from obstore.store import LocalStore, from_url
-
-        if parts.scheme == "file":
-            folder = Path(unquote(parts.path))
-            folder.mkdir(parents=True, exist_ok=True)
-            return cls(url, LocalStore(folder))
-        try:
-            return cls(url, from_url(url))
-        except Exception as error:
-            raise Invalid(f"the object store {url!r} cannot be used: {error}", field="WINDLASS_OBJECTS_URL") from None
+        return cls(url, open_store(url))
 
     async def put(self, key: str, data: bytes) -> None:
         with _errors(key):

@@ -16,6 +16,7 @@ from windlass.core.expressions.expression import Expression
 from windlass.core.expressions.scope import Facts, Path, source_path
 from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.core.json_value import encode
+from windlass.core.launches import pool_queue
 from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import CommandAction, Foreach, HttpAction, JobAction, Parallel, Step
 from windlass.core.workflows.step_payload import COMMAND_TYPE, HTTP_TYPE, Payload, compile_payload
@@ -240,11 +241,11 @@ class StepTemplates:
 def _job_columns(step: Step) -> tuple[str, str, int]:
     """Return the type, queue and priority of the step's jobs."""
     match step.action:
-        case JobAction(type_, _, queue, priority):
-            return type_, queue, priority
+        case JobAction(type_, _, queue, priority, placement):
+            return type_, queue if placement.is_local else pool_queue(placement.runs_on), priority
         case HttpAction():
             return HTTP_TYPE, OWN_QUEUE, PRIORITY
-        case CommandAction():
-            return COMMAND_TYPE, OWN_QUEUE, PRIORITY
+        case CommandAction(_, placement):
+            return COMMAND_TYPE, OWN_QUEUE if placement.is_local else pool_queue(placement.runs_on), PRIORITY
         case _:
             raise TypeError(f"step {step.name} needs no job")

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from enum import StrEnum
 from typing import Any
 from urllib.parse import urlsplit
 
 from windlass.core.definition.fields import Fields, format_value, inside, workflow_name_mistake
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, MAX_PRIORITY
+from windlass.core.launches import LOCAL, is_pool_name
 from windlass.core.templates.url import STAND_IN
 from windlass.core.workflows.step import (
     Action,
@@ -17,6 +17,7 @@ from windlass.core.workflows.step import (
     HookAction,
     HttpAction,
     JobAction,
+    Placement,
     SleepAction,
 )
 from windlass.core.workflows.step_payload import CONNECTION_HEADERS, METHODS, check_address
@@ -28,17 +29,14 @@ SECOND = timedelta(seconds=1)
 MAX_URL = 8192
 MAX_SECRET = 1000
 MAX_COMMAND = 65_536
+MAX_IMAGE = 500
 
 _URL = re.compile(r"https?://[^\s/?#][^\s]*", re.IGNORECASE).fullmatch
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}").fullmatch
+_CPU = re.compile(r"[0-9]{1,6}(\.[0-9]{1,3})?|[0-9]{1,9}m").fullmatch
+_MEMORY = re.compile(r"[0-9]{1,12}(\.[0-9]{1,3})?([KMGT]i?)?").fullmatch
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}").fullmatch
 _HEADER_VALUE = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]{0,8192}").fullmatch
-
-
-class RunsOn(StrEnum):
-    LOCAL = "local"
-    KUBERNETES = "kubernetes"
-    RAY = "ray"
-    DASK = "dask"
 
 
 UNREADABLE = JobAction("?")  # placeholder for an action with mistakes, so that reading can continue
@@ -70,8 +68,15 @@ def _job(fields: Fields) -> Action:
     type_ = fields.name("job", "name the work, for example content.thumbnail.v1")
     queue = fields.name("queue", "name a queue, for example default")
     priority = fields.whole("priority", -MAX_PRIORITY, MAX_PRIORITY)
+    placement = _placement(fields)
+    if queue and not placement.is_local:
+        fields.refuse("queue", f"the jobs of this step wait for pool {placement.runs_on!r}: leave it out")
     return JobAction(
-        type_ or UNREADABLE.type, _input(fields), queue or "default", DEFAULT_PRIORITY if priority is None else priority
+        type_ or UNREADABLE.type,
+        _input(fields),
+        queue or "default",
+        DEFAULT_PRIORITY if priority is None else priority,
+        placement,
     )
 
 
@@ -105,10 +110,49 @@ def read_secret(hook: Fields) -> str | None:
 
 def _command(fields: Fields) -> Action:
     run = fields.text("run", limit=MAX_COMMAND)
-    runs_on = str(fields.choice("runs_on", RunsOn, RunsOn.LOCAL))
-    if runs_on != RunsOn.LOCAL:  # a stored version with another value still loads
-        fields.refuse("runs_on", f"it is {runs_on!r}, and this release has no launcher for it: use local")
-    return CommandAction(run or "?", runs_on, _input(fields))
+    return CommandAction(run or "?", _placement(fields), _input(fields))
+
+
+def _placement(fields: Fields) -> Placement:
+    """Return where the step runs. Whether there is such a pool is checked when the workflow is published."""
+    runs_on = fields.text("runs_on") or LOCAL
+    if not is_pool_name(runs_on):
+        fields.refuse_value("runs_on", "local or the name of a pool: lower-case letters, digits and hyphens")
+        runs_on = LOCAL
+    for key in ("image", "resources", "env"):
+        if key in fields.values and runs_on == LOCAL:
+            fields.refuse(key, "it is for steps on a pool: give runs_on, too")
+    image = fields.text("image", limit=MAX_IMAGE)
+    return Placement(runs_on=runs_on, image=image, resources=_resources(fields), env=_environment(fields))
+
+
+def _resources(fields: Fields) -> dict[str, str | int]:
+    resources = fields.object("resources")
+    if resources is None:
+        return {}
+    resources.refuse_unknown(("cpu", "memory", "gpu"))
+    values: dict[str, str | int] = {}
+    for key, is_valid, rule in (
+        ("cpu", _CPU, "a number of cores such as 2 or 500m"),
+        ("memory", _MEMORY, "an amount such as 512Mi or 4Gi"),
+    ):
+        value = resources.values.get(key)
+        if value is not None and not is_valid(str(value)):
+            resources.refuse_value(key, rule)
+        elif value is not None:
+            values[key] = str(value)
+    gpu = resources.whole("gpu", 0, 1000)
+    return values if gpu is None else values | {"gpu": gpu}
+
+
+def _environment(fields: Fields) -> dict[str, str]:
+    env = fields.object("env")
+    for name, value in env.values.items() if env else ():
+        if not isinstance(name, str) or not _VARIABLE(name) or name.startswith("WINDLASS_"):
+            fields.mistakes.add(inside(fields.at("env"), name), "it is not a name that a variable may have here")
+        elif not isinstance(value, str):
+            fields.mistakes.add(inside(fields.at("env"), name), f"it is {format_value(value)}: it must be a string")
+    return env.values if env else {}
 
 
 def _child(fields: Fields) -> Action:
@@ -203,12 +247,13 @@ ACTIONS: Mapping[str, Callable[[Fields], Action]] = {
 _ATTEMPTS = frozenset({"retries", "retry_attempts", "max_attempts", "max_retries", "retry"})
 _TIMEOUT = frozenset({"timeout", "timeout_ms"})
 _FAN_OUT = frozenset({"parallel", "foreach", "concurrency"})
+_PLACEMENT = frozenset({"runs_on", "image", "resources", "env"})
 ACTION_KEYS: Mapping[str, frozenset[str]] = {
-    "job": frozenset({"job", "input", "queue", "priority"}) | _ATTEMPTS | _TIMEOUT | _FAN_OUT,
+    "job": frozenset({"job", "input", "queue", "priority"}) | _PLACEMENT | _ATTEMPTS | _TIMEOUT | _FAN_OUT,
     "url": frozenset({"url", "method", "headers", "query", "body"}) | _ATTEMPTS | _TIMEOUT | _FAN_OUT,
     "sleep": frozenset({"sleep"}),
     "wait_for_webhook": frozenset({"wait_for_webhook"}),
-    "run": frozenset({"run", "runs_on", "input"}) | _ATTEMPTS | _TIMEOUT | _FAN_OUT,
+    "run": frozenset({"run", "input"}) | _PLACEMENT | _ATTEMPTS | _TIMEOUT | _FAN_OUT,
     "workflow": frozenset({"workflow", "input"}) | _TIMEOUT | _FAN_OUT,
 }
 ALL_ACTION_KEYS = frozenset[str]().union(*ACTION_KEYS.values())

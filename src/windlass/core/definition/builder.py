@@ -131,7 +131,7 @@ class WorkflowBuilder:
         name: str,
         run: str,
         *,
-        runs_on: str = "local",
+        runs_on: str | None = None,
         input: Any = None,  # noqa: A002
         needs: Needs = None,
     ) -> StepBuilder:

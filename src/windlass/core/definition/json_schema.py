@@ -6,13 +6,14 @@
 from typing import Any
 
 from windlass.core.cron.schedule import CatchUp, Overlap
-from windlass.core.definition.action import ACTIONS, RunsOn
+from windlass.core.definition.action import ACTIONS
 from windlass.core.definition.fields import STEP_NAME, WORKFLOW_NAME
 from windlass.core.definition.shape import MAX_EDGES, MAX_STEPS
 from windlass.core.definition.step import MAX_ATTEMPTS, MAX_INSTANCES
 from windlass.core.events.webhook import Scheme
 from windlass.core.jobs.retry import Backoff
 from windlass.core.jobs.spec import MAX_PRIORITY
+from windlass.core.launches import POOL_NAME
 from windlass.core.workflows.step import Condition, Join
 from windlass.core.workflows.step_payload import METHODS
 
@@ -121,9 +122,21 @@ def _actions() -> Schema:
         "sleep": _span("A pause.", "seconds"),
         "wait_for_webhook": _either("A pause until a callback arrives.", {"const": True}, _hook()),
         "run": _text("A shell command."),
-        "runs_on": _choice("Where the command runs.", RunsOn.LOCAL),
+        "runs_on": _text("Where the step runs: local (in the worker) or the name of a pool.", pattern=f"^{POOL_NAME}$"),
+        "image": _text("The container image, for a step on a pool."),
+        "resources": _resources(),
+        "env": _texts("Environment variables, for a step on a pool."),
         "workflow": _text("A run of another workflow.", pattern=WORKFLOW_NAME),
     }
+
+
+def _resources() -> Schema:
+    amounts = {
+        "cpu": _either("Cores, such as 2 or 500m.", {"type": "string"}, {"type": "number"}),
+        "memory": _either("Such as 512Mi.", {"type": "string"}, {"type": "integer"}),
+        "gpu": _whole("Graphics processors.", 0, 1000),
+    }
+    return _object(amounts, description="What the job may use, for a step on a pool.")
 
 
 def _hook() -> Schema:

@@ -172,6 +172,23 @@ class StepBuilder:
         number = count if is_number(count) else self._source(count, "parallel")
         return self._set("parallel", number)._set("concurrency", concurrency)
 
+    # Where it runs
+
+    def on(
+        self,
+        pool: str,
+        *,
+        image: str | None = None,
+        resources: Mapping[str, Any] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Run a job or a command on a pool instead of in the worker.
+
+        `resources` may have cpu ("500m"), memory ("512Mi") and gpu (1).
+        """
+        self._set("runs_on", pool)._set("image", image)
+        return self._set("resources", resources)._set("env", env)
+
     # Attempts
 
     def retry(self, *, max_attempts: int | None = None, retry: Retry | None = None) -> Self:

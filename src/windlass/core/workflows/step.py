@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from windlass.core.jobs.retry import Retry
+from windlass.core.launches import LOCAL
 
 
 class Condition(StrEnum):
@@ -29,14 +30,32 @@ class Edge:
     condition: Condition = Condition.SUCCESS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where a step runs: in the worker (`local`), or as a job of a pool, with what that job needs."""
+
+    runs_on: str = LOCAL
+    image: str | None = None
+    resources: Mapping[str, str | int] = field(default_factory=dict)  # cpu, memory, gpu
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_local(self) -> bool:
+        return self.runs_on == LOCAL
+
+
+HERE = Placement()
+
+
 @dataclass(frozen=True, slots=True)
 class JobAction:
-    """A job that any worker in any language can claim."""
+    """A job that any worker in any language can claim, or that runs on a pool."""
 
     type: str
     input: Any = field(default_factory=dict)
     queue: str = "default"
     priority: int = 100
+    placement: Placement = HERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +83,7 @@ class HookAction:
 @dataclass(frozen=True, slots=True)
 class CommandAction:
     run: str
-    runs_on: str = "local"
+    placement: Placement = HERE
     input: Any = field(default_factory=dict)
 
 

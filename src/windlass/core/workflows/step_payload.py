@@ -65,7 +65,11 @@ def compile_payload(action: Action) -> Payload:
         case HttpAction():
             return _http(action)
         case CommandAction():
-            command, input_, runs_on = compile_command(action.run), template.compile(action.input), action.runs_on
+            command, input_, runs_on = (
+                compile_command(action.run),
+                template.compile(action.input),
+                action.placement.runs_on,
+            )
             return _many(
                 [command, input_],
                 lambda facts: {**command.resolve(facts), "input": input_.resolve(facts), "runs_on": runs_on},

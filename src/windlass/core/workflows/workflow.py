@@ -30,6 +30,7 @@ from windlass.core.workflows.step import (
     JobAction,
     Join,
     Parallel,
+    Placement,
     SleepAction,
     Step,
 )
@@ -170,7 +171,8 @@ def _action(action: Action) -> dict[str, Any]:
     match action:
         case JobAction():
             document = {"job": action.type, "queue": action.queue} | _input_document(action.input)
-            return document if action.priority == DEFAULT_PRIORITY else document | {"priority": action.priority}
+            document |= {} if action.priority == DEFAULT_PRIORITY else {"priority": action.priority}
+            return document if action.placement.is_local else document | _placement_document(action.placement)
         case HttpAction():
             headers, query = dict(action.headers) or None, dict(action.query) or None
             return _present(url=action.url, method=action.method, headers=headers, query=query, body=action.body)
@@ -180,11 +182,16 @@ def _action(action: Action) -> dict[str, Any]:
             limit = None if timeout is None else duration.text(timeout)
             return {"wait_for_webhook": _present(timeout=limit, secret=secret) or True}
         case CommandAction():
-            return {"run": action.run, "runs_on": action.runs_on} | _input_document(action.input)
+            return {"run": action.run} | _placement_document(action.placement) | _input_document(action.input)
         case ChildAction():
             return {"workflow": action.workflow} | _input_document(action.input)
         case _:
             assert_never(action)
+
+
+def _placement_document(placement: Placement) -> dict[str, Any]:
+    resources, env = dict(placement.resources) or None, dict(placement.env) or None
+    return _present(runs_on=placement.runs_on, image=placement.image, resources=resources, env=env)
 
 
 def _input_document(value: Any) -> dict[str, Any]:

@@ -36,6 +36,7 @@ class Stop(Enum):
     LOST = "lost"  # the job was cancelled or its lease expired: this worker no longer owns the row
     CANCELLED = "cancelled"  # its run was cancelled: this worker still owns the row, and the actual outcome is recorded
     DRAIN = "drain"
+    DETACH = "detach"  # the worker stops, the work goes on elsewhere: another process takes over the lease
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +56,7 @@ class Attempt:
             self.context.cancel()  # a thread cannot be stopped: it may check the flag, and its outcome is recorded
         elif self.stop is None and self.task is not None:
             self.stop = why
+            self.context._detached = why is Stop.DETACH
             self.context.cancel()
             # A task that is cancelled before its first step never executes `_run`, and so would never report.
             if self.begun:
@@ -160,6 +162,12 @@ class Attempts:
         for attempt in (*self._waiting.values(), *self._running.values()):
             self._stop(attempt, why)
 
+    def detach(self) -> None:
+        """End the attempts whose work goes on elsewhere; they keep their leases."""
+        for attempt in (*self._waiting.values(), *self._running.values()):
+            if attempt.handler.is_detached:
+                self._stop(attempt, Stop.DETACH)
+
     def tasks(self) -> list["asyncio.Task[None]"]:
         return [attempt.task for attempt in self._running.values() if attempt.task is not None]
 
@@ -203,7 +211,7 @@ class Attempts:
     def _begin(self, attempt: Attempt) -> None:
         self._running[attempt.job.id] = attempt
         attempt.task = self._loop.create_task(self._run(attempt))
-        if attempt.timeout is not None:
+        if attempt.timeout is not None and not attempt.handler.is_detached:
             patience = attempt.timeout.total_seconds() + (MARGIN if attempt.handler.keeps_time else 0)
             attempt.timer = self._loop.call_later(patience, attempt.end, Stop.TIMEOUT)
 
@@ -267,7 +275,7 @@ class Attempts:
         self._per_handler[attempt.handler.type] -= 1
         superseded = attempt.job.id in self._waiting
         report: Report | None = None
-        if outcome is not None and attempt.stop is not Stop.LOST and not superseded:
+        if outcome is not None and attempt.stop not in (Stop.LOST, Stop.DETACH) and not superseded:
             try:
                 report = after(attempt.job, outcome, attempt.handler.retry, random.random())
             except Exception as error:  # for example an invalid retry policy written by plain SQL: free the slot anyway
@@ -284,7 +292,7 @@ def _meaning(attempt: Attempt, error: BaseException) -> Outcome | None:
     match attempt.stop:
         case Stop.TIMEOUT:
             return timed_out(attempt.timeout or timedelta())
-        case Stop.LOST:
+        case Stop.LOST | Stop.DETACH:
             return None
         case Stop.DRAIN:
             return Released()

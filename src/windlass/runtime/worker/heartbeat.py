@@ -80,9 +80,10 @@ class Registration:
     claims.
     """
 
-    def __init__(self, worker: str) -> None:
+    def __init__(self, worker: str, *, is_handed_over: bool = False) -> None:
         self.worker = worker
         self.done = False
+        self._is_handed_over = is_handed_over
         self.exclusive = True  # no other process was seen with this id
         self.state = "running"
         self._here = socket.gethostname(), os.getpid()
@@ -105,7 +106,7 @@ class Registration:
         return row.directive
 
     def _compare(self, host: str, pid: int) -> None:
-        if (host, pid) != self._here and self.exclusive:
+        if (host, pid) != self._here and self.exclusive and not self._is_handed_over:
             self.exclusive = False
             _log.warning(
                 "another process (%s, pid %d) uses the worker id %s, or did so until a moment ago: give each worker "

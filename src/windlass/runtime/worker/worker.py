@@ -67,7 +67,9 @@ class Worker:
         self._wakes = 0
         self._flowing = False  # the last claim was filled completely, so a second concurrent claim is worthwhile
         self._open = False  # registered, not draining, and not quieted by an operator
-        self._orphaned = False  # a turn that claimed has failed: jobs may be leased to this worker but not running
+        # Jobs may be leased to this worker but not running here: a turn that claimed has failed, or another process
+        # has had this id.
+        self._orphaned = self.options.is_handed_over
         self._draining = False
         self._dispatch_due = False
         self._pause = 0.0
@@ -75,7 +77,7 @@ class Worker:
         self._metrics = WorkerMetrics(self.options.id)
         self._born = time.monotonic()
         self._leases = Leases()
-        self._registration = Registration(self.options.id)
+        self._registration = Registration(self.options.id, is_handed_over=self.options.is_handed_over)
         self._heartbeat = Heartbeat(
             db, self._leases, self._registration, lease=self.options.lease, learn=self._learn, obey=self._obey
         )
@@ -357,6 +359,7 @@ class Worker:
 
     async def _drain(self, at_once: asyncio.Event) -> None:
         self._open, self._draining, self._registration.state = False, True, "draining"
+        self._attempts.detach()
         _log.info("draining: %d jobs are running", len(self._attempts))
         hurry = asyncio.ensure_future(at_once.wait())
         deadline = time.monotonic() + self.options.grace.total_seconds()

@@ -1,0 +1,241 @@
+"""Jobs as processes of this machine, which outlive the process that started them.
+
+Each job has a lock file, whose lock its process inherits and holds until it ends: a name cannot be started twice, and
+whoever starts later can tell which jobs run. The file holds the pid once the job was started.
+
+A job that is killed may leave processes behind. They are found by the variable WINDLASS_LAUNCH in their environment
+(where /proc exists) and killed.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from windlass.core.launches import Cause, Phase, RemoteJob
+from windlass.effects.command.process import inherited
+from windlass.effects.launchers import LaunchRequest, PoolOptions
+from windlass.errors import Invalid, Unavailable
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+GRACE = 8.0  # seconds between SIGTERM and SIGKILL
+LOG_TAIL = 4096  # bytes
+LOCK_VARIABLE = "WINDLASS_LOCK_FD"  # the descriptor of the lock file: the job writes its pid there
+PROCESSES = Path("/proc")
+
+
+def open_launcher(pool: PoolOptions) -> "SubprocessLauncher":
+    options = dict(pool.options)
+    folder, command = options.pop("folder", None), options.pop("command", None)
+    if options:
+        raise Invalid(f"pool {pool.name} has the unknown option {min(options)!r}", field=min(options))
+    if not folder:
+        raise Invalid(f"pool {pool.name} has no folder for its lock files", field="folder")
+    return SubprocessLauncher(pool, Path(folder), command or [sys.executable, "-m", "windlass.exec"])
+
+
+class SubprocessLauncher:
+    list_every = 1.0
+
+    def __init__(self, pool: PoolOptions, folder: Path, command: Sequence[str]) -> None:
+        if fcntl is None:
+            raise Unavailable("the subprocess launcher requires Unix")
+        self.hint = asyncio.Event()
+        self._env = pool.env
+        self._folder = folder
+        self._command = command
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._watched: dict[str, int] = {}  # name -> descriptor that becomes readable when the process ends
+        self._stopping: dict[str, float] = {}  # since when
+        self._swept: set[str] = set()  # ended jobs whose leftover processes were killed
+
+    async def start(self, request: LaunchRequest) -> None:
+        pid = await asyncio.to_thread(self._start, request)
+        if pid is not None:
+            self._watch(request.name, pid)
+
+    async def list(self) -> Sequence[RemoteJob]:
+        jobs = await asyncio.to_thread(self._jobs)
+        for job, pid in jobs:
+            if job.phase is Phase.RUNNING and pid is not None:
+                self._watch(job.name, pid)
+        return [job for job, _ in jobs]
+
+    async def stop(self, name: str) -> None:
+        since = self._stopping.setdefault(name, time.monotonic())
+        await asyncio.to_thread(self._kill, name, time.monotonic() - since >= GRACE)
+
+    async def remove(self, name: str) -> None:
+        await asyncio.to_thread(self._remove, name)
+        self._stopping.pop(name, None)
+        self._swept.discard(name)
+
+    async def logs(self, name: str) -> str:
+        return await asyncio.to_thread(self._tail, name)
+
+    async def check(self) -> None:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Unavailable(f"{self._folder} cannot be created: {error.strerror}") from None
+        if not os.access(self._folder, os.W_OK):
+            raise Unavailable(f"{self._folder} cannot be written")
+
+    async def close(self) -> None:
+        loop = asyncio.get_running_loop()
+        for descriptor in self._watched.values():
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+        self._watched.clear()
+
+    # In a thread: starting a process and looking through files may take a while
+
+    def _start(self, request: LaunchRequest) -> int | None:
+        """Start a process unless there was one with this name; return its pid."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(self._lock_file(request.name), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if not _seize(lock) or os.pread(lock, 1, 0):
+                return None  # it runs, or has ended
+            env = inherited(os.environ) | dict(self._env) | dict(request.env) | dict(request.secret_env)
+            env |= {"WINDLASS_LAUNCH": request.name, LOCK_VARIABLE: str(lock)}
+            with self._log_file(request.name).open("ab") as log:
+                process = subprocess.Popen(  # noqa: S603 - running what a definition says is what this is for
+                    self._command,
+                    env=env,
+                    cwd=self._folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    pass_fds=(lock,),
+                )
+            os.pwrite(lock, str(process.pid).encode(), 0)
+            self._children[request.name] = process
+            return process.pid
+        except OSError as error:
+            raise Unavailable(f"the process cannot be started: {error.strerror}") from error
+        finally:
+            os.close(lock)
+
+    def _jobs(self) -> Sequence[tuple[RemoteJob, int | None]]:
+        jobs = []
+        for path in self._folder.glob("*.lock"):
+            name = path.stem
+            with suppress(OSError):
+                lock = os.open(path, os.O_RDWR)
+                try:
+                    runs, pid = not _seize(lock), _pid(lock)
+                finally:
+                    os.close(lock)
+                if runs:
+                    jobs.append((RemoteJob(name, Phase.RUNNING), pid))
+                elif pid is not None:
+                    jobs.append((self._ended(name), pid))
+        return jobs
+
+    def _ended(self, name: str) -> RemoteJob:
+        child = self._children.get(name)
+        code = child.poll() if child is not None else None
+        if code not in (0, 1) and name not in self._swept:  # 0 and 1 are those of windlass.exec, which cleans up
+            self._swept.add(name)
+            _kill_leftovers(name)
+        if code is None or code >= 0:
+            return RemoteJob(name, Phase.ENDED, Cause.EXITED, "" if code is None else f"exit code {code}", code)
+        detail = f"killed by {_signal_name(-code)}"
+        return RemoteJob(name, Phase.ENDED, Cause.EXITED, detail, code)
+
+    def _kill(self, name: str, hard: bool) -> None:
+        with suppress(FileNotFoundError):
+            lock = os.open(self._lock_file(name), os.O_RDWR)
+            try:
+                if _seize(lock):
+                    return  # it has ended
+                pid = _pid(lock)
+            finally:
+                os.close(lock)
+            if pid is not None:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL if hard else signal.SIGTERM)
+            if hard or pid is None:
+                _kill_leftovers(name)
+
+    def _remove(self, name: str) -> None:
+        child = self._children.pop(name, None)
+        if child is not None:
+            child.poll()
+        for path in (self._lock_file(name), self._log_file(name)):
+            path.unlink(missing_ok=True)
+
+    def _tail(self, name: str) -> str:
+        try:
+            with self._log_file(name).open("rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL))
+                return log.read().decode(errors="replace")
+        except OSError:
+            return ""
+
+    def _lock_file(self, name: str) -> Path:
+        return self._folder / f"{name}.lock"
+
+    def _log_file(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
+
+    def _watch(self, name: str, pid: int) -> None:
+        """Set `hint` when a process ends, where the system can tell; otherwise the next list finds out."""
+        if name in self._watched or not hasattr(os, "pidfd_open"):
+            return
+        with suppress(OSError):
+            descriptor = os.pidfd_open(pid)
+            self._watched[name] = descriptor
+            asyncio.get_running_loop().add_reader(descriptor, self._exited, name)
+
+    def _exited(self, name: str) -> None:
+        descriptor = self._watched.pop(name)
+        asyncio.get_running_loop().remove_reader(descriptor)
+        os.close(descriptor)
+        self.hint.set()
+
+
+def record_pid(environ: Mapping[str, str]) -> None:
+    """Write the pid of a job to its lock file: its launcher may have died before it could. Called by the job."""
+    with suppress(KeyError, ValueError, OSError):
+        os.pwrite(int(environ[LOCK_VARIABLE]), str(os.getpid()).encode(), 0)
+
+
+def _seize(lock: int) -> bool:
+    """Take the lock of an open file; return False if another process holds it."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _pid(lock: int) -> int | None:
+    text = os.pread(lock, 20, 0)
+    return int(text) if text.isdigit() else None
+
+
+def _kill_leftovers(name: str) -> None:
+    marker = f"WINDLASS_LAUNCH={name}".encode()
+    for path in PROCESSES.glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has ended, or belongs to another user
+            if marker in path.read_bytes().split(b"\0"):
+                os.kill(int(path.parent.name), signal.SIGKILL)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

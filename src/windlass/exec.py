@@ -1,0 +1,253 @@
+"""`python -m windlass.exec`: performs one launched task, in a process that a pool has started.
+
+Reads the specification that TASK_SPEC_PATH names from the object store (WINDLASS_OBJECTS_URL), writes the status
+`running`, heartbeats and log lines while it works, then the output, and last the status. Exit code 0 if the task
+succeeded, 1 if it failed. It does not need a database, and imports little: it is started for every task.
+
+If the object store is unavailable at the end, it tries again for a while: the work was done and must not be lost.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from windlass.core.jobs.job import Failed, Outcome, Succeeded
+from windlass.core.launches import HEARTBEAT, HEARTBEAT_EVERY, STATUS, STOP, TaskSpec, log_chunk
+from windlass.effects.command.run import CommandOptions, CommandRequest, Commands, inherited
+from windlass.effects.context import MAX_LINES, Context, keep_lines
+from windlass.effects.handlers import Handler, Handlers, Threads, failed, perform
+from windlass.effects.launchers.subprocess import record_pid
+from windlass.effects.objects import open_store
+from windlass.errors import Invalid
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+SHIP_EVERY = 1.0  # seconds between two chunks of log lines
+PATIENCE = 600.0  # seconds for which output and status are tried to be written
+SECRETS = "WINDLASS_TASK_SECRETS"  # the part of the specification that contains secrets, in JSON
+
+_log = logging.getLogger("windlass.exec")
+
+
+class Mailbox:
+    """What the process reports while it works."""
+
+    def __init__(self, store: "ObjectStore", prefix: str) -> None:
+        self._store = store
+        self._prefix = prefix
+        self._lines: list[tuple[str, str, str]] = []
+        self._count = 0  # of lines
+        self._chunks = 0
+        self._beats = 0
+        self._shipping = threading.Lock()
+        self._over = threading.Event()
+
+    def status(self, state: str, error: Mapping[str, Any] | None = None, **more: Any) -> None:
+        document = {"state": state, "error": error, "at": datetime.now(UTC).isoformat(), **more}
+        data = json.dumps(document).encode()
+        persist(lambda: self._store.put(self._prefix + STATUS, data))
+
+    def is_final(self) -> bool:
+        """Return whether this task has ended before: a pool may start it twice."""
+        try:
+            document = json.loads(bytes(self._store.get(self._prefix + STATUS).bytes()))
+        except FileNotFoundError:
+            return False
+        return bool(document["state"] != "running")
+
+    def keep(self, level: str, message: str) -> None:
+        self._count += 1
+        if self._count <= MAX_LINES + 1:  # one more than is stored, so that the worker can note that there were more
+            self._lines.append((datetime.now(UTC).isoformat(), level, message))
+
+    def ship(self) -> None:
+        """Write the lines since the last chunk. They are kept if that fails."""
+        with self._shipping:
+            lines = self._lines[:]
+            if lines:
+                self._store.put(self._prefix + log_chunk(self._chunks + 1), json.dumps(lines).encode())
+                self._chunks += 1
+                del self._lines[: len(lines)]
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """Write heartbeats and log lines in a thread, whatever the task does, until the block ends."""
+        thread = threading.Thread(target=self._beat, name="windlass-heartbeat", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._over.set()
+            thread.join(SHIP_EVERY)
+            persist(self.ship)
+
+    def _beat(self) -> None:
+        beat_at = time.monotonic() + HEARTBEAT_EVERY  # the status was written just now
+        while not self._over.wait(SHIP_EVERY):
+            try:
+                self.ship()
+                if time.monotonic() >= beat_at:
+                    beat_at = time.monotonic() + HEARTBEAT_EVERY
+                    self._beats += 1
+                    self._store.put(self._prefix + HEARTBEAT, str(self._beats).encode())
+                    self._stop_if_told()
+            except Exception as error:  # the store is unavailable: the next round tries again
+                _log.warning("the object store cannot be used: %s", error)
+
+    def _stop_if_told(self) -> None:
+        """End this process if the worker has asked for it: not every pool can stop a job."""
+        with suppress(FileNotFoundError):
+            self._store.head(self._prefix + STOP)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def persist(write: Callable[[], Any]) -> None:
+    deadline, pause = time.monotonic() + PATIENCE, 0.2
+    while True:
+        try:
+            write()
+            return
+        except Exception as error:
+            if time.monotonic() > deadline:
+                raise
+            _log.warning("the object store cannot be used, trying again: %s", error)
+            threading.Event().wait(pause)
+            pause = min(30.0, pause * 2)
+
+
+def main() -> int:
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    record_pid(os.environ)
+    store = open_store(os.environ["WINDLASS_OBJECTS_URL"])
+    document = json.loads(bytes(store.get(os.environ["TASK_SPEC_PATH"]).bytes()))
+    document["call"] |= json.loads(os.environ.pop(SECRETS, "{}"))
+    spec = TaskSpec(**document)
+    mailbox = Mailbox(store, spec.mailbox)
+    if mailbox.is_final():
+        return 0
+    mailbox.status("running")
+    with mailbox.beating():
+        outcome = asyncio.run(run(spec, mailbox.keep))
+    if isinstance(outcome, Succeeded):
+        persist(lambda: store.put(f"{spec.folder}/output.json", outcome.result.encode()))
+        mailbox.status("success")
+        return 0
+    assert isinstance(outcome, Failed)
+    pause = outcome.retry_after
+    mailbox.status(
+        "failed",
+        outcome.error,
+        retryable=outcome.retryable,
+        retry_after=None if pause is None else pause.total_seconds(),
+    )
+    return 1
+
+
+async def run(spec: TaskSpec, keep: Callable[[str, str], None]) -> Outcome:
+    """Perform the task; SIGTERM ends it, and what it started."""
+    task = asyncio.ensure_future(_perform(spec, keep))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return Failed({"type": "Stopped", "message": "stopped: the process received SIGTERM"})
+    except Exception as error:
+        return failed(error)
+
+
+async def _perform(spec: TaskSpec, keep: Callable[[str, str], None]) -> Outcome:
+    if spec.executor == "command":
+        return await _command(spec, keep)
+    if spec.executor == "python":
+        return await _python(spec, keep)
+    raise Invalid(f"there is no executor {spec.executor!r}: it must be command or python", field="executor")
+
+
+async def _command(spec: TaskSpec, keep: Callable[[str, str], None]) -> Outcome:
+    request = CommandRequest(
+        run=spec.call["run"],
+        values=spec.call.get("values", {}),
+        input=merged(spec),
+        run_id=spec.run_id,
+        workflow=spec.workflow_name,
+        step=spec.task_name,
+        attempt=spec.attempt,
+        fence=spec.fence,
+        index=spec.parallel_index,
+        count=spec.parallel_count,
+        timeout=None if spec.timeout is None else timedelta(seconds=spec.timeout),
+    )
+    own = {name: value for name, value in os.environ.items() if name in spec.call.get("env", ())}
+    return await Commands(CommandOptions(environment=inherited(os.environ) | own)).perform(request, keep)
+
+
+async def _python(spec: TaskSpec, keep: Callable[[str, str], None]) -> Outcome:
+    """Call a function (`module:function`), or the handler that an app (`module:app`) has for a job type."""
+    target = _load(spec.call.get("function") or spec.call["app"])
+    if "function" in spec.call:
+        handler: Handler | None = Handler.of(spec.call["function"], target)
+        payload = merged(spec)
+    else:
+        handlers: Handlers = target.handlers
+        handler, payload = handlers.find(spec.call["type"]), spec.input
+    if handler is None:
+        raise Invalid(f"{spec.call['app']} has no handler for {spec.call['type']}", field="app")
+    context = Context(
+        UUID(spec.task_id),
+        handler.type,
+        spec.attempt,
+        spec.attempt,
+        "",
+        0,
+        spec.fence,
+        datetime.now(UTC),
+        {},
+        lambda row: keep(row.level, row.message),
+        run_id=UUID(spec.run_id),
+        workflow=spec.workflow_name,
+        step_name=spec.task_name,
+        index=spec.parallel_index,
+        count=spec.parallel_count,
+        item=spec.input.get("item") if isinstance(spec.input, dict) else None,
+        upstream=spec.upstream,
+    )
+    keep_lines()
+    threads = Threads(1)
+    try:
+        async with asyncio.timeout(spec.timeout):
+            return await perform(handler, context, payload, threads)
+    except TimeoutError:
+        return Failed({"type": "Timeout", "message": f"timed out after {spec.timeout:g} s"})
+    finally:
+        threads.close()
+
+
+def merged(spec: TaskSpec) -> Any:
+    """Return the input with the results of the steps that this one needs, by name; the input wins."""
+    return {**spec.upstream, **spec.input} if isinstance(spec.input, dict) else spec.input
+
+
+def _load(path: str) -> Any:
+    from importlib import import_module
+
+    module, _, name = path.partition(":")
+    sys.path.insert(0, os.getcwd())
+    target: Any = import_module(module)
+    for part in name.split("."):
+        target = getattr(target, part)
+    return target
+
+
+if __name__ == "__main__":
+    sys.exit(main())

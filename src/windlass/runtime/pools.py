@@ -1,0 +1,462 @@
+"""Pools: executes steps that run elsewhere, as jobs that a launcher starts.
+
+A pool is a worker whose id, `pool:NAME`, belongs to the pool instead of to a process. Of the processes that are
+configured with a pool, one at a time holds its leader term and is that worker. If it ends, the next one takes over the
+leases with the id, and finds what was started by the names of the launches, which contain the fence. No launched job
+ends because its worker did.
+
+Every claimed job becomes a `Launch`. A tick lists what the pool and the mailbox (the objects that launched processes
+write) show, and does what `core.launches.next_command` says for each launch. Hints only shorten the wait for a tick.
+
+What is neither known here nor leased to the pool is a stray: its lease was lost, or its job was cancelled, while no
+process had the pool. Strays are stopped and removed.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from windlass.core.jobs.job import Failed, Outcome, Succeeded
+from windlass.core.json_value import RESULT_LIMIT, encode, parse
+from windlass.core.launches import (
+    HEARTBEAT,
+    STATUS,
+    STOP,
+    Finish,
+    Launch,
+    Limits,
+    Phase,
+    RemoteJob,
+    Start,
+    Status,
+    Stop,
+    TaskSpec,
+    View,
+    launch_name,
+    log_chunk,
+    mailbox,
+    next_command,
+    parse_name,
+    pool_queue,
+)
+from windlass.core.workflows.step import CommandAction, JobAction, Placement
+from windlass.core.workflows.step_payload import COMMAND_TYPE
+from windlass.effects import secrets
+from windlass.effects.context import Context
+from windlass.effects.handlers import Handler, Handlers, failed
+from windlass.effects.launchers import Launcher, LaunchRequest, PoolOptions, Resources
+from windlass.effects.objects import ObjectMeta, Objects
+from windlass.engine.database import Database
+from windlass.engine.workers import turn
+from windlass.errors import Invalid, NotFound, Unavailable
+from windlass.exec import SECRETS
+from windlass.runtime.loops.loop import LeaderTerm, run_periodically, until
+from windlass.runtime.worker import WorkerOptions
+from windlass.runtime.worker.worker import Worker
+
+LEASE = timedelta(minutes=5)  # after which the jobs of a pool without any process are given up
+TERM = timedelta(seconds=10)
+TICK = timedelta(seconds=1)
+STRAYS_EVERY = 30.0  # seconds
+AT_ONCE = 32  # operations of the launcher and the object store
+MAX_CHUNK = 8 * 1024 * 1024
+MAX_STATUS = 1024 * 1024
+T = TypeVar("T")
+_log = logging.getLogger("windlass.pools")
+
+
+@dataclass(slots=True, eq=False)
+class Tracked:
+    """A launch of this worker, with the attempt that waits for it."""
+
+    launch: Launch
+    context: Context
+    request: LaunchRequest
+    spec: TaskSpec
+    ended: asyncio.Future[Outcome]
+    status: Status | None = None
+    document: Mapping[str, Any] = field(default_factory=dict)  # of the status
+    status_version: str | None = None
+    chunks: int = 0  # of log lines that were read
+
+
+class Pool:
+    """A pool in one process."""
+
+    def __init__(
+        self,
+        db: Database,
+        options: PoolOptions,
+        *,
+        launcher: Launcher,
+        objects: Objects,
+        app: str | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.options = options
+        self._db = db
+        self._launcher = launcher
+        self._objects = objects
+        self._app = app  # "module:app", which has the handlers of `job` steps
+        self._limits = limits or Limits()
+        self._tracked: dict[str, Tracked] = {}
+        self._remote: dict[str, RemoteJob] = {}
+        self._listed_at: float | None = None
+        self._strays_at = 0.0
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._wake = asyncio.Event()
+        self._worker_id = f"pool:{options.name}"
+
+    # The life of the pool in this process
+
+    async def run(self, stop: asyncio.Event, *, holder: str) -> None:
+        """Be the pool's worker whenever no other process is, until `stop`."""
+        term = LeaderTerm(self._db, f"pool {self.options.name}", holder, length=TERM)
+        try:
+            while not stop.is_set():
+                try:
+                    if await term.held():
+                        await self._lead(term, stop)
+                except Unavailable as error:
+                    _log.warning("pool %s: %s; trying again", self.options.name, error)
+                await until(stop, TICK)
+            await term.resign()
+        finally:
+            await self._launcher.close()
+
+    async def _lead(self, term: LeaderTerm, stop: asyncio.Event) -> None:
+        """Work until `stop`, or until another process has the term."""
+        over = asyncio.Event()
+        worker = Worker(self._db, self._handlers(), self._worker_options())
+
+        async def watch_term() -> None:
+            while not stop.is_set() and await term.held():
+                await until(stop, TERM / 5)
+            over.set()
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(watch_term())
+            group.create_task(worker.run(over), name=f"windlass-pool-{self.options.name}")
+            group.create_task(run_periodically(self.tick, every=TICK, stop=over, wake=self._wake))
+            group.create_task(self._follow_hints(over))
+
+    async def _follow_hints(self, over: asyncio.Event) -> None:
+        while not over.is_set():
+            await until(over, timedelta(hours=1), wake=self._launcher.hint)
+            self._listed_at = None
+            self._wake.set()
+
+    def _worker_options(self) -> WorkerOptions:
+        return WorkerOptions(
+            id=self._worker_id,
+            queues=(pool_queue(self.options.name),),
+            concurrency=self.options.max_parallel,
+            lease=LEASE,
+            is_handed_over=True,
+        )
+
+    def _handlers(self) -> Handlers:
+        handlers = Handlers()
+        for type_ in (COMMAND_TYPE, "%"):
+            handlers.add(Handler.of(type_, self._perform, is_detached=True))
+        return handlers
+
+    # An attempt
+
+    async def _perform(self, ctx: Context, payload: Any) -> Outcome:
+        """Launch a job and wait for its end. A cancelled attempt ends when the launched job is gone."""
+        try:
+            tracked = await self._prepare(ctx, payload)
+        except Invalid as error:
+            return failed(error, retryable=False, trace=False)
+        if isinstance(tracked, Failed):
+            return tracked
+        name = tracked.launch.name
+        self._tracked[name] = tracked
+        self._wake.set()
+        try:
+            return secrets.masked(ctx, await asyncio.shield(tracked.ended))
+        except asyncio.CancelledError:
+            if ctx._detached:
+                raise
+            tracked.launch.stopped_for = Failed({"type": "Stopped", "message": "stopped"})
+            self._wake.set()
+            await tracked.ended
+            raise
+        finally:
+            self._tracked.pop(name, None)
+
+    async def _prepare(self, ctx: Context, payload: Any) -> Tracked | Failed:
+        action = ctx._action
+        if not isinstance(action, CommandAction | JobAction) or action.placement.runs_on != self.options.name:
+            message = f"the queue {ctx.queue} is for steps with runs_on: {self.options.name}, and this job is not one"
+            return Failed({"type": "Reserved", "message": message}, retryable=False)
+        call, hidden, input_ = await self._call(ctx, action, payload)
+        if isinstance(call, Failed):
+            return call
+        name, folder = launch_name(ctx.id, ctx.fence), self._folder(ctx)
+        spec = TaskSpec(
+            name=name,
+            task_id=str(ctx.id),
+            run_id=str(ctx.run_id),
+            task_name=ctx.step_name or "",
+            workflow_name=ctx.workflow or "",
+            attempt=ctx.attempt,
+            fence=ctx.fence,
+            parallel_index=ctx.index or 0,
+            parallel_count=1 if ctx.count is None else ctx.count,
+            executor="command" if isinstance(action, CommandAction) else "python",
+            call=call,
+            mailbox=f"{mailbox(self.options.name)}{name}/",
+            folder=folder,
+            input=input_,
+            upstream=dict(ctx.upstream),
+            timeout=None if ctx.timeout is None else ctx.timeout.total_seconds(),
+        )
+        launch = Launch(name=name, since=time.monotonic(), timeout=ctx.timeout)
+        request = self._request(spec, action.placement, hidden)
+        return Tracked(launch, ctx, request, spec, asyncio.get_running_loop().create_future())
+
+    async def _call(
+        self, ctx: Context, action: CommandAction | JobAction, payload: Any
+    ) -> tuple[dict[str, Any] | Failed, dict[str, Any], Any]:
+        """Return what the executor calls, the part of it with values of secrets, and the input."""
+        env = {"env": sorted({*self.options.env, *action.placement.env})}
+        if isinstance(action, JobAction):
+            if self._app is None:
+                message = "this pool's process has no app: start it with `windlass worker MODULE:APP`"
+                return Failed({"type": "NoApp", "message": message}, retryable=False), {}, None
+            return {"app": self._app, "type": ctx.type} | env, {}, payload
+        revealed = await secrets.reveal(ctx, payload)
+        if isinstance(revealed, Failed):
+            return revealed, {}, None
+        call = {"run": revealed["run"], "values": revealed.get("values", {})}
+        if ctx._redaction is None:
+            return call | env, {}, revealed["input"]
+        return env, call, revealed["input"]
+
+    def _request(self, spec: TaskSpec, placement: Placement, hidden: Mapping[str, Any]) -> LaunchRequest:
+        env = {
+            "WINDLASS_OBJECTS_URL": self._objects.url,
+            "TASK_SPEC_PATH": f"{spec.folder}/spec.json",
+            **self.options.env,
+            **placement.env,
+        }
+        resources = Resources(**placement.resources) if placement.resources else self.options.resources  # type: ignore[arg-type]
+        return LaunchRequest(
+            name=spec.name,
+            env=env,
+            secret_env={SECRETS: json.dumps(hidden)} if hidden else {},
+            image=placement.image or self.options.image,
+            resources=resources,
+            deadline=None if spec.timeout is None else spec.timeout + self._limits.margin + self._limits.start_within,
+            labels={"pool": self.options.name, "run": spec.run_id, "step": spec.task_name},
+        )
+
+    @staticmethod
+    def _folder(ctx: Context) -> str:
+        return f"runs/{ctx.run_id}/{ctx.step_name}/{ctx.index or 0}/{ctx.attempt}-{ctx.fence}"
+
+    # Ticks
+
+    async def tick(self) -> timedelta | None:
+        """Look at the pool and the mailbox, and do what is due about every launch."""
+        started = time.monotonic()
+        if not self._tracked and started < self._strays_at:
+            return None
+        if self._listed_at is None or started - self._listed_at >= self._launcher.list_every:
+            self._remote = {job.name: job for job in await self._launcher.list()}
+            self._listed_at = started
+        mail = _by_launch(await self._objects.list(mailbox(self.options.name)), mailbox(self.options.name))
+        tracked = list(self._tracked.values())
+        acted = await asyncio.gather(*(self._attend(each, mail.get(each.launch.name, {})) for each in tracked))
+        if started >= self._strays_at:
+            self._strays_at = started + STRAYS_EVERY
+            await self._remove_strays({*self._remote, *mail})
+        return timedelta() if any(acted) else None
+
+    async def _attend(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> bool:
+        """Take note of what was seen of a launch, and do what is due; return whether something was done.
+
+        An error that nobody foresaw ends this attempt, not the others.
+        """
+        launch = tracked.launch
+        try:
+            await self._read_mail(tracked, mail)
+            command = next_command(launch, self._view(tracked), self._limits)
+            if command is None or tracked.ended.done():
+                return False
+            match command:
+                case Start():
+                    await self._start(tracked)
+                case Stop(name, outcome):
+                    await self._stop(tracked, name, outcome)
+                case Finish(_, outcome):
+                    await self._finish(tracked, outcome)
+            return True
+        except (Unavailable, NotFound) as error:
+            _log.warning("pool %s, %s: %s; trying again", self.options.name, launch.name, error)
+        except Exception as error:
+            _log.exception("pool %s, %s: the attempt is given up", self.options.name, launch.name)
+            await self._give_up(tracked, error)
+        return False
+
+    def _view(self, tracked: Tracked) -> View:
+        launch, now = tracked.launch, time.monotonic()
+        remote = self._remote.get(launch.name)
+        if self._listed_at is None or remote is not None or self._listed_at <= (launch.started_at or now):
+            launch.missing_since = None
+        elif launch.missing_since is None:
+            launch.missing_since = now
+        return View(
+            now=now,
+            listed_at=self._listed_at,
+            remote=remote,
+            older=self._older(tracked) if launch.started_at is None else (),
+            status=tracked.status,
+        )
+
+    def _older(self, tracked: Tracked) -> list[str]:
+        """Return the live launches of earlier claims of the same job: only one may run at a time."""
+        prefix = tracked.launch.name.rpartition("-")[0] + "-"
+        return [
+            name
+            for name, job in self._remote.items()
+            if name.startswith(prefix) and name != tracked.launch.name and job.phase is not Phase.ENDED
+        ]
+
+    async def _read_mail(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> None:
+        """Read what is new: log lines before the status, so that an attempt that ends has all of them."""
+        launch, now = tracked.launch, time.monotonic()
+        while chunk := mail.get(log_chunk(tracked.chunks + 1)):
+            for at, level, message in json.loads(await self._get(chunk.key, most=MAX_CHUNK)):
+                tracked.context.keep(str(level), str(message), datetime.fromisoformat(at))
+            tracked.chunks += 1
+            launch.heard_at = now
+        if (beat := mail.get(HEARTBEAT)) and beat.version != launch.heartbeat:
+            launch.heartbeat, launch.heard_at = beat.version, now
+        if (status := mail.get(STATUS)) and status.version != tracked.status_version:
+            document = json.loads(await self._get(status.key, most=MAX_STATUS))
+            tracked.status, tracked.document = Status(str(document["state"]), document.get("error")), document
+            tracked.status_version, launch.heard_at = status.version, now
+            launch.running_at = launch.running_at or now
+
+    async def _start(self, tracked: Tracked) -> None:
+        launch = tracked.launch
+        launch.tried_at = time.monotonic()
+        try:
+            await self._limited(self._objects.put(tracked.request.env["TASK_SPEC_PATH"], _encoded(tracked.spec)))
+            await self._limited(self._launcher.start(tracked.request))
+        except Unavailable as error:
+            if str(error) != launch.problem:
+                _log.warning("pool %s cannot start %s: %s", self.options.name, launch.name, error)
+            launch.problem = str(error)
+        except Invalid as error:
+            await self._finish(tracked, Failed({"type": "Refused", "message": str(error)}, retryable=False))
+        else:
+            launch.started_at = time.monotonic()
+
+    async def _stop(self, tracked: Tracked, name: str, outcome: Outcome | None) -> None:
+        launch = tracked.launch
+        if outcome is not None:
+            launch.stopped_for = outcome
+        if name == launch.name:
+            launch.stop_sent_at = time.monotonic()
+        else:
+            launch.tried_at = time.monotonic()
+        self._listed_at = None  # whether it is gone shows in the next list
+        await self._objects.put(f"{mailbox(self.options.name)}{name}/{STOP}", b"")
+        await self._limited(self._launcher.stop(name))
+
+    async def _finish(self, tracked: Tracked, outcome: Outcome | None) -> None:
+        name = tracked.launch.name
+        if outcome is None:
+            outcome = await self._outcome(tracked)
+        elif isinstance(outcome, Failed) and outcome.error["type"] in ("Lost", "OutOfMemory", "NeverStarted"):
+            for line in (await self._limited(self._launcher.logs(name))).splitlines()[-20:]:
+                tracked.context.keep("ERROR", line)
+        if not tracked.ended.done():
+            tracked.ended.set_result(outcome)
+        await self._clean(name)
+
+    async def _outcome(self, tracked: Tracked) -> Outcome:
+        """Return the outcome that the launched process has written."""
+        status = tracked.status
+        if status is None or status.state != "success":
+            document = tracked.document
+            error = status.error if status is not None else None
+            pause = document.get("retry_after")
+            return Failed(
+                error if isinstance(error, dict) else {"type": "Failed", "message": "the task failed"},
+                document.get("retryable") is not False,
+                None if pause is None else timedelta(seconds=float(pause)),
+            )
+        try:
+            text = (await self._get(f"{tracked.spec.folder}/output.json", most=RESULT_LIMIT)).decode()
+            return Succeeded(encode(parse(text, field="output"), field="output", limit=RESULT_LIMIT))
+        except (Invalid, UnicodeDecodeError) as error:
+            return failed(error, retryable=False, trace=False)
+
+    async def _give_up(self, tracked: Tracked, error: Exception) -> None:
+        """End an attempt that raises something unforeseen, and stop what was launched for it, as far as possible."""
+        try:
+            await self._launcher.stop(tracked.launch.name)
+        except Exception:
+            _log.exception("pool %s: %s could not be stopped", self.options.name, tracked.launch.name)
+        if not tracked.ended.done():
+            tracked.ended.set_result(failed(error))
+
+    async def _clean(self, name: str) -> None:
+        """Remove what is left of a launch. What cannot be removed now is found again as a stray."""
+        try:
+            mail = await self._limited(self._objects.list(f"{mailbox(self.options.name)}{name}/"))
+            await self._limited(self._objects.delete([meta.key for meta in mail]))
+            await self._limited(self._launcher.remove(name))
+            self._remote.pop(name, None)
+        except Exception as error:
+            _log.warning("pool %s: what is left of %s is removed later: %s", self.options.name, name, error)
+
+    async def _remove_strays(self, names: Iterable[str]) -> None:
+        """Stop and remove launches that are not leased to this pool any more."""
+        unknown = {name: fence for name in names if name not in self._tracked and (fence := parse_name(name))}
+        if not unknown:
+            return
+        held = {lease.fence for lease in await turn.held(self._db, unknown.values(), worker=self._worker_id)}
+        for name in [name for name, fence in unknown.items() if fence not in held]:
+            remote = self._remote.get(name)
+            try:
+                if remote is not None and remote.phase is not Phase.ENDED:
+                    _log.warning("pool %s: stopping %s, which no job is waiting for", self.options.name, name)
+                    await self._objects.put(f"{mailbox(self.options.name)}{name}/{STOP}", b"")
+                    await self._limited(self._launcher.stop(name))
+                    self._strays_at, self._listed_at = 0.0, None
+                else:
+                    await self._clean(name)
+            except Exception as error:
+                _log.warning("pool %s: %s could not be stopped: %s", self.options.name, name, error)
+
+    async def _get(self, key: str, *, most: int) -> bytes:
+        return await self._limited(self._objects.get(key, most=most))
+
+    async def _limited(self, operation: Awaitable[T]) -> T:
+        async with self._slots:
+            return await operation
+
+
+def _by_launch(objects: Sequence[ObjectMeta], prefix: str) -> dict[str, dict[str, ObjectMeta]]:
+    """Return the objects of a mailbox by launch and name."""
+    mail: dict[str, dict[str, ObjectMeta]] = {}
+    for meta in objects:
+        launch, _, name = meta.key.removeprefix(prefix).partition("/")
+        mail.setdefault(launch, {})[name] = meta
+    return mail
+
+
+def _encoded(spec: TaskSpec) -> bytes:
+    document = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
+    return json.dumps(document, allow_nan=False).encode()
