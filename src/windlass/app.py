@@ -46,6 +46,7 @@ from windlass.store.postgres.pool import Connection, DatabaseOptions
 
 if TYPE_CHECKING:  # a program that only submits jobs, or a command, imports neither the worker nor the cron scheduler
     from windlass.cron.cron import Cron
+    from windlass.runtime.pools import Pool
     from windlass.runtime.worker.worker import Worker
 
 P = ParamSpec("P")
@@ -86,6 +87,7 @@ class Windlass(Operations):
         self._live: Live | None = None
         self._built = BuiltWorkflows(self.handlers)
         self._recording: asyncio.Task[None] | None = None  # records the URL of this process periodically
+        self.target: str | None = None  # "module:app", if a command has loaded it from there
         faults.arm(self.settings.fault)
 
     # Opening and closing
@@ -250,10 +252,21 @@ class Windlass(Operations):
         at_once: asyncio.Event | None = None,
     ) -> "Worker":
         """Run a worker and the background loops until `stop`; `at_once` ends the grace period of its jobs early."""
-        await self._check_keys_and_publish()
         worker = await self.worker(options)
-        await self._run_loops(stop or asyncio.Event(), worker.options.id, worker=worker, at_once=at_once)
+        pools = await self._pools(allow_commands=worker.options.allow_commands)
+        await self._check_keys_and_publish()  # after the pools, which workflows may name
+        stop = stop or asyncio.Event()
+        await self._run_loops(stop, worker.options.id, worker=worker, pools=pools, at_once=at_once)
         return worker
+
+    async def _pools(self, *, allow_commands: bool) -> "Sequence[Pool]":
+        """Open the pools of this process: those of the settings, and `subprocess` where commands are allowed."""
+        from windlass.runtime.pools import open_pools
+
+        database = (await self.open()).database
+        return await open_pools(
+            database, self.settings.pools, home=self.settings.home, allow_commands=allow_commands, app=self.target
+        )
 
     async def tend(self, *, stop: asyncio.Event) -> None:
         """Run the background loops without a worker until `stop`."""

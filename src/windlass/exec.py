@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from windlass.core.jobs.job import Failed, Outcome, Succeeded
-from windlass.core.launches import HEARTBEAT, HEARTBEAT_EVERY, STATUS, STOP, TaskSpec, log_chunk
+from windlass.core.launches import HEARTBEAT, HEARTBEAT_EVERY, SECRETS, STATUS, STOP, TaskSpec, log_chunk
 from windlass.effects.command.run import CommandOptions, CommandRequest, Commands, inherited
 from windlass.effects.context import MAX_LINES, Context, keep_lines
 from windlass.effects.handlers import Handler, Handlers, Threads, failed, perform
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 SHIP_EVERY = 1.0  # seconds between two chunks of log lines
 PATIENCE = 600.0  # seconds for which output and status are tried to be written
-SECRETS = "WINDLASS_TASK_SECRETS"  # the part of the specification that contains secrets, in JSON
 
 _log = logging.getLogger("windlass.exec")
 

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from windlass.core.orgs import check_org
 from windlass.effects.command.process import inherited
+from windlass.effects.launchers import PoolOptions
+from windlass.effects.launchers.pools_file import read_pools
 from windlass.effects.objects import check_url
 from windlass.effects.vault import MasterKeys, parse_master_keys
 from windlass.engine.faults import POINTS
@@ -36,6 +38,7 @@ class Settings:
     database_url: str | None = None  # WINDLASS_DATABASE_URL; None: the embedded server
     home: Path = field(default_factory=lambda: default_home())  # WINDLASS_HOME
     pg_bin: Path | None = None  # WINDLASS_PG_BIN
+    pools: tuple[PoolOptions, ...] = ()  # WINDLASS_POOLS: a file with the pools that this process launches jobs on
     objects_url: str | None = None  # WINDLASS_OBJECTS_URL: the object store; None: a folder in `home`
     notify: bool = True  # WINDLASS_NOTIFY=off: polling only
     pooler: bool = False  # WINDLASS_POOLER=on: a transaction pooler is in between
@@ -125,6 +128,13 @@ def _url(text: str) -> str:
     except ValueError as error:
         raise ValueError(f"must be a postgresql:// URL, but {error}") from None
     return text
+
+
+def _pools(text: str) -> tuple[PoolOptions, ...]:
+    try:
+        return read_pools(Path(text).expanduser())
+    except Invalid as error:
+        raise ValueError(str(error)) from None
 
 
 def _objects_url(text: str) -> str:
@@ -225,6 +235,7 @@ VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_DATABASE_URL": ("database_url", _url),
     "WINDLASS_HOME": ("home", lambda text: Path(text).expanduser().absolute()),
     "WINDLASS_PG_BIN": ("pg_bin", lambda text: Path(text).expanduser().absolute()),
+    "WINDLASS_POOLS": ("pools", _pools),
     "WINDLASS_OBJECTS_URL": ("objects_url", _objects_url),
     "WINDLASS_NOTIFY": ("notify", _switch),
     "WINDLASS_POOLER": ("pooler", _switch),

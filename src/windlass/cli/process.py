@@ -87,7 +87,9 @@ def load_app(target: str) -> Windlass:
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     module = _import(module_name)
-    return _checked(module, name or "app")
+    app = _checked(module, name or "app")
+    app.target = f"{module_name}:{name or 'app'}"
+    return app
 
 
 def check_prefixes(app: Windlass, prefixes: Iterable[str]) -> None:

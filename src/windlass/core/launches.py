@@ -50,6 +50,7 @@ def mailbox(pool: str) -> str:
 
 
 HEARTBEAT, STATUS, STOP = "heartbeat", "status.json", "stop"
+SECRETS = "WINDLASS_TASK_SECRETS"  # the variable with the part of a specification that contains secrets, in JSON
 
 
 def log_chunk(number: int) -> str:

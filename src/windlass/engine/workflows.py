@@ -22,6 +22,7 @@ from windlass.core.json_value import as_stored, encode
 from windlass.core.orgs import Scope
 from windlass.core.workflows.step import ChildAction, CommandAction
 from windlass.core.workflows.workflow import Workflow
+from windlass.engine import pools
 from windlass.engine import secrets as org_secrets
 from windlass.engine.database import Database, Tenant, new_ids
 from windlass.engine.definitions import check_workflow_name, find_live, unknown_workflow
@@ -98,6 +99,7 @@ async def publish_many(db: Tenant, workflows: Sequence[Given]) -> list[Published
     fresh = [workflow for workflow in requested if not _equal(before.get(workflow.name), workflow)]
     same = [workflow for workflow in requested if _equal(before.get(workflow.name), workflow)]
     await _check_secrets(db, fresh)
+    await pools.check_placements(db.database, fresh)
     fresh += await triggers.missing(db, same, before)
     made, after, tokens = await _record(db, fresh) if fresh else (set(), {}, {})
     return [_published((before | after)[workflow.name], made, tokens.get(workflow.name)) for workflow in requested]
@@ -113,7 +115,9 @@ async def preview_many(db: Tenant, workflows: Sequence[Given]) -> list[Preview]:
     requested = _ready(workflows)
     live = await _live(db, requested)
     requested = await _revealed(db, requested, live)
-    await _check_secrets(db, [workflow for workflow in requested if not _equal(live.get(workflow.name), workflow)])
+    changes = [workflow for workflow in requested if not _equal(live.get(workflow.name), workflow)]
+    await _check_secrets(db, changes)
+    await pools.check_placements(db.database, changes)
     if not quota.is_unlimited(db, db.org):
         async with db.begin() as conn:
             fresh = [workflow for workflow in requested if not _equal(live.get(workflow.name), workflow)]

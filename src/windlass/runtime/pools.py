@@ -17,14 +17,16 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.core.json_value import RESULT_LIMIT, encode, parse
 from windlass.core.launches import (
     HEARTBEAT,
+    SECRETS,
     STATUS,
     STOP,
     Finish,
@@ -49,16 +51,17 @@ from windlass.core.workflows.step_payload import COMMAND_TYPE
 from windlass.effects import secrets
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler, Handlers, failed
-from windlass.effects.launchers import Launcher, LaunchRequest, PoolOptions, Resources
+from windlass.effects.launchers import Launcher, LaunchRequest, PoolOptions, Resources, open_launcher
 from windlass.effects.objects import ObjectMeta, Objects
+from windlass.engine import pools as pool_rows
 from windlass.engine.database import Database
 from windlass.engine.workers import turn
 from windlass.errors import Invalid, NotFound, Unavailable
-from windlass.exec import SECRETS
 from windlass.runtime.loops.loop import LeaderTerm, run_periodically, until
 from windlass.runtime.worker import WorkerOptions
 from windlass.runtime.worker.worker import Worker
 
+SUBPROCESS = "subprocess"
 LEASE = timedelta(minutes=5)  # after which the jobs of a pool without any process are given up
 TERM = timedelta(seconds=10)
 TICK = timedelta(seconds=1)
@@ -83,6 +86,31 @@ class Tracked:
     document: Mapping[str, Any] = field(default_factory=dict)  # of the status
     status_version: str | None = None
     chunks: int = 0  # of log lines that were read
+
+
+async def open_pools(
+    db: Database, configured: Sequence[PoolOptions], *, home: Path, allow_commands: bool, app: str | None
+) -> list["Pool"]:
+    """Open the pools that a process is configured with, and `subprocess` where commands are allowed.
+
+    Raises `Invalid` if one is wrongly configured. One that cannot be used is open, and shows its problem.
+    """
+    if allow_commands and not any(pool.name == SUBPROCESS for pool in configured):
+        configured = [*configured, PoolOptions(name=SUBPROCESS, launcher=SUBPROCESS)]
+    pools = []
+    for options in configured:
+        if options.launcher == SUBPROCESS:
+            if not allow_commands:
+                raise Invalid(
+                    f"pool {options.name} runs commands on this machine: start the worker with --allow-commands",
+                    field="launcher",
+                )
+            folder = home / "pools" / options.name
+            options = replace(options, options={"folder": str(folder), **options.options})
+        pools.append(Pool(db, options, launcher=open_launcher(options), objects=db.objects(), app=app))
+    offers = [(each.name, each.launcher, each.max_parallel, each.image) for each in (pool.options for pool in pools)]
+    await pool_rows.offer(db, offers)
+    return pools
 
 
 class Pool:
@@ -121,7 +149,7 @@ class Pool:
             while not stop.is_set():
                 try:
                     if await term.held():
-                        await self._lead(term, stop)
+                        await self._lead(term, stop, holder=holder)
                 except Unavailable as error:
                     _log.warning("pool %s: %s; trying again", self.options.name, error)
                 await until(stop, TICK)
@@ -129,14 +157,15 @@ class Pool:
         finally:
             await self._launcher.close()
 
-    async def _lead(self, term: LeaderTerm, stop: asyncio.Event) -> None:
+    async def _lead(self, term: LeaderTerm, stop: asyncio.Event, *, holder: str) -> None:
         """Work until `stop`, or until another process has the term."""
         over = asyncio.Event()
         worker = Worker(self._db, self._handlers(), self._worker_options())
 
         async def watch_term() -> None:
             while not stop.is_set() and await term.held():
-                await until(stop, TERM / 5)
+                await pool_rows.report(self._db, self.options.name, holder=holder, problem=await self._problem())
+                await until(stop, TERM / 2)
             over.set()
 
         async with asyncio.TaskGroup() as group:
@@ -150,6 +179,16 @@ class Pool:
             await until(over, timedelta(hours=1), wake=self._launcher.hint)
             self._listed_at = None
             self._wake.set()
+
+    async def _problem(self) -> str | None:
+        """Return why the pool cannot be used."""
+        try:
+            await asyncio.wait_for(self._launcher.check(), TERM.total_seconds() / 4)
+        except TimeoutError:
+            return "it does not answer"
+        except Exception as error:
+            return str(error)
+        return None
 
     def _worker_options(self) -> WorkerOptions:
         return WorkerOptions(

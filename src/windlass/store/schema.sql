@@ -329,6 +329,17 @@ table windlass.plan
   constraint plan_workflows_check CHECK ((workflows >= 0))
   CREATE UNIQUE INDEX plan_pkey ON windlass.plan USING btree (name)
 
+table windlass.pool
+  name text not null
+  launcher text not null
+  max_parallel integer not null
+  image text
+  holder text
+  problem text
+  seen_at timestamp with time zone not null default windlass.now()
+  constraint pool_pkey PRIMARY KEY (name)
+  CREATE UNIQUE INDEX pool_pkey ON windlass.pool USING btree (name)
+
 table windlass.progress with (fillfactor=50)
   job_id uuid not null
   fraction double precision not null

@@ -31,6 +31,7 @@ GRACE = 8.0  # seconds between SIGTERM and SIGKILL
 LOG_TAIL = 4096  # bytes
 LOCK_VARIABLE = "WINDLASS_LOCK_FD"  # the descriptor of the lock file: the job writes its pid there
 PROCESSES = Path("/proc")
+PASSED_ON = ("PYTHONPATH", "VIRTUAL_ENV")  # to import the same modules as this process
 
 
 def open_launcher(pool: PoolOptions) -> "SubprocessLauncher":
@@ -53,7 +54,8 @@ class SubprocessLauncher:
         self._env = pool.env
         self._folder = folder
         self._command = command
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
+        self._children: dict[int, int | None] = {}  # pid -> exit code, None while it runs
+        self._removed: set[int] = set()  # their exit codes are of no interest any more
         self._watched: dict[str, int] = {}  # name -> descriptor that becomes readable when the process ends
         self._stopping: dict[str, float] = {}  # since when
         self._swept: set[str] = set()  # ended jobs whose leftover processes were killed
@@ -106,21 +108,22 @@ class SubprocessLauncher:
         try:
             if not _seize(lock) or os.pread(lock, 1, 0):
                 return None  # it runs, or has ended
-            env = inherited(os.environ) | dict(self._env) | dict(request.env) | dict(request.secret_env)
+            env = inherited(os.environ) | {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+            env |= {**self._env, **request.env, **request.secret_env}
             env |= {"WINDLASS_LAUNCH": request.name, LOCK_VARIABLE: str(lock)}
             with self._log_file(request.name).open("ab") as log:
                 process = subprocess.Popen(  # noqa: S603 - running what a definition says is what this is for
                     self._command,
                     env=env,
-                    cwd=self._folder,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
                     pass_fds=(lock,),
                 )
+            process.returncode = 0  # it outlives this object, which must not complain about that; see `_reap`
             os.pwrite(lock, str(process.pid).encode(), 0)
-            self._children[request.name] = process
+            self._children[process.pid] = None
             return process.pid
         except OSError as error:
             raise Unavailable(f"the process cannot be started: {error.strerror}") from error
@@ -128,6 +131,7 @@ class SubprocessLauncher:
             os.close(lock)
 
     def _jobs(self) -> Sequence[tuple[RemoteJob, int | None]]:
+        self._reap()
         jobs = []
         for path in self._folder.glob("*.lock"):
             name = path.stem
@@ -140,12 +144,21 @@ class SubprocessLauncher:
                 if runs:
                     jobs.append((RemoteJob(name, Phase.RUNNING), pid))
                 elif pid is not None:
-                    jobs.append((self._ended(name), pid))
+                    jobs.append((self._ended(name, self._children.get(pid)), pid))
         return jobs
 
-    def _ended(self, name: str) -> RemoteJob:
-        child = self._children.get(name)
-        code = child.poll() if child is not None else None
+    def _reap(self) -> None:
+        """Collect the exit codes of children that have ended. A job that another process started has none."""
+        for pid in [pid for pid, code in self._children.items() if code is None]:
+            with suppress(ChildProcessError):
+                ended, status = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    self._children[pid] = os.waitstatus_to_exitcode(status)
+        for pid in [pid for pid in self._removed if self._children.get(pid) is not None]:
+            del self._children[pid]
+            self._removed.discard(pid)
+
+    def _ended(self, name: str, code: int | None) -> RemoteJob:
         if code not in (0, 1) and name not in self._swept:  # 0 and 1 are those of windlass.exec, which cleans up
             self._swept.add(name)
             _kill_leftovers(name)
@@ -170,9 +183,14 @@ class SubprocessLauncher:
                 _kill_leftovers(name)
 
     def _remove(self, name: str) -> None:
-        child = self._children.pop(name, None)
-        if child is not None:
-            child.poll()
+        with suppress(OSError):
+            lock = os.open(self._lock_file(name), os.O_RDONLY)
+            try:
+                pid = _pid(lock)
+            finally:
+                os.close(lock)
+            if pid in self._children:
+                self._removed.add(pid)
         for path in (self._lock_file(name), self._log_file(name)):
             path.unlink(missing_ok=True)
 

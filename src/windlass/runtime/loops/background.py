@@ -5,7 +5,7 @@ which sends no notification.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -22,6 +22,7 @@ from windlass.engine.schedules.workflow import NextDue
 from windlass.runtime.loops.deliveries import Deliveries
 from windlass.runtime.loops.loop import Duties, run_periodically
 from windlass.runtime.loops.upkeep import LeaseRecovery, Upkeep, UpkeepOptions
+from windlass.runtime.pools import Pool
 from windlass.runtime.worker.worker import Worker
 
 NOW = timedelta()
@@ -38,6 +39,7 @@ async def run_loops(
     holder: str,
     options: UpkeepOptions,
     worker: Worker | None = None,
+    pools: Sequence[Pool] = (),
     at_once: asyncio.Event | None = None,
 ) -> None:
     """Run the background loops, and the worker if there is one, until `stop`; `at_once` ends the worker's grace.
@@ -53,6 +55,8 @@ async def run_loops(
             group.create_task(loop.run(stop), name=f"windlass-{type(loop).__name__.lower()}")
         if worker is not None:
             group.create_task(worker.run(stop, at_once=at_once), name="windlass-worker")
+        for pool in pools:
+            group.create_task(pool.run(stop, holder=holder), name=f"windlass-pool-{pool.options.name}")
 
 
 @dataclass(frozen=True, kw_only=True)

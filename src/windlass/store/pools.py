@@ -1,0 +1,39 @@
+"""Pools: where steps with `runs_on` run."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import statements
+
+_SQL = statements("pools")
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRow:
+    name: str
+    launcher: str
+    max_parallel: int
+    image: str | None
+    holder: str | None
+    problem: str | None
+    seen_at: datetime
+    silence: timedelta
+
+
+async def offer(conn: Connection, pools: Iterable[tuple[str, str, int, str | None]]) -> None:
+    """Record pools by name, launcher, size and image."""
+    await conn.executemany(_SQL["offer"], sorted(pools))
+
+
+async def report(conn: Connection, name: str, *, holder: str, problem: str | None) -> None:
+    await conn.execute(_SQL["report"], name, holder, problem)
+
+
+async def list_(conn: Connection, *, name: str | None = None) -> list[PoolRow]:
+    return [PoolRow(**row) for row in await conn.fetch(_SQL["list"], name)]
+
+
+async def forget(conn: Connection, name: str) -> bool:
+    return await conn.fetchval(_SQL["forget"], name) is not None
