@@ -9,7 +9,7 @@ from collections.abc import Callable
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from yarl import URL
 
@@ -52,6 +52,9 @@ def rest(masked: str) -> list[str]:
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@example(value="\\\x1f00", before="", after="")  # an escape after a backslash
+@example(value="ab\\<cd", before="", after="")
+@example(value="\\\nabc", before="", after="")
 @given(value=VALUES, before=AROUND, after=AROUND)
 def test_no_form_of_a_value_survives(form: Callable[[str], str], value: str, before: str, after: str) -> None:
     assume(value.strip() == value)

@@ -106,13 +106,17 @@ def _usual(text: str) -> Iterator[str]:
 def _form(text: str) -> Form:
     if _plain.fullmatch(text) or len(text) > LONGEST_PATTERN:
         return Form(text, text, None)
-    pattern = "".join(_any_form(run) for run in _runs.findall(text))
+    runs = _runs.findall(text)
+    before = ["", *runs]
+    pattern = "".join(_any_form(run, after[:1] == "\\") for run, after in zip(runs, before, strict=False))
     return Form(text, max(_plain.findall(text), key=len, default=""), re.compile(pattern))
 
 
 @lru_cache(maxsize=1024)
-def _any_form(run: str) -> str:
+def _any_form(run: str, after_backslash: bool = False) -> str:
     """Return a pattern for all forms of a character, or of a run of backslashes.
+
+    A run reads all backslashes, also the one that begins the escape of the character after it: that one is optional.
 
     The groups are atomic: without backtracking the time does not explode, whatever the value and the text are. The
     usual forms, which such a group may read differently, are searched for exactly.
@@ -121,18 +125,18 @@ def _any_form(run: str) -> str:
         return rf"(?>\\{{{len(run)},{4 * len(run)}}}|(?i:{'%(?:25)?5c' * len(run)})|(?i:{'&#(?:92|x5c);' * len(run)}))"
     if _plain.fullmatch(run):
         return re.escape(run)
-    number, data = ord(run), run.encode()
+    number, data, slashes = ord(run), run.encode(), r"\\{0,3}" if after_backslash else r"\\{1,3}"
     units = run.encode("utf-16-be").hex(" ", 2).split()
     forms = [
         "".join(f"%(?:25)?{byte:02x}" for byte in data),
-        "".join(rf"\\{{1,3}}u{unit}" for unit in units),
-        rf"\\{{1,3}}U{number:08x}",
+        slashes + r"\\{1,3}".join(f"u{unit}" for unit in units),
+        f"{slashes}U{number:08x}",
         f"&#(?:0*{number}|x0*{number:x});",
     ]
     if number < 256:
-        forms.append(rf"\\{{1,3}}x{number:02x}")
+        forms.append(f"{slashes}x{number:02x}")
     if run in SHORT_ESCAPES:
-        forms.append(rf"\\{{1,3}}{SHORT_ESCAPES[run]}")
+        forms.append(f"{slashes}{SHORT_ESCAPES[run]}")
     if number in codepoint2name:
         forms.append(f"&{codepoint2name[number]};")
     exact = [re.escape(run), re.escape(data.decode("latin-1"))]  # the second: a response that declares another charset
