@@ -1,0 +1,246 @@
+"""Calls the API of a cluster for one namespace: create, get, delete, list in pages, watch.
+
+A call that the API refuses raises `Refusal`; one that gets no answer, or 401, 429 or 5xx, raises `Unavailable`.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import aiohttp
+import yaml
+
+from windlass.effects.launchers.kubernetes.options import KubernetesOptions
+from windlass.errors import Invalid, Unavailable
+
+TIMEOUT = aiohttp.ClientTimeout(total=30)
+WATCH_SECONDS = 300
+PAGE = 500
+LISTS = 3  # attempts to read a list whose pages expire
+PATHS: Mapping[str, str] = {"jobs": "/apis/batch/v1", "pods": "/api/v1", "secrets": "/api/v1"}
+
+
+class Refusal(Exception):
+    """An answer of the API that is an error: its status, its reason (a word) and its message."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.reason, self.message = status, reason, message
+
+
+class Listing(NamedTuple):
+    items: list[dict[str, Any]]
+    version: str  # a watch can continue from here
+    now: datetime  # of the API server
+
+
+class Event(NamedTuple):
+    kind: str  # ADDED, MODIFIED, DELETED, BOOKMARK
+    version: str
+
+
+class Api:
+    def __init__(self, pool: str, options: KubernetesOptions) -> None:
+        self._pool = pool
+        self._options = options
+        self._client: Any = None
+        self._connecting = asyncio.Lock()
+
+    async def create(self, resource: str, body: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
+        query = {"dryRun": "All"} if dry_run else {}
+        return await self._json("POST", self._path(resource), query, body)
+
+    async def get(self, resource: str, name: str) -> dict[str, Any]:
+        return await self._json("GET", self._path(resource, name))
+
+    async def delete(self, resource: str, name: str, *, propagation: str, dry_run: bool = False) -> None:
+        query = {"propagationPolicy": propagation} | ({"dryRun": "All"} if dry_run else {})
+        await self._json("DELETE", self._path(resource, name), query)
+
+    async def log(self, pod: str, query: Mapping[str, str]) -> bytes:
+        response = await self._call("GET", self._path("pods", pod) + "/log", query)
+        return await _read(response)
+
+    async def list(self, resource: str, selector: str, *, page: int = PAGE, pages: int | None = None) -> Listing:
+        """Return the objects with these labels: all of them, or the first pages."""
+        for _ in range(LISTS):
+            try:
+                return await self._list(resource, selector, page, pages)
+            except Refusal as refusal:
+                if refusal.status != 410:
+                    raise
+        raise Unavailable(f"pool {self._pool}: the pages of the list of {resource} expired before they were read")
+
+    async def watch(self, resource: str, selector: str, version: str) -> AsyncGenerator[Event, None]:
+        """Yield what happens to the objects with these labels after `version`, until the API ends the answer."""
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "labelSelector": selector,
+            "resourceVersion": version,
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        timeout = aiohttp.ClientTimeout(sock_connect=30, sock_read=WATCH_SECONDS + 30)
+        response = await self._call("GET", self._path(resource), query, timeout=timeout)
+        try:
+            while line := await response.content.readline():
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    raise Refusal(status.get("code", 500), status.get("reason", ""), status.get("message", ""))
+                yield Event(event["type"], event["object"]["metadata"]["resourceVersion"])
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            raise Unavailable(f"pool {self._pool}: the watch of {resource} ended: {_words(error)}") from error
+        finally:
+            response.close()
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _path(self, resource: str, name: str | None = None) -> str:
+        path = f"{PATHS[resource]}/namespaces/{self._options.namespace}/{resource}"
+        return path if name is None else f"{path}/{name}"
+
+    async def _list(self, resource: str, selector: str, page: int, pages: int | None) -> Listing:
+        items: list[dict[str, Any]] = []
+        query = {"labelSelector": selector, "limit": str(page)}
+        while True:
+            response = await self._call("GET", self._path(resource), query)
+            now = parsedate_to_datetime(response.headers["Date"]) if "Date" in response.headers else datetime.now(UTC)
+            document = json.loads(await _read(response))
+            for item in document["items"]:
+                item["metadata"].pop("managedFields", None)  # often the largest part of an object
+                items.append(item)
+            metadata = document["metadata"]
+            if not metadata.get("continue") or pages == 1:
+                return Listing(items, metadata["resourceVersion"], now)
+            query["continue"] = metadata["continue"]
+            pages = None if pages is None else pages - 1
+
+    async def _json(
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        response = await self._call(method, path, query or {}, body)
+        document: dict[str, Any] = json.loads(await _read(response))
+        return document
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Mapping[str, Any] | None = None,
+        *,
+        timeout: aiohttp.ClientTimeout = TIMEOUT,
+    ) -> aiohttp.ClientResponse:
+        """Return the answer to a request, once its status is known to be good."""
+        client = await self._connected()
+        response = await self._send(client, method, path, query, body, timeout)
+        if response.status == 401:  # a token expires, and is read again
+            response.close()
+            await self._reconnect(client)
+            response = await self._send(await self._connected(), method, path, query, body, timeout)
+        if response.status < 400:
+            return response
+        refusal = _refusal(response, await _read(response))
+        if refusal.status in (401, 408, 429) or refusal.status >= 500:
+            raise Unavailable(f"pool {self._pool}: the cluster answers {refusal.status}: {refusal.message}")
+        raise refusal
+
+    async def _send(
+        self,
+        client: Any,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Mapping[str, Any] | None,
+        timeout: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
+        try:
+            response: aiohttp.ClientResponse = await client.call_api(
+                path,
+                method,
+                query_params=list(query.items()),
+                header_params={"Accept": "application/json, */*"},
+                body=body,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _request_timeout=timeout,
+            )
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            host = client.configuration.host
+            raise Unavailable(f"pool {self._pool}: the cluster {host} does not answer: {_words(error)}") from error
+        return response
+
+    # The connection
+
+    async def _connected(self) -> Any:
+        async with self._connecting:
+            if self._client is None:
+                self._client = await self._connect()
+            return self._client
+
+    async def _reconnect(self, refused: Any) -> None:
+        """Read the credentials again, unless another call has done so."""
+        async with self._connecting:
+            if self._client is refused:
+                try:
+                    self._client = await self._connect()
+                except Invalid as error:
+                    raise Unavailable(str(error)) from error
+                await refused.close()
+
+    async def _connect(self) -> Any:
+        """Return a client with the credentials of the options."""
+        # The library has a module for each kind of object: importing them takes a second.
+        config = await asyncio.to_thread(import_module, "kubernetes_asyncio.config")
+        library = await asyncio.to_thread(import_module, "kubernetes_asyncio.client")
+        configuration = library.Configuration()
+        path, context = self._options.kubeconfig, self._options.context
+        try:
+            if path is None and context is None:
+                try:
+                    config.load_incluster_config(client_configuration=configuration)
+                    return library.ApiClient(configuration)
+                except config.ConfigException:
+                    pass  # not in a pod
+            await config.load_kube_config(
+                config_file=path, context=context, client_configuration=configuration, persist_config=False
+            )
+        except (config.ConfigException, OSError, yaml.YAMLError) as error:
+            field = "context" if context is not None and "context" in str(error) else "kubeconfig"
+            source = path or "the default of kubectl"
+            raise Invalid(
+                f"pool {self._pool}: no credentials for a cluster in kubeconfig {source}"
+                f"{'' if context is None else f', context {context}'}: {_words(error)}; set `kubeconfig` to a file that"
+                " `kubectl --kubeconfig` accepts, or run the worker in the cluster",
+                field=field,
+            ) from error
+        return library.ApiClient(configuration)
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    try:
+        return await response.read()
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        raise Unavailable(f"the cluster {response.url.host} broke off its answer: {_words(error)}") from error
+
+
+def _refusal(response: aiohttp.ClientResponse, body: bytes) -> Refusal:
+    """Return the error of an answer. What comes from a proxy is not a Status document."""
+    try:
+        status = json.loads(body)
+        return Refusal(response.status, status.get("reason", ""), status.get("message", ""))
+    except (ValueError, AttributeError):
+        text = body[:300].decode("utf-8", "replace").strip()
+        return Refusal(response.status, response.reason or "", text or str(response.reason))
+
+
+def _words(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

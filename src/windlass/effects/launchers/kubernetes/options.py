@@ -1,0 +1,61 @@
+"""The options of a pool on Kubernetes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from windlass.effects.launchers import PoolOptions
+from windlass.errors import Invalid
+
+COMMAND = ("python", "-m", "windlass.exec")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesOptions:
+    namespace: str = "default"
+    kubeconfig: str | None = None  # path; None: the account of the pod we run in, else the default of kubectl
+    context: str | None = None
+    service_account: str | None = None  # of the launched pods
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: Sequence[Mapping[str, Any]] = ()
+    image_pull_secrets: Sequence[str] = ()
+    command: Sequence[str] = COMMAND
+
+
+def read_options(pool: PoolOptions) -> KubernetesOptions:
+    """Return the options of a pool; raise `Invalid` that names the first wrong one."""
+    known = [option.name for option in fields(KubernetesOptions)]
+    for name, value in pool.options.items():
+        if name not in known:
+            raise Invalid(
+                f"pool {pool.name}: kubernetes has no option {name!r}; the options are {', '.join(known)}", field=name
+            )
+        is_valid, expected = _CHECKS.get(name, _TEXT)
+        if not is_valid(value):
+            raise Invalid(f"pool {pool.name}: {name} must be {expected}, not {value!r}", field=name)
+    return KubernetesOptions(**pool.options)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(_is_text(item) for item in value)
+
+
+def _is_labels(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(item, str) for pair in value.items() for item in pair)
+
+
+def _is_mappings(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(item, Mapping) for item in value)
+
+
+_TEXT: tuple[Callable[[object], bool], str] = (_is_text, "a string that is not empty")
+_CHECKS: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "node_selector": (_is_labels, 'a mapping of strings, such as {accelerator: "a100"}'),
+    "tolerations": (_is_mappings, "a list of tolerations, such as [{key: gpu, operator: Exists}]"),
+    "image_pull_secrets": (_is_texts, "a list of names of secrets"),
+    "command": (lambda value: _is_texts(value) and bool(value), 'a list of strings, such as ["python", "-m", "app"]'),
+}
