@@ -12,7 +12,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.keys import KEYS
+from tests.warm_pools import WarmPools
 from windlass import Windlass
+from windlass.engine import database as database_module
 from windlass.engine import upkeep
 from windlass.engine.database import Tenant
 from windlass.settings import Settings
@@ -58,6 +60,28 @@ async def database(databases: Databases) -> AsyncIterator[str]:
     """The URL of an empty, migrated database."""
     async with databases.recycled() as url:
         yield url
+
+
+@pytest.fixture(scope="session", autouse=True)
+async def warm_pools() -> AsyncIterator[None]:
+    """Keep the pools that tests open and close: see warm_pools.py."""
+    pools = WarmPools(asyncio.get_running_loop())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database_module, "open_pool", pools.open)
+        patch.setattr(database_module, "close_pool", pools.close)
+        yield
+    pools.terminate()
+
+
+@pytest.fixture(autouse=True)
+async def tasks_end() -> AsyncIterator[None]:
+    """Cancel the tasks that a test leaves behind: the next one has the same event loop."""
+    before = asyncio.all_tasks()
+    yield
+    left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
 
 
 @pytest.fixture

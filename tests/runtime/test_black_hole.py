@@ -21,7 +21,8 @@ class Proxy:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._silent = asyncio.Event()
+        self._silent, self._over = asyncio.Event(), asyncio.Event()
+        self._connections: set[asyncio.Task[None] | None] = set()
 
     def go_silent(self) -> None:
         """What is connected now hears nothing more; what connects from here on is served."""
@@ -29,6 +30,7 @@ class Proxy:
         self._silent = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections.add(asyncio.current_task())
         silent = self._silent
         there, back = await asyncio.open_unix_connection(self._path)
 
@@ -40,14 +42,21 @@ class Proxy:
                     target.write(data)
                     await target.drain()
 
-        pumps = [asyncio.ensure_future(pump(reader, back)), asyncio.ensure_future(pump(there, writer))]
-        try:
-            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in pumps:
-                task.cancel()
-            for stream in (writer, back):
-                stream.close()
+        tasks = [asyncio.create_task(work) for work in (pump(reader, back), pump(there, writer), self._end())]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for stream in (writer, back):
+            stream.close()
+
+    async def close(self) -> None:
+        """End all connections, also the silent ones."""
+        self._over.set()
+        await asyncio.gather(*(task for task in self._connections if task is not None))
+
+    async def _end(self) -> None:
+        await self._over.wait()
 
 
 @asynccontextmanager
@@ -63,6 +72,7 @@ async def proxied(database: str) -> AsyncIterator[tuple[Proxy, str]]:
         yield proxy, f"postgresql://{parts.username}@127.0.0.1:{port}{parts.path}?sslmode=disable"
     finally:
         server.close()
+        await proxy.close()
 
 
 async def test_a_worker_whose_connections_went_silent_works_on_over_new_ones(database: str, working: Working) -> None:

@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 
 from windlass.testing import Databases
+from windlass.testing.kit import KEPT
 
 SUBMIT = "insert into workflow.workflow_run (type, payload) values ('mail.send@v1', '{}') returning seq"
 
@@ -39,6 +40,19 @@ async def test_connections_that_were_left_open_are_ended(databases: Databases) -
         assert await fetch(second, SUBMIT) == 1
     with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
         await left.fetchval("select 1")
+
+
+async def test_a_connection_that_is_to_be_kept_is_ended_only_if_it_is_in_use(databases: Databases) -> None:
+    async with databases.recycled() as first:
+        kept = await asyncpg.connect(first, server_settings={"application_name": KEPT})
+        await kept.execute(SUBMIT)
+    async with databases.recycled() as second:
+        assert second == first
+        assert await kept.fetchval(SUBMIT) == 1
+        await kept.execute("begin")
+        await kept.execute(SUBMIT)
+    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+        await kept.fetchval("select 1")
 
 
 @pytest.mark.parametrize(

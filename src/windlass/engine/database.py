@@ -4,7 +4,6 @@ A `Database` belongs to no org: loops and workers take it. A `Tenant` is a datab
 a use case that reads or writes the data of an org takes a `Tenant`, so that it cannot be called without one.
 """
 
-import asyncio
 import contextlib
 import os
 import time
@@ -35,6 +34,7 @@ from windlass.store.postgres.pool import (
     Connection,
     DatabaseOptions,
     Pool,
+    close_pool,
     open_connection,
     open_pool,
     search,
@@ -157,10 +157,7 @@ class Database:
     async def close(self) -> None:
         await self.schema_validator.close()
         await self._notifier.close()
-        await self.pool.outage.close()
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self.pool.close(), timeout=5)
-        self.pool.terminate()
+        await close_pool(self.pool)
 
     def tenant(self, org: str = DEFAULT_ORG, *, actor: str = ACTOR, **access: Any) -> "Tenant":
         """Return the same open database acting for an org; `actor` is the name in the event trail."""

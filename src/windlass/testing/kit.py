@@ -46,6 +46,7 @@ select array[
   (select (count(*), sum(xmin::text::bigint))::text from windlass.org)
 ]::text
 """
+KEPT = "windlass_kept"  # application_name of connections that are to be used again: EMPTY spares those that are idle
 # Deletes instead of truncating, which would change the catalog and create files. Replica mode skips the triggers.
 EMPTY = """
 do $$
@@ -53,7 +54,8 @@ declare
   relation regclass;
 begin
   perform pg_terminate_backend(pid, 5000) from pg_stat_activity
-   where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid();
+   where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
+     and not (application_name = 'windlass_kept' and state = 'idle');
   set local session_replication_role = replica;
   for relation in
     select oid from pg_class

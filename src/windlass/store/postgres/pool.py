@@ -122,8 +122,21 @@ async def open_pool(options: DatabaseOptions) -> Pool:
             server_settings={} if options.pooler else settings,  # a pooler's sessions are shared: see BEGIN_POOLED
         )
         await pool
-    pool.outage = Outage(options.url, lambda: probe(options), revive=options.revive)
+    pool.outage = watch(options)
     return pool
+
+
+def watch(options: DatabaseOptions) -> Outage:
+    """Return the outage state of a pool that is opened with these options."""
+    return Outage(options.url, lambda: probe(options), revive=options.revive)
+
+
+async def close_pool(pool: Pool) -> None:
+    """Wait for the connections that are in use, but not for long, and close all."""
+    await pool.outage.close()
+    with suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(pool.close(), timeout=5)
+    pool.terminate()
 
 
 async def open_connection(
