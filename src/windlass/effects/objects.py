@@ -6,7 +6,9 @@ Nothing depends on conditional writes or on the order of listings: not every ser
 
 import contextlib
 import functools
+import re
 from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -14,12 +16,16 @@ from urllib.parse import unquote, urlsplit
 from windlass.errors import Invalid, NotFound, Unavailable
 
 if TYPE_CHECKING:
-    from obstore import GetOptions
+    from obstore import GetResult
     from obstore import ObjectMeta as Meta
-    from obstore.store import ObjectStore
+    from obstore.store import ObjectStore, RetryConfig
 
+FIELD = "WINDLASS_OBJECTS_URL"
 SCHEMES = ("file", "s3", "gs", "az")
 CHUNK = 1024 * 1024
+# The library's own limit is three minutes: longer than a worker may wait before it reports that the store is away.
+RETRIES: "RetryConfig" = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
+_is_staging_name = re.compile(r".*#[0-9]+", re.DOTALL).fullmatch  # a folder has unfinished objects under such names
 
 
 def open_store(url: str) -> "ObjectStore":
@@ -29,16 +35,17 @@ def open_store(url: str) -> "ObjectStore":
 
     try:
         if parts.scheme == "file":
-            return LocalStore(Path(unquote(parts.path)), mkdir=True)
-        return from_url(url)
+            # Without the cleanup the folders of removed runs stay, and every listing reads them.
+            return LocalStore(Path(unquote(parts.path)), mkdir=True, automatic_cleanup=True)
+        return from_url(url, retry_config=RETRIES)
     except Exception as error:
-        raise Invalid(f"the object store {url!r} cannot be used: {error}", field="WINDLASS_OBJECTS_URL") from None
+        raise Invalid(f"the object store {url!r} cannot be used: {_reason(error)}", field=FIELD) from None
 
 
 class ObjectMeta(NamedTuple):
     key: str
     size: int
-    version: str  # changes whenever the object is written
+    version: str  # changes whenever the object is written; within the same second only if the content differs
 
 
 class Objects:
@@ -71,13 +78,27 @@ class Objects:
 
     async def stream(self, key: str, *, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
         """Yield an object, or its bytes from `start` up to `end`, in chunks of about a mebibyte."""
-        part: GetOptions | None = None
-        if start or end is not None:
-            part = {"range": {"offset": start} if end is None else (start, end)}
         with _errors(key):
-            result = await self._store.get_async(key, options=part)
+            result = await self._part(key, start, end)
+            position, _ = result.range
             async for chunk in result.stream(min_chunk_size=CHUNK):
-                yield bytes(chunk)
+                piece = bytes(chunk)[max(start - position, 0) : None if end is None else max(end - position, 0)]
+                position += len(chunk)
+                if piece:
+                    yield piece
+
+    async def _part(self, key: str, start: int, end: int | None) -> "GetResult":
+        """Open the bytes from `start` up to `end`, or all of them if the server ignores ranges."""
+        if start == 0 and end is None:
+            return await self._store.get_async(key)
+        try:
+            return await self._store.get_async(
+                key, options={"range": {"offset": start} if end is None else (start, end)}
+            )
+        except Exception as error:
+            if "NotPartial" not in str(error):
+                raise
+            return await self._store.get_async(key)
 
     async def list(self, prefix: str) -> list[ObjectMeta]:
         """Return all objects whose key begins with `prefix`, which ends with a slash."""
@@ -90,14 +111,14 @@ class Objects:
     async def delete(self, keys: Sequence[str]) -> None:
         """Delete objects; those that do not exist are ignored."""
         for start in range(0, len(keys), 1000):
-            part = keys[start : start + 1000]
-            with _errors(part[0]):
-                try:
-                    await self._store.delete_async(list(part))
-                except FileNotFoundError:
-                    for key in part:
-                        with contextlib.suppress(FileNotFoundError):
-                            await self._store.delete_async(key)
+            part = list(keys[start : start + 1000])
+            try:
+                with _errors(part[0]):
+                    await self._store.delete_async(part)
+            except NotFound:
+                for key in part:
+                    with contextlib.suppress(NotFound), _errors(key):
+                        await self._store.delete_async(key)
 
 
 @functools.cache
@@ -109,11 +130,14 @@ def open_objects(url: str) -> Objects:
 def check_url(url: str) -> str:
     """Return the URL of an object store; raise `Invalid` if it is none."""
     parts = urlsplit(url)
-    place, other = (parts.path, parts.netloc) if parts.scheme == "file" else (parts.netloc, "")
-    if parts.scheme not in SCHEMES or place in ("", "/") or other or parts.query or parts.fragment:
+    if parts.scheme == "file":
+        is_place = parts.netloc == "" and parts.path.startswith("/") and parts.path != "/"
+    else:
+        is_place = parts.netloc != ""
+    if parts.scheme not in SCHEMES or not is_place or parts.query or parts.fragment:
         raise Invalid(
             "the URL of an object store must be file:///folder, s3://bucket, gs://bucket or az://container",
-            field="WINDLASS_OBJECTS_URL",
+            field=FIELD,
         )
     return url
 
@@ -125,13 +149,38 @@ def _version(meta: "Meta") -> str:
 
 @contextlib.contextmanager
 def _errors(key: str) -> Iterator[None]:
-    """Raise `NotFound`, or `Unavailable` with the first line of the library's message."""
+    """Raise `NotFound`, `Invalid` for a key that cannot exist, or `Unavailable` with the reason."""
     from obstore.exceptions import BaseError
 
+    if _is_staging_name(key):
+        raise Invalid(f"the key {key!r} is not valid: it must not end with # and digits", field="key")
     try:
         yield
-    except FileNotFoundError:
-        raise NotFound("object", key) from None
+    except ValueError as error:
+        raise Invalid(f"the key {key!r} is not valid: {_reason(error)}", field="key") from None
     except (BaseError, OSError) as error:
-        reason = str(error).partition("\n")[0]
+        reason = _reason(error)
+        if isinstance(error, FileNotFoundError) and not reason.startswith(_MISSING):
+            raise NotFound("object", key) from None
         raise Unavailable(f"the object store cannot be used: {reason}") from error
+
+
+_MISSING = ("NoSuchBucket", "ContainerNotFound")
+_METADATA = ("169.254.169.254", "metadata.google.internal")  # where credentials of a cloud's own machines come from
+
+
+def _reason(error: Exception) -> str:
+    """Return what is wrong in a line. The library's messages contain the answer of the server and a dump of itself."""
+    text, _, dump = str(error).partition("\n\nDebug source:")
+    if any(host in text for host in _METADATA):
+        return "there are no credentials: set the environment variables of the store"
+    if answer := re.search(r"<Code>(\w+)</Code>.*?<Message>(.*?)</Message>", text, re.DOTALL):
+        return f"{answer[1]}: {answer[2]}"
+    address = re.search(r"Error performing \w+ (\w+://[^/\s]+)", text)
+    if address and "BadScheme" in dump:
+        return f"{address[1]} is not encrypted: set AWS_ALLOW_HTTP=true to allow it"
+    if address and "kind: Timeout" in dump:
+        return f"no answer from {address[1]}: timed out"
+    if address and (refusal := re.search(r'(?:message|error): "(.+)"', dump)):
+        return f"no answer from {address[1]}: {refusal[1]}"
+    return text.partition("\n")[0]
