@@ -23,9 +23,9 @@ async def test_an_org_is_created_listed_disabled_and_enabled_and_the_audit_log_h
     created = await orgs.create(operator, "acme", plan="pro")
     assert (created.name, created.plan, created.disabled_at) == ("acme", "pro", None)
     assert not await orgs.is_alone(db)
-    assert [row.name for row in (await orgs.list_(db)).orgs] == ["acme", "default"]
+    assert [row.name for row in (await orgs.list_(db)).items] == ["acme", "default"]
     first = await orgs.list_(db, limit=1)
-    assert [row.name for row in (await orgs.list_(db, after=first.next or "")).orgs] == ["default"]
+    assert [row.name for row in (await orgs.list_(db, after=first.next or "")).items] == ["default"]
     disabled = await orgs.disable(operator, "acme")
     assert disabled.disabled_at is not None
     assert await orgs.disable(operator, "acme") == disabled

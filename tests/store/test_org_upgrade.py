@@ -68,7 +68,7 @@ async def test_an_upgrade_keeps_every_row_in_its_org(old: str) -> None:
     assert await rows(old) == before
     db = await Tenant.open(DatabaseOptions(url=old))
     try:
-        assert [org.name for org in (await orgs.list_(db)).orgs] == ["acme", "default"]
+        assert [org.name for org in (await orgs.list_(db)).items] == ["acme", "default"]
         names = {queue.row.name: queue.row for queue in (await queues.list_(db)).queues}
         assert (names["sql"].due, names["sql"].leased, names["sql"].paused) == (497, 1, True)
         await queues.resume(db, "sql")

@@ -14,6 +14,7 @@ from windlass.engine.jobs import control as jobs
 from windlass.engine.orgs import control as orgs
 from windlass.engine.orgs import sql_roles
 from windlass.errors import Conflict, Invalid, NotFound
+from windlass.schemas.orgs import SqlRole
 
 Client = Any
 DENIED = asyncpg.InsufficientPrivilegeError
@@ -131,7 +132,7 @@ async def test_a_role_belongs_to_one_org(db: Tenant, acme: Tenant, conn: Client)
         await sql_roles.grant(db, "acme", role, is_worker=True)
         with pytest.raises(Conflict, match="belongs to org acme"):
             await sql_roles.grant(db, "rival", role)
-        assert await sql_roles.list_(db) == [(role, "acme")]
+        assert await sql_roles.list_(db) == [SqlRole(role=role, org="acme")]
         await sql_roles.revoke(db, role)
         assert not await conn.fetchval("select has_schema_privilege($1, 'workflow', 'USAGE')", role)
         with pytest.raises(NotFound):

@@ -9,11 +9,10 @@ from urllib.parse import urlsplit
 
 from windlass.client.descriptors import Group, W, operation, streaming
 from windlass.client.jobs import DeadLetters, Jobs, Quarantine, Queues, Workers
-from windlass.client.orgs import Audit, Keys, Members, Orgs, SqlRoles
+from windlass.client.orgs import Audit, Keys, Members, Orgs, Secrets, SqlRoles
 from windlass.client.plans import OrgUsage, Plans
 from windlass.client.request import NOTHING, Call, one, present
 from windlass.client.runs import Runs, Tasks
-from windlass.client.secrets import Secrets
 from windlass.client.transport import AsyncTransport, Options, SyncTransport
 from windlass.client.workflows import Schedules, Workflows
 from windlass.errors import Invalid

@@ -1,4 +1,4 @@
-"""/orgs, /keys, /members and /audit."""
+"""/orgs, /keys, /members, /secrets and /audit."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -7,11 +7,13 @@ from windlass.client.descriptors import Group, W, downwards, operation, upwards
 from windlass.client.request import Call, one, page, present
 from windlass.schemas.common import Page
 from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
+from windlass.schemas.secrets import Secret, SecretRotation
 
 ORG = "/orgs/{name}"
 SQL_ROLE = "/sql-roles/{role}"
 KEY = "/keys/{key}"
 MEMBER = "/members/{email}"
+SECRET = "/secrets/{name}"  # noqa: S105 - a path
 
 
 class Orgs(Group[W]):
@@ -110,6 +112,35 @@ class Members(Group[W]):
     def remove(self, email: str) -> Call[None]:
         """Remove a member; sessions lose the org at once."""
         return Call("DELETE", MEMBER, lambda _: None, {"email": email})
+
+
+class Secrets(Group[W]):
+    """Values for `{{secrets.NAME}}`. They are set, and never returned."""
+
+    @upwards
+    def list(self, *, after: str | None = None, limit: int | None = None) -> Call[Page[Secret]]:
+        """By name."""
+        return page(Secret, "/secrets", after=after, limit=limit)
+
+    @operation
+    def set(self, name: str, value: str) -> Call[Secret]:
+        """Create a secret, or replace its value."""
+        return one(Secret, "PUT", SECRET, {"name": name}, body={"value": value})
+
+    @operation
+    def delete(self, name: str) -> Call[None]:
+        """Delete a secret; attempts that need it fail from now on."""
+        return Call("DELETE", SECRET, lambda _: None, {"name": name})
+
+    @operation
+    def rotate(self) -> Call[SecretRotation]:
+        """Seal all secrets again with a new data key; their values stay the same."""
+        return one(SecretRotation, "POST", "/secrets/rotate")
+
+    @operation
+    def rotate_master(self) -> Call[SecretRotation]:
+        """Seal the data keys of all orgs with the server's first master key. Only for the operator."""
+        return one(SecretRotation, "POST", "/secrets/rotate-master")
 
 
 class Audit(Group[W]):

@@ -18,10 +18,10 @@ from windlass.core.orgs import DEFAULT_ORG, Access, ApiKey, scopes_of
 from windlass.engine.database import Database, Tenant
 from windlass.engine.orgs import control as orgs
 from windlass.engine.orgs import keys, login
-from windlass.engine.orgs.control import OrgRow
 from windlass.engine.orgs.keys import StoredKey
 from windlass.engine.orgs.login import Session
 from windlass.errors import NotFound, Unavailable, WindlassError
+from windlass.schemas.orgs import Org
 
 T = TypeVar("T")
 CACHED_SECONDS = 10.0
@@ -130,7 +130,7 @@ class Authority:
             self._extend(session.hash)
         return session
 
-    async def org(self, name: str) -> OrgRow | None:
+    async def org(self, name: str) -> Org | None:
         await self._database()
         return await self._orgs.get(name)
 
@@ -168,7 +168,7 @@ class Authority:
         db = await self._database()
         return await login.find(db, cookie, operator_keys=self.operator_keys, admins=self._admins)
 
-    async def _load_org(self, name: str) -> OrgRow | None:
+    async def _load_org(self, name: str) -> Org | None:
         try:
             return await orgs.get(await self._database(), name)
         except NotFound:

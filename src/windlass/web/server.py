@@ -31,7 +31,6 @@ from windlass.web.api import (
     secrets,
     starts,
     tasks,
-    usage,
     workflows,
 )
 from windlass.web.api.shared import belongs
@@ -65,8 +64,8 @@ OTHER_ROUTERS = (
     orgs.keys_router,
     orgs.members_router,
     orgs.audit_router,
-    plans.router,
-    usage.router,
+    plans.plans_router,
+    plans.usage_router,
     secrets.router,
 )
 GRACE = 5  # seconds for requests in progress when the server stops

@@ -247,14 +247,13 @@ class Direct:
     # Organisations
 
     async def create_org(self, name: str, *, plan: str | None) -> Org:
-        return org_views.org(await orgs.create(await self._app.open(), name, plan=plan or orgs.DEFAULT_PLAN))
+        return await orgs.create(await self._app.open(), name, plan=plan or orgs.DEFAULT_PLAN)
 
     async def orgs(self, *, after: str, limit: int) -> Page[Org]:
-        page = await orgs.list_(await self._app.open(), after=after, limit=limit)
-        return Page([org_views.org(row) for row in page.orgs], page.next)
+        return await orgs.list_(await self._app.open(), after=after, limit=limit)
 
     async def org(self, name: str) -> Org:
-        return org_views.org(await orgs.get(await self._app.open(), name))
+        return await orgs.get(await self._app.open(), name)
 
     async def disable_org(self, name: str) -> None:
         await orgs.disable(await self._app.open(), name)
@@ -263,13 +262,13 @@ class Direct:
         await orgs.enable(await self._app.open(), name)
 
     async def grant_sql(self, org: str, role: str, *, is_worker: bool) -> SqlRole:
-        return org_views.sql_role(await sql_roles.grant(await self._app.open(), org, role, is_worker=is_worker))
+        return await sql_roles.grant(await self._app.open(), org, role, is_worker=is_worker)
 
     async def revoke_sql(self, role: str) -> None:
         await sql_roles.revoke(await self._app.open(), role)
 
     async def sql_roles(self) -> list[SqlRole]:
-        return [org_views.sql_role(row) for row in await sql_roles.list_(await self._app.open())]
+        return await sql_roles.list_(await self._app.open())
 
     async def create_key(self, **options: Any) -> NewKey:
         return org_views.new_key(await keys.create(await self._app.open(), **options))

@@ -1,7 +1,5 @@
 """Organisations: create, list, disable and enable them. Only the operator of the installation may."""
 
-from dataclasses import dataclass
-
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.core.orgs import DEFAULT_ORG, SEPARATOR, check_org
@@ -9,24 +7,16 @@ from windlass.engine.allowances import TOPIC
 from windlass.engine.database import Database, Tenant
 from windlass.engine.orgs import audit
 from windlass.errors import Conflict, Invalid, NotFound
-from windlass.schemas.common import PAGE_LIMIT
+from windlass.schemas.common import PAGE_LIMIT, Page
+from windlass.schemas.orgs import Org
 from windlass.store.orgs import orgs as store
 from windlass.store.orgs import usage
-from windlass.store.orgs.orgs import OrgRow
 
-__all__ = ["TOPIC", "OrgRow"]
+__all__ = ["TOPIC"]
 DEFAULT_PLAN = "unlimited"
 
 
-@dataclass(frozen=True, slots=True)
-class OrgPage:
-    """A page of orgs by name. Pass `next` as `after` for the next page; None means the end."""
-
-    orgs: list[OrgRow]
-    next: str | None
-
-
-async def create(db: Tenant, name: str, *, plan: str = DEFAULT_PLAN) -> OrgRow:
+async def create(db: Tenant, name: str, *, plan: str = DEFAULT_PLAN) -> Org:
     """Create an org on a plan."""
     check_org(name)
     async with db.begin() as conn:
@@ -45,15 +35,16 @@ async def create(db: Tenant, name: str, *, plan: str = DEFAULT_PLAN) -> OrgRow:
     return row
 
 
-async def list_(db: Database, *, after: str = "", limit: int = 100) -> OrgPage:
+async def list_(db: Database, *, after: str = "", limit: int = 100) -> Page[Org]:
+    """Return a page of orgs by name."""
     encode(after, field="after")
     check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.once() as conn:
         rows = await store.list_(conn, after=after, limit=limit)
-    return OrgPage(rows, rows[-1].name if len(rows) == limit else None)
+    return Page(rows, rows[-1].name if len(rows) == limit else None)
 
 
-async def get(db: Database, name: str) -> OrgRow:
+async def get(db: Database, name: str) -> Org:
     async with db.once() as conn:
         row = await store.get(conn, check_org(name))
     if row is None:
@@ -61,7 +52,7 @@ async def get(db: Database, name: str) -> OrgRow:
     return row
 
 
-async def disable(db: Tenant, name: str) -> OrgRow:
+async def disable(db: Tenant, name: str) -> Org:
     """Disable an org: its keys and sessions are refused, its schedules and jobs wait until it is enabled again."""
     if check_org(name) == DEFAULT_ORG:
         raise Conflict(f"org {DEFAULT_ORG} cannot be disabled")
@@ -74,7 +65,7 @@ async def disable(db: Tenant, name: str) -> OrgRow:
     return row
 
 
-async def enable(db: Tenant, name: str) -> OrgRow:
+async def enable(db: Tenant, name: str) -> Org:
     check_org(name)
     async with db.begin() as conn:
         row = await store.enable(conn, name)

@@ -10,11 +10,10 @@ from windlass.core.orgs import check_org
 from windlass.engine.database import Tenant
 from windlass.engine.orgs import audit
 from windlass.errors import Conflict, Invalid, NotFound
+from windlass.schemas.orgs import SqlRole
 from windlass.store.orgs import orgs
 from windlass.store.orgs import sql_roles as store
-from windlass.store.orgs.sql_roles import SqlRole
 
-__all__ = ["SqlRole"]
 _is_role = re.compile(r"[a-z_][a-z0-9_]{0,62}").fullmatch
 
 
@@ -34,7 +33,7 @@ async def grant(db: Tenant, org: str, role: str, *, is_worker: bool = False) -> 
             )
         await store.grant(conn, role, org=org, is_worker=is_worker)
         await audit.record(conn, db, "sql_role.grant", role, org=org, kind="worker" if is_worker else "producer")
-        return SqlRole(role, org)
+        return SqlRole(role=role, org=org)
 
 
 async def revoke(db: Tenant, role: str) -> None:

@@ -1,22 +1,12 @@
-"""Organisations, keys, members and audit entries as the API shows them."""
+"""Keys, members and audit entries as the API shows them."""
 
 from dataclasses import asdict
 
 from windlass.engine.orgs.audit import AuditEntry as AuditRow
-from windlass.engine.orgs.control import OrgRow
 from windlass.engine.orgs.keys import KeyRow
 from windlass.engine.orgs.keys import NewKey as CreatedKey
 from windlass.engine.orgs.members import MemberRow
-from windlass.engine.orgs.sql_roles import SqlRole as SqlRoleRow
-from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
-
-
-def org(row: OrgRow) -> Org:
-    return Org(**asdict(row))
-
-
-def sql_role(row: SqlRoleRow) -> SqlRole:
-    return SqlRole(role=row.role, org=row.org)
+from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey
 
 
 def key(row: KeyRow) -> Key:

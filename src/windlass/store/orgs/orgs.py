@@ -1,43 +1,33 @@
 """Organisations."""
 
-from dataclasses import dataclass
-from datetime import datetime
-
 import asyncpg
 
 from windlass.errors import Conflict
+from windlass.schemas.orgs import Org
 from windlass.store.postgres.pool import API_ROLE, Connection, savepoint
 from windlass.store.postgres.queries import column, statements
 
 _SQL = statements("orgs")
 
 
-@dataclass(frozen=True, slots=True)
-class OrgRow:
-    name: str
-    plan: str
-    created_at: datetime
-    disabled_at: datetime | None
-
-
-async def insert(conn: Connection, name: str, *, plan: str) -> OrgRow | None:
+async def insert(conn: Connection, name: str, *, plan: str) -> Org | None:
     """Insert an org; return None if it exists already."""
     return _read(await conn.fetchrow(_SQL["insert"], name, plan))
 
 
-async def get(conn: Connection, name: str) -> OrgRow | None:
+async def get(conn: Connection, name: str) -> Org | None:
     return _read(await conn.fetchrow(_SQL["get"], name))
 
 
-async def list_(conn: Connection, *, after: str, limit: int) -> list[OrgRow]:
-    return [OrgRow(**row) for row in await conn.fetch(_SQL["list"], after, limit)]
+async def list_(conn: Connection, *, after: str, limit: int) -> list[Org]:
+    return [Org(**row) for row in await conn.fetch(_SQL["list"], after, limit)]
 
 
-async def disable(conn: Connection, name: str) -> OrgRow | None:
+async def disable(conn: Connection, name: str) -> Org | None:
     return _read(await conn.fetchrow(_SQL["disable"], name))
 
 
-async def enable(conn: Connection, name: str) -> OrgRow | None:
+async def enable(conn: Connection, name: str) -> Org | None:
     return _read(await conn.fetchrow(_SQL["enable"], name))
 
 
@@ -69,5 +59,5 @@ async def is_alone(conn: Connection) -> bool:
     return bool(await conn.fetchval(_SQL["is_alone"]))
 
 
-def _read(row: asyncpg.Record | None) -> OrgRow | None:
-    return None if row is None else OrgRow(**row)
+def _read(row: asyncpg.Record | None) -> Org | None:
+    return None if row is None else Org(**row)

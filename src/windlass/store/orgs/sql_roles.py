@@ -1,28 +1,22 @@
 """Roles of SQL clients and their orgs."""
 
-from typing import NamedTuple
-
 import asyncpg
 
 from windlass.errors import Conflict
+from windlass.schemas.orgs import SqlRole
 from windlass.store.postgres.pool import Connection, savepoint
 from windlass.store.postgres.queries import statements
 
 _SQL = statements("sql_roles")
 
 
-class SqlRole(NamedTuple):
-    role: str
-    org: str
-
-
 async def get(conn: Connection, role: str) -> SqlRole | None:
     row = await conn.fetchrow(_SQL["get"], role)
-    return SqlRole(*row) if row else None
+    return SqlRole(**row) if row else None
 
 
 async def list_(conn: Connection) -> list[SqlRole]:
-    return [SqlRole(*row) for row in await conn.fetch(_SQL["list"])]
+    return [SqlRole(**row) for row in await conn.fetch(_SQL["list"])]
 
 
 async def may_act_for_all(conn: Connection, role: str) -> bool:

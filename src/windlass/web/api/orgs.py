@@ -79,7 +79,7 @@ async def list_orgs(
 ) -> Listing[Org]:
     """By name. Only for the operator, as everything below /orgs."""
     page = await orgs.list_(db, after=after, limit=limit)
-    return Listing([views.org(row) for row in page.orgs], page.next)
+    return Listing(page.items, page.next)
 
 
 @orgs_router.post(
@@ -92,23 +92,23 @@ async def list_orgs(
 async def create_org(db: Governing, request: Request) -> Data[Org]:
     """409 if it exists, or if a queue of `default` has a name that begins with it and a slash."""
     body = await bodies.model(request, NewOrg)
-    return Data(views.org(await orgs.create(db, body.name, plan=body.plan)))
+    return Data(await orgs.create(db, body.name, plan=body.plan))
 
 
 @orgs_router.get("/{name}", summary="Get an org", responses=problems(404, 422))
 async def get_org(db: Governing, name: OrgName) -> Data[Org]:
-    return Data(views.org(await orgs.get(db, name)))
+    return Data(await orgs.get(db, name))
 
 
 @orgs_router.post("/{name}/disable", summary="Disable an org", responses=problems(404, 409, 422))
 async def disable_org(db: Governing, name: OrgName) -> Data[Org]:
     """Its keys and sessions are refused, and its schedules and jobs wait until it is enabled."""
-    return Data(views.org(await orgs.disable(db, name)))
+    return Data(await orgs.disable(db, name))
 
 
 @orgs_router.post("/{name}/enable", summary="Enable an org", responses=problems(404, 422))
 async def enable_org(db: Governing, name: OrgName) -> Data[Org]:
-    return Data(views.org(await orgs.enable(db, name)))
+    return Data(await orgs.enable(db, name))
 
 
 # SQL roles
@@ -117,7 +117,7 @@ async def enable_org(db: Governing, name: OrgName) -> Data[Org]:
 @sql_roles_router.get("", summary="List SQL roles")
 async def list_sql_roles(db: Governing) -> Listing[SqlRole]:
     """By org. Only for the operator, as everything below /sql-roles."""
-    return Listing([views.sql_role(row) for row in await sql_roles.list_(db)])
+    return Listing(await sql_roles.list_(db))
 
 
 @sql_roles_router.put(
@@ -129,7 +129,7 @@ async def list_sql_roles(db: Governing) -> Listing[SqlRole]:
 async def grant_sql_role(db: Governing, request: Request, role: RoleName) -> Data[SqlRole]:
     """The role is created unless it exists; set its password in Postgres. 409 if it belongs to another org."""
     body = await bodies.model(request, SqlGrant)
-    return Data(views.sql_role(await sql_roles.grant(db, body.org, role, is_worker=body.worker)))
+    return Data(await sql_roles.grant(db, body.org, role, is_worker=body.worker))
 
 
 @sql_roles_router.delete(

@@ -1,18 +1,19 @@
-"""/plans: what orgs may use. Only for the operator."""
+"""/plans: what orgs may use, for the operator; /usage: what an org uses, and what its plan allows."""
 
 import dataclasses
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field, create_model
 
 from windlass.core.plans import LEAST, MAX_NUMBER, MOST, Limits
-from windlass.engine.orgs import plans
-from windlass.schemas.plans import AssignedPlan, Plan
+from windlass.engine.orgs import plans, usage
+from windlass.schemas.plans import AssignedPlan, Plan, Usage, UsageDetail
 from windlass.web.api import bodies
-from windlass.web.api.shared import Data, Governing, Listing, problems
+from windlass.web.api.shared import Data, Governing, Limit, Listing, Reading, problems
 
-router = APIRouter(prefix="/plans", tags=["plans"])
+plans_router = APIRouter(prefix="/plans", tags=["plans"])
+usage_router = APIRouter(prefix="/usage", tags=["plans"])
 
 PlanName = Annotated[str, Path(description="The name of a plan.", examples=["free"])]
 OrgName = Annotated[str, Path(description="The name of an org.", examples=["acme"])]
@@ -34,18 +35,18 @@ Changes = create_model(
 )
 
 
-@router.get("", summary="List plans")
+@plans_router.get("", summary="List plans")
 async def list_(db: Governing) -> Listing[Plan]:
     """By name."""
     return Listing(await plans.list_(db))
 
 
-@router.get("/{name}", summary="Get a plan", responses=problems(404, 422))
+@plans_router.get("/{name}", summary="Get a plan", responses=problems(404, 422))
 async def get(db: Governing, name: PlanName) -> Data[Plan]:
     return Data(await plans.get(db, name))
 
 
-@router.put(
+@plans_router.put(
     "/{name}",
     summary="Create a plan, or change its limits",
     openapi_extra=bodies.described(Changes, {"executions_per_month": 10_000, "runs_at_once": 1}),
@@ -57,14 +58,40 @@ async def put(db: Governing, name: PlanName, request: Request) -> Data[Plan]:
     return Data(await plans.put(db, name, changes.model_dump(exclude_unset=True)))
 
 
-@router.delete("/{name}", summary="Delete a plan", status_code=204, responses=problems(404, 409, 422))
+@plans_router.delete("/{name}", summary="Delete a plan", status_code=204, responses=problems(404, 409, 422))
 async def delete(db: Governing, name: PlanName) -> None:
     """409 while an org has it."""
     await plans.delete(db, name)
 
 
-@router.put("/{name}/orgs/{org}", summary="Put an org on a plan", responses=problems(404, 422))
+@plans_router.put("/{name}/orgs/{org}", summary="Put an org on a plan", responses=problems(404, 422))
 async def assign(db: Governing, name: PlanName, org: OrgName) -> Data[AssignedPlan]:
     """It takes effect within seconds. What the org has already is kept, even if it is more than the plan allows."""
     await plans.assign(db, org, name)
     return Data(AssignedPlan(org=org, plan=name))
+
+
+# Usage
+
+
+@usage_router.get("", summary="Get what the org uses", responses=problems(404))
+async def get_usage(db: Reading) -> Data[UsageDetail]:
+    """The executions of this month are counted about once a second."""
+    return Data(await usage.of_caller(db))
+
+
+@usage_router.get("/orgs", summary="List what all orgs use", responses=problems(422))
+async def list_usage(
+    db: Governing,
+    after: Annotated[str, Query(max_length=255, description="Go on after this name.")] = "",
+    limit: Limit = 100,
+) -> Listing[Usage]:
+    """By name. Only for the operator."""
+    page = await usage.list_(db, after=after, limit=limit)
+    return Listing(page.items, page.next)
+
+
+@usage_router.get("/orgs/{org}", summary="Get what an org uses", responses=problems(404, 422))
+async def get_usage_of_org(db: Governing, org: OrgName) -> Data[UsageDetail]:
+    """Only for the operator."""
+    return Data(await usage.of_org(db, org))
