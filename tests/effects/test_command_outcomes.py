@@ -55,7 +55,7 @@ async def test_an_empty_file_says_nothing() -> None:
         ('mkdir "$WINDLASS_OUTPUT"', "$WINDLASS_OUTPUT is not a file"),
         ('mkfifo "$WINDLASS_OUTPUT"', "$WINDLASS_OUTPUT is not a file"),
         ('ln -s /dev/zero "$WINDLASS_OUTPUT"', "$WINDLASS_OUTPUT is not a file"),
-        ('head -c 16777217 /dev/zero > "$WINDLASS_OUTPUT"', "$WINDLASS_OUTPUT is larger than 16777216 bytes"),
+        ('truncate -s 268435457 "$WINDLASS_OUTPUT"', "$WINDLASS_OUTPUT is larger than 268435456 bytes"),
     ],
 )
 async def test_output_that_cannot_be_taken_fails_the_step_for_good(run: str, told: str) -> None:

@@ -6,12 +6,13 @@ from typing import Any
 from uuid import UUID
 
 from tests.engine.harness import ManualWorker
+from windlass.core.artifacts import Reference
 from windlass.core.compositions import Composition, Part
 from windlass.core.cron.schedule import Overlap
 from windlass.core.jobs.job import Failed
 from windlass.core.jobs.spec import JobSpec, JobTemplate, Limit, SchemaMode, Unique
 from windlass.core.workflows.workflow import CompositionKind
-from windlass.engine import quarantine, secrets, workflows
+from windlass.engine import artifacts, quarantine, secrets, workflows
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Tenant
 from windlass.engine.events import subscriptions
@@ -95,6 +96,8 @@ async def plant(db: Tenant) -> Planted:
     )
     await checkpoints.save(db, mine.id, {"secret": c})
     await checkpoints.record_progress(db, mine.id, 0.5, c, {"secret": c})
+    await artifacts.reserve(db, mine, Reference(run, "pay", 0, n), media_type=f"text/{c}")
+    await artifacts.complete(db, mine, Reference(run, "pay", 0, n), 1)
     await remote.heartbeat(db, n, [taken.id], host=c)
     await remote.record(db, [RemoteReport(failed, Failed({"type": c, "message": c}, retryable=False), worker=n)])
     part = Part(type=f"{n}.part.v1", fields={"payload": [c]}, queue=n)

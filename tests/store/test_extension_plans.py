@@ -23,6 +23,11 @@ FILLS = [
        select 'x.v1', '{}', 'q', now() + interval '1 day', false from generate_series(1, $1) n""",
     """insert into windlass.checkpoint (job_id, name, state, input)
        select lpad(to_hex(n), 32, '0')::uuid, 'step', '1', md5('{}') from generate_series(1, $1) n""",
+    """insert into windlass.artifact
+         (job_id, fence, name, org, run_id, step, index, attempt, key, media_type, size, remove_at)
+       select lpad(to_hex(n), 32, '0')::uuid, 1, 'a', 'default', lpad(to_hex(n / 10), 32, '0')::uuid, 's' || n % 5,
+              n % 10, 1, 'k', 'text/plain', 1, case when n % 100 = 0 then now() + interval '1 day' end
+         from generate_series(1, $1) n""",
     "insert into windlass.progress (job_id, fraction) select job_id, 0.5 from windlass.checkpoint where $1 > 0",
     """insert into workflow.workflow_event (workflow_id, event_type)
        select lpad(to_hex(n), 32, '0')::uuid, 'succeeded' from generate_series(1, $1) n""",
@@ -32,6 +37,12 @@ ASKED: dict[str, tuple[str, str, tuple[Any, ...], int]] = {
     "a checkpoint": ("checkpoints", "get", (JOB,), 20),
     "checkpoints of fetched jobs": ("checkpoints", "of_jobs", ([JOB, UUID(int=8)],), 20),
     "a step is saved": ("checkpoints", "save_step", (JOB, 1, "x", "1"), 20),
+    "an artifact is reserved": ("artifacts", "reserve", (JOB, 1, "x", JOB, "s1", 0, 1, "k", "text/plain", 1000), 20),
+    "an artifact is complete": ("artifacts", "complete", (JOB, 1, "a", 1), 20),
+    "artifacts of a run": ("artifacts", "list", (JOB, "default", None, "", -1, "", -1, CAP), 60),
+    "an artifact": ("artifacts", "find", (JOB, "default", "s1", 1, "a", None, False), 20),
+    "artifacts of steps": ("artifacts", "of_steps", ([JOB], ["s1"], ["a"], CAP), 40),
+    "artifacts to remove": ("artifacts", "removable", (CAP,), CAP),
     "progress": ("progress", "get", (JOB,), 20),
     "progress is reported": ("progress", "report", ([JOB], [1], [0.1], [None], [None]), 20),
     "how full a queue is": ("queues", "depth", ("q", CAP), 20 * CAP),

@@ -33,13 +33,19 @@ def encode(value: object, *, field: str, limit: int = PAYLOAD_LIMIT) -> str:
         return "{}"
     text = _text(value, field)
     _check_characters(text, field)
-    if len(text) * 4 > limit and (size := len(text.encode())) > limit:
+    if exceeds(text, limit):
+        size = len(text.encode())
         raise Invalid(
             f"{field} is {size} bytes, the limit is {limit}: store the data elsewhere and pass a reference", field=field
         )
     if text.count("[") + text.count("{") > MAX_DEPTH and depth(value) > MAX_DEPTH:
         raise Invalid(f"{field} is nested deeper than {MAX_DEPTH} levels", field=field)
     return text
+
+
+def exceeds(text: str, limit: int) -> bool:
+    """Return whether a text has more bytes than `limit`. Most texts are short: those are not encoded."""
+    return len(text) * 4 > limit and len(text.encode()) > limit
 
 
 def decode(text: str | None) -> Any:

@@ -12,13 +12,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
-from windlass.core.jobs.job import MAX_DATA, MAX_MESSAGE, fraction_of
+from windlass.core.jobs.job import MAX_DATA, MAX_MESSAGE, Claimed, fraction_of
 from windlass.core.jobs.spec import check_name
 from windlass.core.json_value import RESULT_LIMIT, decode, encode, plain
 from windlass.core.orgs import DEFAULT_ORG
 from windlass.core.redaction import Redaction
 from windlass.core.workflows.step import Action
-from windlass.errors import Invalid, NonRetryable
+from windlass.effects.artifacts import Artifacts, ArtifactStore
+from windlass.errors import Conflict, Invalid, NonRetryable
 
 MAX_LINES = 1000
 
@@ -64,7 +65,7 @@ class Upstream(Mapping[str, Any]):
         return len(self._outputs) + len(self._too_large)
 
 
-class ContextData(Protocol):
+class ContextData(ArtifactStore, Protocol):
     """Stores data that must outlive an attempt. `fence` identifies the claim: writes of a lost claim are refused."""
 
     async def steps(self, job: UUID) -> dict[str, Any]: ...
@@ -73,9 +74,6 @@ class ContextData(Protocol):
 
     async def call(self, function: Callable[[], Any]) -> Any:
         """Call a sync function in a thread."""
-
-    def wait(self, answer: Any) -> Any:
-        """Run a coroutine in the worker's event loop and return its result. For calls from threads."""
 
     def progress(self, job: UUID, fence: int, fraction: float, message: str | None, data: Any) -> None: ...
 
@@ -195,6 +193,7 @@ class Context:
     timeout: timedelta | None = None  # of this attempt
     org: str = DEFAULT_ORG  # whose job it is
     _action: Action | None = None  # of the step
+    _job: Claimed | None = None
     _context_data: ContextData | None = None  # None: nothing is recorded, for example if a test calls the handler
     _steps: Steps | None = None
     _lines: int = 0
@@ -245,6 +244,13 @@ class Context:
         """
         self._cancel_event = event = self._cancel_event or threading.Event()
         return self._stopped or event.wait(timeout)
+
+    @property
+    def artifacts(self) -> Artifacts:
+        """The files that this attempt writes for later steps and for people, and those of other steps of the run."""
+        if self._job is None or self._context_data is None:
+            raise Conflict("there are no artifacts here: the handler was not called by a worker")
+        return Artifacts(self._job, self._context_data)
 
     @property
     def log(self) -> logging.Logger:

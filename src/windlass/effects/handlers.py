@@ -12,10 +12,11 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from windlass.core.artifacts import MAX_OUTPUT, OUTPUT
 from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import OWN_PREFIX
-from windlass.core.json_value import RESULT_LIMIT, encode, plain
+from windlass.core.json_value import RESULT_LIMIT, encode, exceeds, plain
 from windlass.effects.context import Context, current, enter
 from windlass.errors import Invalid, NonRetryable, RetryAfter
 
@@ -215,12 +216,33 @@ async def perform(handler: Handler, context: Context, payload: Any, threads: Thr
         raise
     except (Exception, SystemExit) as error:
         return failed(error)
-    if isinstance(value, Outcome):
-        return value
+    return await _outcome(context, value)
+
+
+async def _outcome(context: Context, value: Any) -> Outcome:
+    """Return the outcome of a handler that returned this value."""
+    if value is None:
+        return Succeeded("null")
     try:
-        return Succeeded("null" if value is None else encode(value, field="result", limit=RESULT_LIMIT))
+        outcome = value if isinstance(value, Outcome) else Succeeded(encode(value, field="result", limit=MAX_OUTPUT))
+        if isinstance(outcome, Succeeded) and exceeds(outcome.result, RESULT_LIMIT):
+            return await _as_artifact(context, outcome.result)
+        return outcome
     except Invalid as error:
         return failed(error, retryable=False, trace=False)  # the work was done; a retry would return the same
+
+
+async def _as_artifact(context: Context, result: str) -> Outcome:
+    """Write a result that is too large for a row as an artifact; return its reference as the result."""
+    data = result.encode()
+    try:
+        reference = await context.artifacts.write(OUTPUT, data)
+    except asyncio.CancelledError:
+        raise
+    except Exception as error:
+        message = f"the result is {len(data)} bytes, more than {RESULT_LIMIT}, and cannot be written as an artifact"
+        return Failed({"type": type(error).__name__, "message": plain(f"{message}: {_message(error)[:MAX_TRACE]}")})
+    return Succeeded(encode({"artifact": reference, "size": len(data)}, field="result"))
 
 
 def failed(

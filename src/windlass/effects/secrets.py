@@ -4,8 +4,9 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+from windlass.core.artifacts import MAX_OUTPUT
 from windlass.core.jobs.job import Failed, Outcome, Succeeded
-from windlass.core.json_value import RESULT_LIMIT, decode, encode
+from windlass.core.json_value import decode, encode
 from windlass.core.redaction import Redaction
 from windlass.core.workflows.step_payload import reveal as revealed
 from windlass.core.workflows.step_payload import secrets_of
@@ -58,4 +59,4 @@ def _masked_result(redaction: Redaction, result: str, ours: Collection[str]) -> 
     value = decode(result)
     own = {key: value[key] for key in ours} if isinstance(value, dict) else {}
     value = redaction.json(value)
-    return encode({**value, **own} if own else value, field="result", limit=RESULT_LIMIT)
+    return encode({**value, **own} if own else value, field="result", limit=MAX_OUTPUT)

@@ -71,6 +71,26 @@ table windlass.api_key
   CREATE UNIQUE INDEX api_key_pkey ON windlass.api_key USING btree (id)
   policy of_org permissive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org))) with check ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org)))
 
+table windlass.artifact
+  job_id uuid not null
+  fence integer not null
+  name text not null
+  org text not null
+  run_id uuid not null
+  step text not null
+  index integer not null
+  attempt integer not null
+  key text not null
+  media_type text not null
+  size bigint
+  created_at timestamp with time zone not null default windlass.now()
+  remove_at timestamp with time zone
+  constraint artifact_pkey PRIMARY KEY (job_id, fence, name)
+  CREATE UNIQUE INDEX artifact_pkey ON windlass.artifact USING btree (job_id, fence, name)
+  CREATE INDEX artifact_remove ON windlass.artifact USING btree (remove_at) WHERE (remove_at IS NOT NULL)
+  CREATE INDEX artifact_run ON windlass.artifact USING btree (run_id, step, index, name, fence)
+  policy of_org permissive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org))) with check ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org)))
+
 table windlass.bookmark
   reader text not null
   place text not null

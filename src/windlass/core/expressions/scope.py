@@ -5,6 +5,7 @@ Bodies may be passed as `JsonText`, which is parsed on first access. Facts hold 
 resolved template may share parts of them.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ Part = str | int
 
 ROOTS = ("tasks", "trigger", "input", "wait", "item", "index", "run", "secrets")
 FIELDS: Mapping[str, Sequence[str]] = {
-    "tasks": ("status", "status_code", "body", "output", "headers", "error", "attempt"),
+    "tasks": ("status", "status_code", "body", "output", "headers", "error", "attempt", "artifacts"),
     "trigger": ("body", "headers"),
     "wait": ("url",),
     "run": ("id", "attempt"),
@@ -118,7 +119,17 @@ def _checked_path(text: str, parts: "_PathParts") -> Path:
         return Path(text, "trigger", "", "body", rest)
     if field == "headers" and rest:  # header names are case-insensitive
         rest = (str(rest[0]).lower(), *rest[1:])
+    if field == "artifacts":
+        rest = _artifact(parts, rest)
     return Path(text, root, name, field, rest)
+
+
+def _artifact(parts: "_PathParts", rest: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Return the rest of a path with the name of the artifact as one part: it may contain dots."""
+    name = list(itertools.takewhile(lambda part: isinstance(part, str), rest))
+    if not name:
+        raise parts.missing("the name of an artifact")
+    return (".".join(map(str, name)), *rest[len(name) :])
 
 
 class _PathParts:
@@ -162,10 +173,12 @@ class _PathParts:
 
     def _next(self, what: str) -> Part:
         if self._taken == len(self._parts):
-            raise InvalidExpression(
-                f"{cut(self._text)} must be followed by {what}", source=self._source, column=self._columns[0]
-            )
+            raise self.missing(what)
         return self._parts[self._taken]
+
+    def missing(self, what: str) -> InvalidExpression:
+        problem = f"{cut(self._text)} must be followed by {what}"
+        return InvalidExpression(problem, source=self._source, column=self._columns[0])
 
     def _error(self, problem: str) -> InvalidExpression:
         return InvalidExpression(problem, source=self._source, column=self._columns[self._taken])
@@ -233,6 +246,7 @@ class TaskFacts:
     headers: Mapping[str, str] | None = None  # their names in lower case
     error: Any = None
     attempt: int | None = None
+    artifacts: Mapping[str, Any] | None = None  # references by name; of a fanned-out step, lists of them by index
     truncated: bool = False  # the body exceeded the limit and was cut
 
 

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import UUID
 
+from windlass.core.artifacts import MAX_OUTPUT
 from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.core.json_value import RESULT_LIMIT, encode, parse
 from windlass.effects.command.process import Keep, Lines, Process, inherited, readable
@@ -145,7 +146,7 @@ def output(path: Path, last_line: bytes) -> str:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise Invalid(f"{OUTPUT} is not JSON: it is not UTF-8 text (byte {error.start})", field="output") from None
-    return encode(parse(text, field=OUTPUT), field=OUTPUT, limit=RESULT_LIMIT)
+    return encode(parse(text, field=OUTPUT), field=OUTPUT, limit=MAX_OUTPUT)
 
 
 def failure(code: int, last_line: bytes) -> Failed:
@@ -165,13 +166,13 @@ def _output_of_file(path: Path) -> bytes | None:
             if path.exists():
                 raise Invalid(f"{OUTPUT} is not a file", field="output")
             return None
-        with path.open("rb") as file:
-            data = file.read(RESULT_LIMIT + 1)
+        size = path.stat().st_size
+        data = path.read_bytes() if size <= MAX_OUTPUT else b""
     except OSError as error:
         raise Invalid(f"{OUTPUT} cannot be read: {error.strerror}", field="output") from None
-    if len(data) > RESULT_LIMIT:
+    if size > MAX_OUTPUT:
         raise Invalid(
-            f"{OUTPUT} is larger than {RESULT_LIMIT} bytes: store the data elsewhere and pass a reference",
+            f"{OUTPUT} is larger than {MAX_OUTPUT} bytes: store the data elsewhere and pass a reference",
             field="output",
         )
     return data

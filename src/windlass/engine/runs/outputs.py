@@ -7,9 +7,11 @@ steps by name.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from windlass.core.artifacts import Reference
 from windlass.core.events import webhook
 from windlass.core.expressions.scope import MISSING, Facts, JsonText, Path, TaskFacts
 from windlass.core.jobs.job import Claimed
@@ -19,7 +21,7 @@ from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import ChildAction, HookAction, HttpAction, SleepAction, Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
-from windlass.store import hooks, steps
+from windlass.store import artifacts, hooks, steps
 from windlass.store.hooks import Callback
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
@@ -167,6 +169,11 @@ class Referenced(NamedTuple):
     def steps(self) -> set[int]:
         return {self.run.plan.number[path.name] for path in self.paths if path.root == "tasks"}
 
+    @property
+    def artifacts(self) -> set[tuple[str, str]]:
+        """The names of steps and artifacts."""
+        return {(path.name, str(path.rest[0])) for path in self.paths if path.field == "artifacts"}
+
 
 async def load_facts(
     conn: Connection, db: Database, references: Iterable[Referenced], *, codes: Codes | None = None
@@ -235,6 +242,7 @@ async def _tasks(
         rows[row.run_id, row.step].append(row)
     calls = {(call.run_id, call.step): call for call in (await hooks.bodies(conn, called) if called else ())}
     children = await of_steps(conn, db, _by_run(runs, below)) if below else {}
+    files = await _artifacts(conn, runs, rows)
     tasks: dict[UUID, dict[str, TaskFacts]] = defaultdict(dict)
     for id_, ref in runs.items():
         for n in ref.steps:
@@ -244,8 +252,26 @@ async def _tasks(
             if codes.get(place) == NEVER_BEGAN or none_began:
                 tasks[id_][step.name] = TaskFacts(status=NEVER_BEGAN)
             else:
-                tasks[id_][step.name] = _fact(step, letter, rows.get(place, ()), calls.get(place), children.get(place))
+                fact = _fact(step, letter, rows.get(place, ()), calls.get(place), children.get(place))
+                tasks[id_][step.name] = replace(fact, artifacts=files[place]) if place in files else fact
     return tasks
+
+
+async def _artifacts(
+    conn: Connection, runs: Mapping[UUID, Referenced], rows: Mapping[StepRef, Sequence[Result]]
+) -> dict[StepRef, dict[str, Any]]:
+    """Return the references of artifacts that paths name. A query only if there are such paths."""
+    requested = [(id_, step, name) for id_, ref in runs.items() for step, name in ref.artifacts]
+    files: dict[StepRef, dict[str, Any]] = defaultdict(dict)
+    for run, step, name, item in await artifacts.of_steps(conn, requested, most=MOST_INSTANCES) if requested else ():
+        place = run, runs[run].run.plan.number[step]
+        count = next((row.items for row in rows.get(place, ())), None)
+        reference = str(Reference(run, step, item, name))
+        if count is None:
+            files[place][name] = reference
+        elif count <= MOST_INSTANCES:
+            files[place].setdefault(name, [None] * count)[item] = reference
+    return files
 
 
 def _by_run(runs: Mapping[UUID, Referenced], places: Sequence[StepRef]) -> dict[UUID, tuple[Any, list[int]]]:

@@ -21,6 +21,7 @@ from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.engine.schedules.workflow import NextDue
 from windlass.runtime.loops.deliveries import Deliveries
 from windlass.runtime.loops.loop import Duties, run_periodically
+from windlass.runtime.loops.objects import ObjectRemoval
 from windlass.runtime.loops.upkeep import LeaseRecovery, Upkeep, UpkeepOptions
 from windlass.runtime.pools import Pool
 from windlass.runtime.worker.worker import Worker
@@ -49,7 +50,8 @@ async def run_loops(
     # If the process dies, its leader terms must not outlast the leases of its worker.
     term = min(worker.options.lease, UpkeepOptions.term) if worker is not None else UpkeepOptions.term
     recovery = LeaseRecovery(db, holder, replace(options, term=term))
-    loops = (Timers(db), Sweeper(db), Scheduler(db), recovery, Upkeep(db, recovery), Deliveries(db, holder))
+    upkeep_loops = (recovery, Upkeep(db, recovery), ObjectRemoval(db, recovery))
+    loops = (Timers(db), Sweeper(db), Scheduler(db), *upkeep_loops, Deliveries(db, holder))
     async with asyncio.TaskGroup() as group:
         for loop in loops:
             group.create_task(loop.run(stop), name=f"windlass-{type(loop).__name__.lower()}")

@@ -135,7 +135,7 @@ class Attempts:
         )
         timeout = job.timeout or handler.timeout
         context.epoch, context.timeout, context._context_data = job.epoch, timeout, self._context_data
-        context.org = org
+        context.org, context._job = org, job
         attempt = Attempt(job, handler, context, time.monotonic(), timeout)
         self._per_handler[handler.type] += 1
         if job.alone:

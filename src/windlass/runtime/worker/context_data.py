@@ -7,15 +7,17 @@ A handler must not fail because the database is unavailable: reads and writes th
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
+from windlass.core.artifacts import Artifact, Reference, refer
 from windlass.core.jobs.job import Claimed
 from windlass.core.json_value import encode
+from windlass.core.workflows.workflow import Workflow
 from windlass.effects.context import Context, Upstream
 from windlass.effects.handlers import Threads
-from windlass.engine import secrets
+from windlass.engine import artifacts, secrets
 from windlass.engine.compositions import parent_results
 from windlass.engine.compositions.parent_results import Position
 from windlass.engine.database import Database
@@ -26,6 +28,7 @@ from windlass.engine.runs.outputs import TooMany
 from windlass.errors import Unavailable
 from windlass.runtime.batching import Batcher
 
+MOST_LISTED = 10_000  # artifacts that a handler can list
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # seconds
 T = TypeVar("T")
 Named = tuple[str, tuple[str, ...]]  # an org and names of its secrets
@@ -54,6 +57,27 @@ class ContextData:
 
     async def secrets(self, org: str, names: Sequence[str]) -> dict[str, str]:
         return await _retry(lambda: self._secrets.call((org, tuple(names))))
+
+    async def write_artifact(self, job: Claimed, name: str, chunks: AsyncIterator[bytes], media_type: str) -> Reference:
+        """Write an artifact. Only the database is waited for: if the object store fails, so does the handler."""
+        reference = refer(job, await _retry(lambda: self._step_name(job)), name)
+        key = await _retry(lambda: artifacts.reserve(self._db, job, reference, media_type=media_type))
+        size = await artifacts.upload(self._db, key, chunks)
+        await _retry(lambda: artifacts.complete(self._db, job, reference, size))
+        return reference
+
+    async def find_artifact(self, job: Claimed, reference: Reference) -> Artifact:
+        db = self._db.tenant(job.org)
+        return await _retry(lambda: artifacts.find(db, reference, only_result=True))
+
+    def read_artifact(self, artifact: Artifact) -> AsyncIterator[bytes]:
+        return artifacts.read(self._db, artifact)
+
+    async def list_artifacts(self, job: Claimed, step: str | None) -> list[Artifact]:
+        """Return the artifacts of the steps that have succeeded."""
+        db, run = self._db.tenant(job.org), job.run_id or job.id
+        rows = await _retry(lambda: artifacts.list_(db, run, step=step, limit=MOST_LISTED))
+        return [row for row in rows if row.is_result]
 
     async def call(self, function: Callable[[], Any]) -> Any:
         return await self.threads.run(function)
@@ -84,7 +108,7 @@ class ContextData:
     async def _fill(self, job: Claimed, context: Context, *, upstream: bool) -> None:
         assert job.version_id is not None
         assert job.step is not None
-        workflow = self._db.definitions.get(job.version_id) or await outputs.definition(self._db, job.version_id)
+        workflow = await self._workflow(job.version_id)
         context.run_id, context.workflow = job.run_id, workflow.name
         context.step_name, context._action = workflow.steps[job.step].name, workflow.steps[job.step].action
         context.index = 0 if job.item is None else job.item
@@ -95,6 +119,15 @@ class ContextData:
             context.workflow_id, context.parent_results = position.workflow_id, position.results
         elif upstream and workflow.plan.before(job.step):
             context.upstream = await self._upstreams.call(job)
+
+    async def _workflow(self, version: int) -> Workflow:
+        return self._db.definitions.get(version) or await outputs.definition(self._db, version)
+
+    async def _step_name(self, job: Claimed) -> str | None:
+        """Return the name of the job's step. Handlers without a context have none in it."""
+        if job.version_id is None or job.step is None:
+            return None
+        return (await self._workflow(job.version_id)).steps[job.step].name
 
     async def _load_positions(self, jobs: Sequence[Claimed]) -> Sequence[Position | Exception]:
         """Return the workflow id and the parents' results of each of these jobs of compositions."""

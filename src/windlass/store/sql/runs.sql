@@ -435,6 +435,7 @@ jobs as (delete from workflow.workflow_run where run_id = any(array(select id fr
 logs as (delete from windlass.job_log where job_id = any(array(select id from jobs))),
 saved as (delete from windlass.checkpoint where job_id = any(array(select id from jobs))),
 said as (delete from windlass.progress where job_id = any(array(select id from jobs))),
+files as (update windlass.artifact set remove_at = windlass.now() where job_id = any(array(select id from jobs))),
 parts as (delete from windlass.composition where root_id = any(array(select id from gone)) returning run_id),
 names as (delete from windlass.reserved_id where run_id = any(array(select run_id from parts))),
 keys as (delete from windlass.reserved_key where run_id = any(array(select run_id from parts))),

@@ -1,0 +1,136 @@
+"""`ctx.artifacts`: files that a handler writes for later steps and for people, and reads from other steps.
+
+They are in the object store, so they may be large: all of them are streamed.
+"""
+
+import asyncio
+import mimetypes
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from windlass.core.artifacts import BINARY, Artifact, Reference, check_media_type, check_name, read_reference
+from windlass.core.jobs.job import Claimed
+from windlass.effects.objects import CHUNK
+from windlass.errors import Invalid
+
+Data = bytes | bytearray | memoryview | str | os.PathLike[str] | AsyncIterable[bytes]
+
+
+class ArtifactStore(Protocol):
+    """Where artifacts are stored and listed."""
+
+    async def write_artifact(
+        self, job: Claimed, name: str, chunks: AsyncIterator[bytes], media_type: str
+    ) -> Reference: ...
+
+    async def find_artifact(self, job: Claimed, reference: Reference) -> Artifact: ...
+
+    def read_artifact(self, artifact: Artifact) -> AsyncIterator[bytes]: ...
+
+    async def list_artifacts(self, job: Claimed, step: str | None) -> Sequence[Artifact]: ...
+
+    def wait(self, answer: Any) -> Any:
+        """Run a coroutine in the worker's event loop and return its result. For calls from threads."""
+
+
+class Artifacts:
+    """The artifacts of a run, for one attempt of one of its steps."""
+
+    def __init__(self, job: Claimed, store: ArtifactStore) -> None:
+        self._job = job
+        self._store = store
+
+    async def write(self, name: str, data: Data, media_type: str | None = None) -> str:
+        """Write an artifact and return its reference, which steps and other runs can pass on and read.
+
+        `data`: bytes, a text, the path of a file, or an async iterator of bytes. One of the same name that this attempt
+        has written is replaced.
+        """
+        check_name(name)
+        type_ = check_media_type(media_type) if media_type is not None else _media_type(name, data)
+        return str(await self._store.write_artifact(self._job, name, _chunks(data), type_))
+
+    async def read(self, step: str, name: str | None = None, *, index: int = 0) -> bytes:
+        """Return an artifact of a step that has succeeded: `read("step", "name")`, or `read(reference)`.
+
+        `index` is the instance of a fanned-out step. For large ones use `stream`.
+        """
+        return b"".join([chunk async for chunk in self.stream(step, name, index=index)])
+
+    async def stream(self, step: str, name: str | None = None, *, index: int = 0) -> AsyncIterator[bytes]:
+        """Like `read`, in chunks of about a mebibyte."""
+        artifact = await self._store.find_artifact(self._job, self._reference(step, name, index))
+        async for chunk in self._store.read_artifact(artifact):
+            yield chunk
+
+    async def list(self, step: str | None = None) -> Sequence[Artifact]:
+        """Return the artifacts of the run's steps that have succeeded, or of one step, by step, index and name."""
+        return await self._store.list_artifacts(self._job, step)
+
+    def write_sync(self, name: str, data: Data, media_type: str | None = None) -> str:
+        """Like `write`, for sync handlers."""
+        reference: str = self._store.wait(self.write(name, data, media_type))
+        return reference
+
+    def read_sync(self, step: str, name: str | None = None, *, index: int = 0) -> bytes:
+        """Like `read`, for sync handlers."""
+        data: bytes = self._store.wait(self.read(step, name, index=index))
+        return data
+
+    def list_sync(self, step: str | None = None) -> Sequence[Artifact]:
+        """Like `list`, for sync handlers."""
+        artifacts: Sequence[Artifact] = self._store.wait(self.list(step))
+        return artifacts
+
+    def _reference(self, step: str, name: str | None, index: int) -> Reference:
+        if name is None:
+            return read_reference(step)
+        if index < 0:
+            raise Invalid(f"index is {index}: it must be 0 or more", field="index")
+        if self._job.run_id is None:
+            raise Invalid("this job is not a step of a run: read an artifact by its reference", field="step")
+        return Reference(self._job.run_id, step, index, check_name(name))
+
+
+def _media_type(name: str, data: Data) -> str:
+    guessed, encoding = mimetypes.guess_type(name, strict=False)
+    if guessed is None or encoding is not None:
+        return "text/plain; charset=utf-8" if isinstance(data, str) else BINARY
+    return f"{guessed}; charset=utf-8" if isinstance(data, str) and guessed.startswith("text/") else guessed
+
+
+def _chunks(data: Data) -> AsyncIterator[bytes]:
+    match data:
+        case bytes() | bytearray() | memoryview():
+            return _parts(memoryview(data).cast("B"))
+        case str():
+            return _parts(memoryview(data.encode()))
+        case os.PathLike():
+            return _file(Path(data))
+        case AsyncIterable():
+            return _checked(data)
+    raise Invalid(
+        f"data is a {type(data).__name__}: it must be bytes, a string, a path or an async iterator of bytes",
+        field="data",
+    )
+
+
+async def _parts(data: memoryview) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), CHUNK):
+        yield bytes(data[start : start + CHUNK])
+
+
+async def _file(path: Path) -> AsyncIterator[bytes]:
+    """Read in a thread: a disk may be slow."""
+    with await asyncio.to_thread(path.open, "rb") as file:
+        while chunk := await asyncio.to_thread(file.read, CHUNK):
+            yield chunk
+
+
+async def _checked(chunks: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    async for chunk in chunks:
+        if not isinstance(chunk, bytes | bytearray | memoryview):
+            raise Invalid(f"data yields a {type(chunk).__name__}: it must yield bytes", field="data")
+        yield bytes(chunk)

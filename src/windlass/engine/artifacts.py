@@ -1,0 +1,185 @@
+"""Artifacts: files that handlers write to the object store, for later steps and for people.
+
+The row is written before the object and completed after it: an object without a row cannot exist, so all of them are
+deleted with their job. Only the claim that holds a job adds artifacts to it.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from windlass.core.artifacts import (
+    BEGINNING,
+    MAX_BYTES,
+    MAX_PER_ATTEMPT,
+    Artifact,
+    Place,
+    Reference,
+    check_media_type,
+    object_key,
+)
+from windlass.core.jobs.job import Claimed
+from windlass.core.jobs.spec import check_range
+from windlass.engine.database import Database, Tenant
+from windlass.engine.runs import control as runs
+from windlass.errors import Invalid, LeaseLost, NotFound
+from windlass.schemas.common import PAGE_LIMIT
+from windlass.store import artifacts as store
+from windlass.store.artifacts import Removable
+
+AGAIN_AFTER = timedelta(minutes=10)  # until an object that could not be deleted is tried again
+MOST_FAILURES = 3  # in a row: then the store is unavailable, and the rest is postponed
+_log = logging.getLogger("windlass.artifacts")
+
+
+async def upload(db: Database, key: str, chunks: AsyncIterator[bytes], *, most: int = MAX_BYTES) -> int:
+    """Write the object of a reserved artifact and return its size."""
+    source = _Source(chunks, most)
+    try:
+        await db.objects().put_stream(key, source.read())
+    except Exception:
+        if source.error is not None:
+            raise source.error from None  # not of the object store
+        raise
+    return source.size
+
+
+async def reserve(db: Database, job: Claimed, reference: Reference, *, media_type: str) -> str:
+    """Record an artifact that is about to be written, and return its key in the object store."""
+    key = object_key(reference, job.number, job.claim_no)
+    async with db.once() as conn:
+        held, made = await store.reserve(
+            conn,
+            job.id,
+            job.claim_no,
+            reference,
+            attempt=job.number,
+            key=key,
+            media_type=check_media_type(media_type),
+            most=MAX_PER_ATTEMPT,
+        )
+    if not held:
+        raise LeaseLost(job.id)
+    if not made:
+        raise Invalid(
+            f"this attempt has {MAX_PER_ATTEMPT} artifacts, which is the limit: put several files into one",
+            field="name",
+        )
+    return key
+
+
+async def complete(db: Database, job: Claimed, reference: Reference, size: int) -> None:
+    async with db.once() as conn:
+        if not await store.complete(conn, job.id, job.claim_no, reference.name, size):
+            raise LeaseLost(job.id)
+
+
+async def find(db: Tenant, reference: Reference, *, attempt: int | None = None, only_result: bool = False) -> Artifact:
+    """Return an artifact of this attempt; by default of the one that succeeded or, unless `only_result`, the latest."""
+    async with db.once() as conn:
+        artifact = await store.find(conn, reference, org=db.org, attempt=attempt, only_result=only_result)
+    if artifact is None:
+        raise NotFound("artifact", reference)
+    return artifact
+
+
+async def of_run(
+    db: Tenant, run: UUID, *, step: str | None = None, after: Place = BEGINNING, limit: int = 100
+) -> list[Artifact]:
+    """List the artifacts of a run, or of one of its steps, of all attempts."""
+    check_range(limit, "limit", most=PAGE_LIMIT)
+    async with db.begin() as conn:
+        _, workflow = await runs.load(conn, db, run)
+        if step is not None:
+            runs.step_number(workflow, step)
+        return await store.list_(conn, run, org=db.org, step=step, after=after, limit=limit)
+
+
+async def of_step(
+    db: Tenant, run: UUID, step: str, name: str, *, index: int = 0, attempt: int | None = None
+) -> Artifact:
+    """Return an artifact of a step: of this attempt, or of the one that succeeded, or the latest."""
+    async with db.begin() as conn:
+        _, workflow = await runs.load(conn, db, run)
+        runs.step_number(workflow, step)
+    return await find(db, Reference(run, step, index, name), attempt=attempt)
+
+
+async def read(db: Database, artifact: Artifact, *, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+    """Yield the content of an artifact, or a part of it."""
+    async for chunk in db.objects().stream(artifact.key, start=start, end=end):
+        yield chunk
+
+
+async def list_(
+    db: Tenant, run: UUID, *, step: str | None = None, after: Place = BEGINNING, limit: int = 100
+) -> list[Artifact]:
+    """List the artifacts of a run, or of a job that is not a step of one, of all attempts."""
+    async with db.once() as conn:
+        return await store.list_(conn, run, org=db.org, step=step, after=after, limit=limit)
+
+
+async def remove_objects(db: Database, *, batch: int = 500) -> int:
+    """Delete a batch of objects whose jobs were deleted, then their rows; return how many artifacts were looked at.
+
+    An object that cannot be deleted is tried again later, and does not keep the others.
+    """
+    async with db.once() as conn:
+        rows = await store.removable(conn, limit=batch)
+    if not rows:
+        return 0
+    failed = await _delete(db, rows)
+    done = [row for row in rows if row not in failed]
+    async with db.begin() as conn:
+        if done:
+            await store.forget(conn, done)
+        if failed:
+            await store.postpone(conn, list(failed), delay=AGAIN_AFTER)
+    return len(rows)
+
+
+async def _delete(db: Database, rows: Sequence[Removable]) -> dict[Removable, Exception]:
+    """Delete the objects; return those that could not be deleted, with the error."""
+    try:
+        await db.objects().delete([row.key for row in rows])
+        return {}
+    except Exception as error:
+        _log.warning("artifacts of deleted jobs are deleted one by one: %s", error)
+    failed: dict[Removable, Exception] = {}
+    in_a_row = 0
+    for n, row in enumerate(rows):
+        try:
+            await db.objects().delete([row.key])
+            in_a_row = 0
+        except Exception as error:
+            failed[row] = error
+            in_a_row += 1
+            if in_a_row == MOST_FAILURES:
+                failed |= dict.fromkeys(rows[n + 1 :], error)
+                break
+    if failed:
+        reason = next(iter(failed.values()))
+        _log.warning("%d artifacts could not be deleted, again in %s: %s", len(failed), AGAIN_AFTER, reason)
+    return failed
+
+
+class _Source:
+    """Counts the bytes of an artifact, and keeps the error that ended them."""
+
+    def __init__(self, chunks: AsyncIterator[bytes], most: int) -> None:
+        self.size = 0
+        self.error: Exception | None = None
+        self._chunks = chunks
+        self._most = most
+
+    async def read(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._chunks:
+                self.size += len(chunk)
+                if self.size > self._most:
+                    raise Invalid(f"the artifact has more than {self._most} bytes: split it", field="data")
+                yield chunk
+        except Exception as error:
+            self.error = error
+            raise

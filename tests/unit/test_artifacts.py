@@ -1,0 +1,88 @@
+"""Names, references and keys of artifacts, and the paths that name them."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from windlass.core.artifacts import Reference, check_media_type, check_name, object_key, read_reference
+from windlass.core.expressions.scope import Facts, TaskFacts, find, read_path
+from windlass.errors import Invalid, InvalidExpression
+
+RUN = UUID(int=7)
+REFERENCE = Reference(RUN, "make", 2, "report.csv")
+
+
+def test_a_reference_is_read_as_it_was_written() -> None:
+    assert str(REFERENCE) == f"artifact://{RUN}/make/2/report.csv"
+    assert read_reference(str(REFERENCE)) == REFERENCE
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "report.csv",
+        f"artifact://{RUN}/make/2",
+        f"artifact://{RUN}/make/-1/a",
+        f"artifact://{RUN}/make/2/../a",
+        f"artifact://{RUN}/../2/a",
+        f"artifact://{'-' * 36}/make/2/a",
+        f"file://{RUN}/make/2/a",
+        f"artifact://{RUN}/make/2/.a",
+    ],
+)
+def test_what_is_no_reference_is_refused(text: str) -> None:
+    with pytest.raises(Invalid, match="is not a reference such as"):
+        read_reference(text)
+
+
+def test_attempts_and_claims_have_objects_of_their_own() -> None:
+    assert object_key(REFERENCE, 3, 5) == f"runs/{RUN}/make/2/3-5/artifacts/report.csv"
+
+
+@pytest.mark.parametrize("name", ["a", "A-1_b.tar.gz", "_", "x" * 200])
+def test_good_names(name: str) -> None:
+    assert check_name(name) == name
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".a", "a/b", "a\\b", "a b", "a\n", "ä", "x" * 201, 7])
+def test_bad_names(name: Any) -> None:
+    with pytest.raises(Invalid, match="use 1 to 200 letters") as refusal:
+        check_name(name)
+    assert refusal.value.field == "name"
+
+
+@pytest.mark.parametrize("text", ["text/csv", "Text/Plain; charset=UTF-8", "application/vnd.x+json"])
+def test_good_media_types(text: str) -> None:
+    assert check_media_type(text) == text.lower()
+
+
+@pytest.mark.parametrize("text", ["", "csv", "text/", "text/csv\r\nx: y", "text/html; a=b", 7])
+def test_bad_media_types(text: Any) -> None:
+    with pytest.raises(Invalid, match="it must be one such as text/csv"):
+        check_media_type(text)
+
+
+@pytest.mark.parametrize(
+    ("path", "rest"),
+    [
+        ("tasks.make.artifacts.report", ("report",)),
+        ("tasks.make.artifacts.report.csv", ("report.csv",)),
+        ("tasks.make.artifacts['report.csv']", ("report.csv",)),
+        ("tasks.make.artifacts.report.csv[1]", ("report.csv", 1)),
+    ],
+)
+def test_a_path_names_an_artifact_with_its_dots(path: str, rest: Any) -> None:
+    assert read_path(path, 0)[0].rest == rest
+
+
+@pytest.mark.parametrize("path", ["tasks.make.artifacts", "tasks.make.artifacts[0]"])
+def test_a_path_must_name_an_artifact(path: str) -> None:
+    with pytest.raises(InvalidExpression, match="must be followed by the name of an artifact"):
+        read_path(path, 0)
+
+
+def test_the_value_is_the_reference() -> None:
+    facts = Facts(tasks={"make": TaskFacts(status="success", artifacts={"report.csv": str(REFERENCE)})})
+    assert find(facts, read_path("tasks.make.artifacts.report.csv", 0)[0]) == str(REFERENCE)
