@@ -1,4 +1,4 @@
-"""OpenID Connect: sends people to a provider and checks what the provider says about them.
+"""OpenID Connect: sends people to a provider and checks the ID tokens that it issues for them.
 
 The authorization code flow with PKCE (S256), state and nonce. The document of the provider and its keys are cached; the
 keys are fetched again, once a minute at most, if a token names one that is not known.
@@ -93,7 +93,7 @@ class Provider:
         return f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(query)}"
 
     async def exchange(self, code: str, attempt: Attempt, redirect_uri: str) -> Person:
-        """Exchange a code for an ID token, check the token, and return what it says."""
+        """Exchange a code for an ID token, check the token, and return the person."""
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -113,7 +113,7 @@ class Provider:
         return await self.check(token, nonce=attempt.nonce)
 
     async def check(self, token: str, *, nonce: str) -> Person:
-        """Check an ID token and return what it says. Every reason for a refusal is a `Refused`."""
+        """Check an ID token and return the person that it identifies. Every reason for a refusal is a `Refused`."""
         import jwt  # only servers with OpenID Connect need it
 
         try:

@@ -2,7 +2,7 @@
 
 -- name: identify
 -- scope: global
--- Insert a person, or update what the provider says, and return the id. The address is null unless it is verified.
+-- Insert a person, or update the address and the name, and return the id. The address is null unless it is verified.
 insert into windlass.identity as i (id, issuer, subject, email, name) values ($1, $2, $3, $4, $5)
 on conflict (issuer, subject) do update set email = excluded.email, name = excluded.name, seen_at = windlass.now()
 returning i.id

@@ -1,4 +1,4 @@
-/** Chooses one of the roles that the caller can give, and says what it allows. */
+/** Chooses one of the roles that the caller can give, and shows what it allows. */
 import { useSession } from "../../api/session";
 import { Field } from "../../parts/Field";
 import { MEANINGS, type Role } from "./words";
