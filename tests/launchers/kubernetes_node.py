@@ -246,6 +246,9 @@ class Node:
         """Return the environment of a container; None if a Secret is missing."""
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         values = {"PATH": path, "PYTHONPATH": str(Path(windlass.__file__).parents[1])}  # of the image
+        for source in container.get("envFrom", ()):
+            stored = self._cluster.objects["secrets", pod["metadata"]["namespace"], source["secretRef"]["name"]]
+            values |= {name: base64.b64decode(value).decode() for name, value in stored["data"].items()}
         for entry in container["env"]:
             if reference := entry.get("valueFrom", {}).get("secretKeyRef"):
                 secret = self._cluster.objects.get(("secrets", pod["metadata"]["namespace"], reference["name"]))
@@ -290,5 +293,23 @@ def timestamp(seconds: float = 0) -> str:
 
 
 def signal_group(process: asyncio.subprocess.Process, number: int) -> None:
+    """Send a signal to a process and its group; SIGKILL also to what it started outside of the group."""
+    started = descendants(process.pid) if number == signal.SIGKILL else []
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)
+    for pid in started:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes that a process has started, and those that they have started."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(path.parent.name))
+    found = [pid]
+    for known in found:
+        found += children.get(known, [])
+    return found[1:]

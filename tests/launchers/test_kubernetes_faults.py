@@ -16,7 +16,7 @@ from tests.launchers.test_kubernetes import IMAGE, ended, request, running, seen
 from windlass.core.launches import Cause, Phase, RemoteJob
 from windlass.effects.launchers import Launcher, PoolOptions, Resources, open_launcher
 from windlass.effects.launchers.kubernetes.api import Api
-from windlass.effects.launchers.kubernetes.manifests import selector
+from windlass.effects.launchers.kubernetes.manifests import POOL
 from windlass.effects.launchers.kubernetes.options import KubernetesOptions
 from windlass.errors import Invalid, Unavailable
 
@@ -241,11 +241,11 @@ async def test_lists_are_read_in_pages_and_anew_if_the_pages_expire(cluster: Clu
     await asyncio.gather(*map(launcher.start, jobs))
     api = Api("gpu", KubernetesOptions(kubeconfig=str(cluster.kubeconfig)))
     cluster.faults.append(Fault(410, "GET", "jobs", "Expired"))
-    listing = await api.list("jobs", selector("gpu"), page=2)
+    listing = await api.list("jobs", f"{POOL}=gpu", page=2)
     assert sorted(item["metadata"]["name"] for item in listing.items) == sorted(job.name for job in jobs)
     cluster.faults += [Fault(410, "GET", "jobs", "Expired")] * 3
     with pytest.raises(Unavailable, match="expired"):
-        await api.list("jobs", selector("gpu"), page=2)
+        await api.list("jobs", f"{POOL}=gpu", page=2)
     await api.close()
 
 
@@ -287,7 +287,25 @@ async def test_without_the_permission_to_watch_lists_are_right(cluster: Cluster)
                 await asyncio.sleep(0.01)
 
 
+async def test_two_installations_share_a_namespace_but_not_their_jobs(cluster: Cluster) -> None:
+    async with opened(cluster, instance="one") as one, opened(cluster, instance="two") as two:
+        await one.start(request())
+        assert len(await one.list()) == 1
+        assert await two.list() == []
+
+
 # Configuration
+
+
+async def test_jobs_get_the_values_of_secrets_of_the_namespace(cluster: Cluster) -> None:
+    credentials = {"metadata": {"name": "bucket"}, "stringData": {"AWS_SECRET_ACCESS_KEY": "s3cret"}}
+    document = {"apiVersion": "v1", "kind": "Secret", **credentials}
+    cluster.create("secrets", "default", document, dry_run=False)
+    async with opened(cluster, ["sh", "-c", "echo $AWS_SECRET_ACCESS_KEY"], env_from=["bucket"]) as launcher:
+        job = request()
+        await launcher.start(job)
+        await ended(launcher)
+        assert await launcher.logs(job.name) == "s3cret\n"
 
 
 async def test_a_kubeconfig_that_cannot_be_used_is_named(cluster: Cluster, tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from windlass.errors import Invalid
         ("node_selector", {"gpu": True}, "node_selector must be a mapping of strings"),
         ("tolerations", {"key": "gpu"}, "tolerations must be a list of tolerations"),
         ("image_pull_secrets", "registry", "image_pull_secrets must be a list of names of secrets"),
+        ("env_from", {"bucket": "x"}, "env_from must be a list of names of secrets"),
+        ("instance", "a b", "instance must be a label"),
         ("command", [], "command must be a list of strings"),
         ("command", "python -m app", "command must be a list of strings"),
     ],
@@ -42,6 +44,7 @@ def test_the_documents_are_valid_in_each_version_of_kubernetes(version: str) -> 
         node_selector={"accelerator": "a100"},
         tolerations=[{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
         image_pull_secrets=["registry"],
+        env_from=["bucket"],
     )
     job = request(
         env={"B": "2"},
@@ -51,4 +54,4 @@ def test_the_documents_are_valid_in_each_version_of_kubernetes(version: str) -> 
         resources=Resources(cpu="500m", memory="512Mi"),
     )
     validate(job_manifest(job, pool, every), version, strict=True)
-    validate(secret_manifest(job, pool, job_uid="1"), version, strict=True)
+    validate(secret_manifest(job, pool, every, job_uid="1"), version, strict=True)

@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import logging
 import random
+import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from datetime import datetime
 from importlib.util import find_spec
 from typing import Any
@@ -21,8 +22,8 @@ from windlass.effects.launchers.kubernetes.manifests import (
     CONTAINER,
     LAUNCH,
     job_manifest,
+    labels,
     secret_manifest,
-    selector,
 )
 from windlass.effects.launchers.kubernetes.options import KubernetesOptions, read_options
 from windlass.effects.launchers.kubernetes.status import classify, is_leaving
@@ -31,6 +32,7 @@ from windlass.errors import Invalid, Unavailable, WindlassError
 log = logging.getLogger("windlass.launchers")
 
 LIST_EVERY = 30.0  # seconds
+HINT_AFTER = 0.05  # seconds
 WATCH_AGAIN = 0.25  # seconds, doubled after each failure
 WATCH_AGAIN_MOST = 30.0
 LOG_LINES = 200
@@ -57,8 +59,10 @@ class KubernetesLauncher:
         self._pool = pool
         self._options = options
         self._api = Api(pool.name, options)
-        self._selector = selector(pool.name)
+        self._selector = ",".join(f"{key}={value}" for key, value in labels(pool, options).items())
         self._watches: list[asyncio.Task[None]] = []
+        self._listing = 0.0  # seconds that the last list took
+        self._hint_due: asyncio.TimerHandle | None = None
 
     async def start(self, request: LaunchRequest) -> None:
         job: dict[str, Any] | None = None
@@ -72,11 +76,13 @@ class KubernetesLauncher:
 
     async def list(self) -> Sequence[RemoteJob]:
         self._start_watches()
+        started = time.monotonic()
         try:
             jobs = await self._api.list("jobs", self._selector)
             pods = await self._api.list("pods", self._selector)
         except Refusal as refusal:
             raise self._error(refusal, "list jobs and pods") from None
+        self._listing = time.monotonic() - started
         pods_of: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         for pod in pods.items:
             pods_of[pod["metadata"].get("labels", {}).get(LAUNCH, "")].append(pod)
@@ -109,31 +115,34 @@ class KubernetesLauncher:
         """Try each call that a launch needs, without changing anything, and name all that are not allowed."""
         request = LaunchRequest(name=PROBE, env={}, secret_env={"PROBE": "1"}, image=self._pool.image or "python")
         job = job_manifest(request, self._pool, self._options)
-        secret = secret_manifest(request, self._pool, job_uid="00000000-0000-0000-0000-000000000000")
-        probes: dict[str, Callable[[], Awaitable[object]]] = {
-            "list jobs": lambda: self._api.list("jobs", self._selector, page=1, pages=1),
-            "list pods": lambda: self._api.list("pods", self._selector, page=1, pages=1),
-            "create jobs": lambda: self._api.create("jobs", job, dry_run=True),
-            "create secrets": lambda: self._api.create("secrets", secret, dry_run=True),
-            "get jobs": lambda: self._api.get("jobs", PROBE),
-            "delete jobs": lambda: self._api.delete("jobs", PROBE, propagation="Background", dry_run=True),
-            "get pods/log": lambda: self._api.log(PROBE, {"tailLines": "1"}),
+        secret = secret_manifest(request, self._pool, self._options, job_uid="00000000-0000-0000-0000-000000000000")
+        probes: dict[str, Awaitable[object]] = {
+            "list jobs": self._api.list("jobs", self._selector, page=1, pages=1),
+            "list pods": self._api.list("pods", self._selector, page=1, pages=1),
+            "create jobs": self._api.create("jobs", job, dry_run=True),
+            "create secrets": self._api.create("secrets", secret, dry_run=True),
+            "get jobs": self._api.get("jobs", PROBE),
+            "delete jobs": self._api.delete("jobs", PROBE, propagation="Background", dry_run=True),
+            "get pods/log": self._api.log(PROBE, {"tailLines": "1"}),
         }
+        answers = await asyncio.gather(*probes.values(), return_exceptions=True)
         missing: dict[str, Refusal] = {}
-        for permission, probe in probes.items():
-            try:
-                await probe()
-            except Refusal as refusal:
-                if refusal.status == 403 and not _is_temporary(refusal):
-                    missing[permission] = refusal
-                elif not _exists(refusal) and (refusal.status != 404 or permission.startswith("create")):
-                    raise self._error(refusal, permission) from None
+        for permission, answer in zip(probes, answers, strict=True):
+            if isinstance(answer, Refusal):
+                if answer.status == 403 and not _is_temporary(answer):
+                    missing[permission] = answer
+                elif not _exists(answer) and (answer.status != 404 or permission.startswith("create")):
+                    raise self._error(answer, permission) from None
+            elif isinstance(answer, BaseException):
+                raise answer
         if missing:
             raise self._not_allowed(", ".join(missing), next(iter(missing.values())))
 
     async def close(self) -> None:
         for watch in self._watches:
             watch.cancel()
+        if self._hint_due is not None:
+            self._hint_due.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)
         await self._api.close()
 
@@ -148,7 +157,9 @@ class KubernetesLauncher:
         if "deletionTimestamp" in job["metadata"]:
             return
         try:
-            await self._api.create("secrets", secret_manifest(request, self._pool, job_uid=job["metadata"]["uid"]))
+            await self._api.create(
+                "secrets", secret_manifest(request, self._pool, self._options, job_uid=job["metadata"]["uid"])
+            )
         except Refusal as refusal:
             if _exists(refusal):
                 return
@@ -194,6 +205,16 @@ class KubernetesLauncher:
         if not self._watches:
             self._watches = [asyncio.create_task(self._watch(resource)) for resource in ("jobs", "pods")]
 
+    def _set_hint_soon(self) -> None:
+        """Set `hint` once for the changes of a moment, which is longer the longer a list takes."""
+        if self._hint_due is None:
+            delay = max(HINT_AFTER, 5 * self._listing)
+            self._hint_due = asyncio.get_running_loop().call_later(delay, self._set_hint)
+
+    def _set_hint(self) -> None:
+        self._hint_due = None
+        self.hint.set()
+
     async def _watch(self, resource: str) -> None:
         """Set `hint` at each change. The watch begins anew with a list if it breaks off or its version is too old."""
         delay = WATCH_AGAIN
@@ -202,12 +223,12 @@ class KubernetesLauncher:
             try:
                 if version is None:
                     version = (await self._api.list(resource, self._selector, page=1, pages=1)).version
-                    self.hint.set()
+                    self._set_hint_soon()
                 async with contextlib.aclosing(self._api.watch(resource, self._selector, version)) as events:
                     async for event in events:
                         delay, version = WATCH_AGAIN, event.version
                         if event.kind != "BOOKMARK":
-                            self.hint.set()
+                            self._set_hint_soon()
                 # The API ends each watch after some minutes; the next one continues from the last version.
             except (Refusal, WindlassError) as error:
                 log.debug("pool %s: the watch of %s begins anew: %s", self._pool.name, resource, error)

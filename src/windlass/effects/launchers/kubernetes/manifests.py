@@ -9,14 +9,15 @@ from windlass.errors import Invalid
 
 PREFIX = "windlass.dev/"
 POOL, LAUNCH = PREFIX + "pool", PREFIX + "launch"
+MANAGED_BY, INSTANCE = "app.kubernetes.io/managed-by", "app.kubernetes.io/instance"
 CONTAINER = "windlass"
 GPU = "nvidia.com/gpu"
 REMOVED_AFTER = 3600  # seconds after its end: long after its status was read, unless all workers are down
 
 
-def selector(pool: str) -> str:
-    """Return the label selector of the jobs and pods of a pool."""
-    return f"app.kubernetes.io/managed-by=windlass,{POOL}={pool}"
+def labels(pool: PoolOptions, options: KubernetesOptions) -> dict[str, str]:
+    """Return the labels of all objects of a pool."""
+    return {MANAGED_BY: "windlass", INSTANCE: options.instance, POOL: pool.name}
 
 
 def job_manifest(request: LaunchRequest, pool: PoolOptions, options: KubernetesOptions) -> dict[str, Any]:
@@ -38,6 +39,8 @@ def job_manifest(request: LaunchRequest, pool: PoolOptions, options: KubernetesO
         "enableServiceLinks": False,
         "containers": [container],
     }
+    if options.env_from:
+        container["envFrom"] = [{"secretRef": {"name": name}} for name in options.env_from]
     if options.service_account is not None:
         pod["serviceAccountName"] = options.service_account
     else:
@@ -48,7 +51,7 @@ def job_manifest(request: LaunchRequest, pool: PoolOptions, options: KubernetesO
         pod["tolerations"] = [dict(toleration) for toleration in options.tolerations]
     if options.image_pull_secrets:
         pod["imagePullSecrets"] = [{"name": name} for name in options.image_pull_secrets]
-    metadata = _metadata(request, pool)
+    metadata = _metadata(request, pool, options)
     job: dict[str, Any] = {
         "backoffLimit": 0,
         "ttlSecondsAfterFinished": REMOVED_AFTER,
@@ -63,7 +66,9 @@ def job_manifest(request: LaunchRequest, pool: PoolOptions, options: KubernetesO
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": job}
 
 
-def secret_manifest(request: LaunchRequest, pool: PoolOptions, *, job_uid: str) -> dict[str, Any]:
+def secret_manifest(
+    request: LaunchRequest, pool: PoolOptions, options: KubernetesOptions, *, job_uid: str
+) -> dict[str, Any]:
     """Return the Secret of a launch. It belongs to the Job, so Kubernetes removes it with the Job."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": request.name, "uid": job_uid}
     return {
@@ -71,15 +76,15 @@ def secret_manifest(request: LaunchRequest, pool: PoolOptions, *, job_uid: str) 
         "kind": "Secret",
         "type": "Opaque",
         "immutable": True,
-        "metadata": {**_metadata(request, pool), "ownerReferences": [owner]},
+        "metadata": {**_metadata(request, pool, options), "ownerReferences": [owner]},
         "stringData": dict(request.secret_env),
     }
 
 
-def _metadata(request: LaunchRequest, pool: PoolOptions) -> dict[str, Any]:
+def _metadata(request: LaunchRequest, pool: PoolOptions, options: KubernetesOptions) -> dict[str, Any]:
     return {
         "name": request.name,
-        "labels": {"app.kubernetes.io/managed-by": "windlass", POOL: pool.name, LAUNCH: request.name},
+        "labels": {**labels(pool, options), LAUNCH: request.name},
         # Names of runs and steps may be longer than a label, and have characters that a label must not have.
         "annotations": {PREFIX + key: value for key, value in request.labels.items()},
     }

@@ -1,5 +1,6 @@
 """The options of a pool on Kubernetes."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -19,6 +20,8 @@ class KubernetesOptions:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: Sequence[Mapping[str, Any]] = ()
     image_pull_secrets: Sequence[str] = ()
+    env_from: Sequence[str] = ()  # names of Secrets of the namespace whose values the launched processes get
+    instance: str = "windlass"  # tells installations apart that share a namespace: each stops jobs it does not know
     command: Sequence[str] = COMMAND
 
 
@@ -40,6 +43,10 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
 
+def _is_label(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", value) is not None
+
+
 def _is_texts(value: object) -> bool:
     return isinstance(value, list | tuple) and all(_is_text(item) for item in value)
 
@@ -57,5 +64,7 @@ _CHECKS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "node_selector": (_is_labels, 'a mapping of strings, such as {accelerator: "a100"}'),
     "tolerations": (_is_mappings, "a list of tolerations, such as [{key: gpu, operator: Exists}]"),
     "image_pull_secrets": (_is_texts, "a list of names of secrets"),
+    "env_from": (_is_texts, "a list of names of secrets"),
+    "instance": (_is_label, "a label: at most 63 letters, digits, hyphens, dots and underscores"),
     "command": (lambda value: _is_texts(value) and bool(value), 'a list of strings, such as ["python", "-m", "app"]'),
 }
