@@ -187,7 +187,8 @@ async def _command(spec: TaskSpec, keep: Callable[[str, str], None]) -> Outcome:
         count=spec.parallel_count,
         timeout=None if spec.timeout is None else timedelta(seconds=spec.timeout),
     )
-    own = {name: value for name, value in os.environ.items() if name in spec.call.get("env", ())}
+    passed_on = {"WINDLASS_LAUNCH", *spec.call.get("env", ())}  # the first marks the processes of this task
+    own = {name: value for name, value in os.environ.items() if name in passed_on}
     return await Commands(CommandOptions(environment=inherited(os.environ) | own)).perform(request, keep)
 
 

@@ -1,6 +1,8 @@
 """Steps on a pool: real processes and a real object store in a folder."""
 
+import json
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,8 +10,10 @@ import pytest
 
 from tests.keys import KEYS
 from tests.runtime.conftest import Working, eventually
-from windlass import Run, Windlass
-from windlass.engine import pools
+from windlass import Retry, Run, RunState, Windlass
+from windlass.engine import pools, secrets
+from windlass.engine.database import Tenant
+from windlass.engine.jobs import control as jobs
 from windlass.errors import InvalidWorkflow
 from windlass.settings import Settings
 
@@ -43,8 +47,143 @@ async def test_a_step_on_an_unknown_pool_is_refused_when_it_is_published(app: Wi
         await app.publish()
 
 
+async def test_a_fanned_out_step_runs_on_a_pool_within_its_window(
+    app: Windlass, working: Working, tmp_path: Path
+) -> None:
+    """Like the seed's example: parallel, foreach, concurrency, retry, logs."""
+    flow = app.workflow("etl")
+    discover = flow.command("discover", 'echo \'{"files": ["a", "b", "c"]}\'').on("subprocess")
+    process = flow.command(
+        "process",
+        f'mkdir {tmp_path}/busy || exit 9; echo "$WINDLASS_INPUT" >> {tmp_path}/done; rmdir {tmp_path}/busy;'
+        ' echo "{\\"index\\": $WINDLASS_INDEX, \\"count\\": $WINDLASS_COUNT}"',
+    )
+    process.on("subprocess").foreach(discover["files"], concurrency=1).after(discover).retry(max_attempts=1)
+    async with working(app, allow_commands=True):
+        run = await started(app, "etl")
+        result = await run.wait(timeout=90)
+    assert result.value == [{"index": n, "count": 3} for n in range(3)]
+    inputs = [json.loads(line) for line in (tmp_path / "done").read_text().splitlines()]
+    assert [each["item"] for each in inputs] == ["a", "b", "c"]
+    assert inputs[0]["discover"] == {"files": ["a", "b", "c"]}  # results of the steps it needs, by name
+
+
+async def test_a_step_of_an_app_runs_its_handler_in_the_launched_process(app: Windlass, working: Working) -> None:
+    app.target = "tests.runtime.pool_app:app"
+    app.workflow("sums").step("add", "pool.add.v1", input={"numbers": [1, 2, 3]}).on("subprocess")
+    async with working(app, allow_commands=True):
+        run = await started(app, "sums")
+        result = await run.wait(timeout=60)
+        lines = [line.message for _, line in await run.lines()]
+    assert result.value["sum"] == 6
+    assert result.value["pid"] != os.getpid()
+    assert lines == ["adding 3 numbers in sums/add"]
+
+
+async def test_a_failed_command_is_retried_and_its_reason_kept(app: Windlass, working: Working, tmp_path: Path) -> None:
+    flow = app.workflow("report")
+    flow.command("try", f"[ -e {tmp_path}/again ] && exit 0; touch {tmp_path}/again; echo broken >&2; exit 3").on(
+        "subprocess"
+    ).retry(max_attempts=2, retry=Retry(base=0.0))
+    async with working(app, allow_commands=True):
+        run = await started(app, "report")
+        assert (await run.wait(timeout=60)).state is RunState.COMPLETED
+        explained = str(await run.explain())
+    assert "exited with 3: broken" in explained
+
+
+async def test_a_launched_process_that_is_killed_leaves_no_process_and_a_reason(
+    app: Windlass, working: Working, tmp_path: Path
+) -> None:
+    flow = app.workflow("report")
+    flow.command("wait", f"echo $$ > {tmp_path}/pid; exec sleep 1000").on("subprocess").retry(max_attempts=1)
+    async with working(app, allow_commands=True):
+        run = await started(app, "report")
+        command = await eventually(lambda: written(tmp_path / "pid"), seconds=30)
+        os.kill(parent(command), signal.SIGKILL)  # windlass.exec
+        assert (await run.wait(timeout=60)).state is RunState.FAILED
+        explained = str(await run.explain())
+        await eventually(lambda: gone(command), seconds=30)
+    assert "the job ended without a status (killed by SIGKILL)" in explained
+
+
+async def test_a_cancelled_run_stops_the_launched_process_before_its_step_ends(
+    app: Windlass, working: Working, tmp_path: Path
+) -> None:
+    flow = app.workflow("report")
+    flow.command("wait", f"echo $$ > {tmp_path}/pid; exec sleep 1000").on("subprocess")
+    async with working(app, allow_commands=True):
+        run = await started(app, "report")
+        command = await eventually(lambda: written(tmp_path / "pid"), seconds=30)
+        await run.cancel()
+        db = await app.open()
+        await eventually(lambda: ended(db, run), seconds=60)
+        assert await gone(command)
+
+
+async def test_a_time_limit_counts_from_the_start_of_the_launched_process(
+    app: Windlass, working: Working, tmp_path: Path
+) -> None:
+    flow = app.workflow("report")
+    flow.command("wait", "exec sleep 1000").on("subprocess").timeout("1s").retry(max_attempts=1)
+    async with working(app, allow_commands=True):
+        run = await started(app, "report")
+        assert (await run.wait(timeout=60)).steps == {"wait": "timed out"}
+
+
+async def test_secrets_are_masked_and_not_in_the_object_store(app: Windlass, working: Working, tmp_path: Path) -> None:
+    await secrets.set_(await app.open(), "TOKEN", "c4nary-0123456789")
+    app.workflow("report").command("print", "echo {{secrets.TOKEN}}; sleep 0; echo '\"done\"'").on("subprocess")
+    async with working(app, allow_commands=True):
+        run = await started(app, "report")
+        assert (await run.wait(timeout=60)).value == "done"
+        lines = [line.message for _, line in await run.lines()]
+    assert lines[0] == "[secret TOKEN]"
+    stored = [path.read_bytes() for path in (tmp_path / "home" / "objects").rglob("*") if path.is_file()]
+    assert stored
+    assert not any(b"c4nary" in content for content in stored if b"command" in content)
+
+
+async def test_a_job_that_another_worker_has_launched_is_taken_over(
+    app: Windlass, working: Working, tmp_path: Path
+) -> None:
+    flow = app.workflow("report")
+    script = f"echo $$ >> {tmp_path}/pid; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; echo '\"done\"'"
+    flow.command("wait", script).on("subprocess").retry(max_attempts=1)
+    async with working(app, allow_commands=True):
+        run = await started(app, "report")
+        command = await eventually(lambda: written(tmp_path / "pid"), seconds=30)
+    assert not await gone(command)  # the worker has stopped, the job goes on
+    (tmp_path / "go").touch()
+    async with working(app, allow_commands=True):
+        assert (await run.wait(timeout=60)).value == "done"
+    assert len((tmp_path / "pid").read_text().split()) == 1
+
+
 async def started(app: Windlass, name: str) -> Run:
     """Start a run once the pool is known: until then the workflow cannot be published."""
     db = await app.open()
     await eventually(lambda: pools.list_(db.database))
     return await app.start(name)
+
+
+async def written(path: Path) -> int | None:
+    text = path.read_text().strip() if path.exists() else ""
+    return int(text) if text else None
+
+
+async def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+async def ended(db: Tenant, run: Run) -> bool:
+    return (
+        all(job.status != "leased" for job in (await jobs.list_(db)).jobs) and await run.ended() is RunState.CANCELLED
+    )
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

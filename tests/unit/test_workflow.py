@@ -27,6 +27,7 @@ from windlass.core.workflows.step import (
     JobAction,
     Join,
     Parallel,
+    Placement,
     SleepAction,
     Step,
 )
@@ -63,9 +64,17 @@ retries = st.builds(
     cap=st.none() | st.floats(0, 1e9),
     jitter=st.floats(0, 1),
 )
-jobs: st.SearchStrategy[Action] = st.builds(
-    JobAction, type=lines, input=values, queue=lines, priority=st.integers(-(10**6), 10**6)
+placements = st.builds(
+    Placement,
+    runs_on=st.sampled_from(["subprocess", "gpu"]),
+    image=st.none() | lines,
+    resources=st.fixed_dictionaries({}, optional={"cpu": st.just("500m"), "memory": st.just("2Gi"), "gpu": st.just(1)}),
+    env=st.dictionaries(st.sampled_from(["MODE", "lang"]), words, max_size=2),
 )
+priorities = st.integers(-(10**6), 10**6)
+jobs: st.SearchStrategy[Action] = st.builds(
+    JobAction, type=lines, input=values, queue=lines, priority=priorities
+) | st.builds(JobAction, type=lines, input=values, priority=priorities, placement=placements)
 requests: st.SearchStrategy[Action] = st.builds(
     HttpAction,
     url=st.sampled_from(["https://x.example/{{ trigger.body.n }}", "http://x", "{{trigger.body.url}}"]),
@@ -74,7 +83,9 @@ requests: st.SearchStrategy[Action] = st.builds(
     query=st.dictionaries(words, words | st.integers() | st.lists(words, max_size=2), max_size=2),
     body=values,
 )
-commands: st.SearchStrategy[Action] = st.builds(CommandAction, run=lines, input=values)
+commands: st.SearchStrategy[Action] = st.builds(
+    CommandAction, run=lines, placement=st.just(Placement()) | placements, input=values
+)
 children: st.SearchStrategy[Action] = st.builds(ChildAction, workflow=st.just("monthly-report"), input=values)
 sleeps: st.SearchStrategy[Action] = st.builds(SleepAction, st.just(timedelta()) | spans)
 secrets = lines.map(lambda line: f"a long prefix, {line}")

@@ -203,8 +203,8 @@ def _starting(launch: Launch, view: View, limits: Limits) -> Command | None:
 
 def _stopping(launch: Launch, view: View, limits: Limits, outcome: Outcome) -> Command | None:
     sent_at = launch.stop_sent_at
-    if launch.started_at is None and launch.tried_at is None:
-        return Finish(launch.name, outcome)
+    if launch.tried_at is None and view.remote is None:  # not started here, and as far as known not before either
+        return Finish(launch.name, outcome) if view.listed_at is not None else None
     listed = sent_at is not None and view.listed_at is not None and view.listed_at > sent_at
     if listed and (view.remote is None or view.remote.phase is Phase.ENDED):
         return Finish(launch.name, outcome)

@@ -58,14 +58,15 @@ from windlass.engine.database import Database
 from windlass.engine.workers import turn
 from windlass.errors import Invalid, NotFound, Unavailable
 from windlass.runtime.loops.loop import LeaderTerm, run_periodically, until
+from windlass.runtime.loops.upkeep import UpkeepOptions
 from windlass.runtime.worker import WorkerOptions
 from windlass.runtime.worker.worker import Worker
 
 SUBPROCESS = "subprocess"
 LEASE = timedelta(minutes=5)  # after which the jobs of a pool without any process are given up
-TERM = timedelta(seconds=10)
 TICK = timedelta(seconds=1)
 STRAYS_EVERY = 30.0  # seconds
+CHECK_EVERY, CHECK_WITHIN = 15.0, 5.0  # seconds
 AT_ONCE = 32  # operations of the launcher and the object store
 MAX_CHUNK = 8 * 1024 * 1024
 MAX_STATUS = 1024 * 1024
@@ -142,30 +143,41 @@ class Pool:
 
     # The life of the pool in this process
 
-    async def run(self, stop: asyncio.Event, *, holder: str) -> None:
+    async def run(self, stop: asyncio.Event, *, holder: str, term: timedelta = UpkeepOptions.term) -> None:
         """Be the pool's worker whenever no other process is, until `stop`."""
-        term = LeaderTerm(self._db, f"pool {self.options.name}", holder, length=TERM)
+        leader = LeaderTerm(self._db, f"pool {self.options.name}", holder, length=term)
         try:
             while not stop.is_set():
                 try:
-                    if await term.held():
-                        await self._lead(term, stop, holder=holder)
+                    if await leader.held():
+                        await self._lead(leader, stop, holder=holder, every=term / 4)
                 except Unavailable as error:
                     _log.warning("pool %s: %s; trying again", self.options.name, error)
+                except Exception:  # of any kind: the other pools and the worker of this process go on
+                    _log.exception("pool %s failed: trying again", self.options.name)
                 await until(stop, TICK)
-            await term.resign()
+            await leader.resign()
         finally:
             await self._launcher.close()
 
-    async def _lead(self, term: LeaderTerm, stop: asyncio.Event, *, holder: str) -> None:
+    async def _lead(self, leader: LeaderTerm, stop: asyncio.Event, *, holder: str, every: timedelta) -> None:
         """Work until `stop`, or until another process has the term."""
         over = asyncio.Event()
         worker = Worker(self._db, self._handlers(), self._worker_options())
 
         async def watch_term() -> None:
-            while not stop.is_set() and await term.held():
-                await pool_rows.report(self._db, self.options.name, holder=holder, problem=await self._problem())
-                await until(stop, TERM / 2)
+            check_at = time.monotonic()
+            while not stop.is_set():
+                try:
+                    if not await leader.held():
+                        break
+                    if time.monotonic() >= check_at:
+                        check_at = time.monotonic() + CHECK_EVERY
+                        problem = await self._problem()
+                        await pool_rows.report(self._db, self.options.name, holder=holder, problem=problem)
+                except Unavailable as error:  # no other process can take the term: go on
+                    _log.debug("pool %s: %s", self.options.name, error)
+                await until(stop, every)
             over.set()
 
         async with asyncio.TaskGroup() as group:
@@ -183,7 +195,7 @@ class Pool:
     async def _problem(self) -> str | None:
         """Return why the pool cannot be used."""
         try:
-            await asyncio.wait_for(self._launcher.check(), TERM.total_seconds() / 4)
+            await asyncio.wait_for(self._launcher.check(), CHECK_WITHIN)
         except TimeoutError:
             return "it does not answer"
         except Exception as error:

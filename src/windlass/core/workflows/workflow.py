@@ -170,9 +170,10 @@ def _need(edge: Edge, plain: Condition) -> str | dict[str, str]:
 def _action(action: Action) -> dict[str, Any]:
     match action:
         case JobAction():
-            document = {"job": action.type, "queue": action.queue} | _input_document(action.input)
-            document |= {} if action.priority == DEFAULT_PRIORITY else {"priority": action.priority}
-            return document if action.placement.is_local else document | _placement_document(action.placement)
+            placement = action.placement
+            where = {"queue": action.queue} if placement.is_local else _placement_document(placement)
+            document = {"job": action.type} | where | _input_document(action.input)
+            return document if action.priority == DEFAULT_PRIORITY else document | {"priority": action.priority}
         case HttpAction():
             headers, query = dict(action.headers) or None, dict(action.query) or None
             return _present(url=action.url, method=action.method, headers=headers, query=query, body=action.body)

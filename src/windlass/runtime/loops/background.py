@@ -58,7 +58,7 @@ async def run_loops(
         if worker is not None:
             group.create_task(worker.run(stop, at_once=at_once), name="windlass-worker")
         for pool in pools:
-            group.create_task(pool.run(stop, holder=holder), name=f"windlass-pool-{pool.options.name}")
+            group.create_task(pool.run(stop, holder=holder, term=term), name=f"windlass-pool-{pool.options.name}")
 
 
 @dataclass(frozen=True, kw_only=True)

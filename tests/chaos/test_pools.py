@@ -1,0 +1,66 @@
+"""Steps on the subprocess pool while the workers that launch them are killed."""
+
+import asyncio
+import json
+import os
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.harness import Crew, eventually
+from windlass import RunState, Windlass
+from windlass.engine import pools
+from windlass.settings import Settings
+
+pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+STEPS, KILLS = 12, 3
+WORKER = ["worker", "--allow-commands", "--lease", "2s"]  # the next one takes over the pool after 2 seconds
+
+
+async def test_each_step_runs_once_while_its_launching_processes_are_killed(database: str, tmp_path: Path) -> None:
+    home, done = tmp_path / "home", tmp_path / "done"
+    script = f'echo "$WINDLASS_INDEX" >> {done}; sleep 0.3; echo "$WINDLASS_INDEX"'
+    environ = {"WINDLASS_HOME": str(home)}
+    async with Windlass(database, settings=Settings(home=home)) as app:
+        flow = app.workflow("launched")
+        flow.command("work", script).on("subprocess").parallel(STEPS, concurrency=4).retry(max_attempts=1)
+        db = await app.open()
+        with Crew(database, tmp_path, environ=environ) as crew:
+            crew.run("launcher-0", WORKER)
+            await eventually(lambda: pools.list_(db.database), "the pool is known")
+            run = await app.start("launched")
+            for n in range(1, KILLS + 1):
+                await eventually(partial(ran, done, STEPS * n // (KILLS + 1)), f"part {n} has run")
+                crew.members[-1].kill()
+                crew.run(f"launcher-{n}", WORKER)
+            async with asyncio.timeout(100):
+                assert await run.ended() is RunState.COMPLETED
+            await eventually(lambda: nothing_left(home), "what was launched is removed")
+        assert sorted((await run.result()).output) == list(range(STEPS))
+    assert Counter(done.read_text().split()) == Counter(map(str, range(STEPS)))
+    assert launched_processes(home) == []
+
+
+async def ran(done: Path, count: int) -> bool:
+    return done.exists() and len(done.read_text().split()) >= count
+
+
+async def nothing_left(home: Path) -> bool:
+    live = [path for path in (home / "objects" / "live").rglob("*") if path.is_file()]
+    return not live and not list((home / "pools" / "subprocess").iterdir())
+
+
+def launched_processes(home: Path) -> list[str]:
+    """Return the environments of processes that were launched for this test and still run."""
+    marker = json.dumps(str(home))[1:-1]
+    left = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            text = path.read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if "WINDLASS_LAUNCH=" in text and marker in text and path.parent.name != str(os.getpid()):
+            left.append(text)
+    return left
