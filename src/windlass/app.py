@@ -26,9 +26,7 @@ from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import submit as job_submit
 from windlass.engine.maintenance import Place, check_commands
 from windlass.engine.runs import control as runs
-from windlass.engine.runs import search as run_search
 from windlass.engine.runs import start as run_start
-from windlass.engine.runs.search import RunPage
 from windlass.engine.runs.start import RunSpec
 from windlass.engine.workflows import Published
 from windlass.errors import Invalid
@@ -355,10 +353,6 @@ class Windlass(Operations):
         """Return the handle of an existing run."""
         db = await self.open()
         return self._run(db, (await runs.get(db, id)).id)
-
-    async def runs(self, **filters: Any) -> RunPage:
-        """List runs, newest first: workflow, states, labels, before, limit."""
-        return await run_search.list_(await self.open(), **filters)
 
     def _run(self, db: Tenant, id_: UUID) -> Run:
         assert self._waiters is not None

@@ -1,4 +1,4 @@
-"""The methods of `Windlass` that inspect and control what exists: workflows, schedules, queues, jobs and workers."""
+"""The methods of `Windlass` that inspect and control what exists: workflows, runs, schedules, queues, jobs, workers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -15,6 +15,8 @@ from windlass.engine.jobs.checkpoints import Progress
 from windlass.engine.jobs.control import Event, Job, LogLine
 from windlass.engine.jobs.control import Page as JobPage
 from windlass.engine.jobs.queues import QueuePage
+from windlass.engine.runs import search as run_search
+from windlass.engine.runs.search import RunPage
 from windlass.engine.schedules import sql as sql_schedules
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.engine.schedules.sql import SchedulePage
@@ -60,6 +62,12 @@ class Operations(ABC):
     async def delete_workflow(self, name: str) -> None:
         """Delete a workflow and free its name; active runs finish on their version."""
         await workflows.delete(await self.open(), name)
+
+    # Runs
+
+    async def runs(self, **filters: Any) -> RunPage:
+        """List runs, newest first: workflow, states, labels, before, limit."""
+        return await run_search.list_(await self.open(), **filters)
 
     # Schedules
 
