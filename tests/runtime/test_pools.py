@@ -33,12 +33,9 @@ async def test_a_command_on_the_subprocess_pool_has_output_and_log(
     flow.command("sum", "echo counting; echo careful >&2; echo '{\"total\": 3}'").on("subprocess")
     async with working(app, allow_commands=True):
         run = await started(app, "report")
-        result = await run.wait(timeout=60)
-        lines = [line.message for _, line in await run.lines()]
-    assert result.value == {"total": 3}
-    assert sorted(lines) == ["careful", "counting", '{"total": 3}']
-    assert not list((tmp_path / "home" / "pools" / "subprocess").iterdir())
-    assert not list((tmp_path / "home" / "objects" / "live").rglob("*.json"))
+        assert (await run.wait(timeout=60)).value == {"total": 3}
+        assert sorted(await logged(run, 3)) == ["careful", "counting", '{"total": 3}']
+        await eventually(lambda: nothing_left(tmp_path / "home"))
 
 
 async def test_a_step_on_an_unknown_pool_is_refused_when_it_is_published(app: Windlass) -> None:
@@ -73,11 +70,10 @@ async def test_a_step_of_an_app_runs_its_handler_in_the_launched_process(app: Wi
     app.workflow("sums").step("add", "pool.add.v1", input={"numbers": [1, 2, 3]}).on("subprocess")
     async with working(app, allow_commands=True):
         run = await started(app, "sums")
-        result = await run.wait(timeout=60)
-        lines = [line.message for _, line in await run.lines()]
-    assert result.value["sum"] == 6
-    assert result.value["pid"] != os.getpid()
-    assert lines == ["adding 3 numbers in sums/add"]
+        value = (await run.wait(timeout=60)).value
+        assert value["sum"] == 6
+        assert value["pid"] != os.getpid()
+        assert await logged(run, 1) == ["adding 3 numbers in sums/add"]
 
 
 async def test_a_failed_command_is_retried_and_its_reason_kept(app: Windlass, working: Working, tmp_path: Path) -> None:
@@ -137,8 +133,7 @@ async def test_secrets_are_masked_and_not_in_the_object_store(app: Windlass, wor
     async with working(app, allow_commands=True):
         run = await started(app, "report")
         assert (await run.wait(timeout=60)).value == "done"
-        lines = [line.message for _, line in await run.lines()]
-    assert lines[0] == "[secret TOKEN]"
+        assert (await logged(run, 2))[0] == "[secret TOKEN]"
     stored = [path.read_bytes() for path in (tmp_path / "home" / "objects").rglob("*") if path.is_file()]
     assert stored
     assert not any(b"c4nary" in content for content in stored if b"command" in content)
@@ -165,6 +160,21 @@ async def started(app: Windlass, name: str) -> Run:
     db = await app.open()
     await eventually(lambda: pools.list_(db.database))
     return await app.start(name)
+
+
+async def logged(run: Run, count: int) -> list[str]:
+    """Return the log lines of a run: they may be recorded shortly after its end."""
+
+    async def lines() -> list[str] | None:
+        messages = [line.message for _, line in await run.lines()]
+        return messages if len(messages) >= count else None
+
+    return await eventually(lines)
+
+
+async def nothing_left(home: Path) -> bool:
+    live = [path for path in (home / "objects" / "live").rglob("*") if path.is_file()]
+    return not live and not list((home / "pools" / "subprocess").iterdir())
 
 
 async def written(path: Path) -> int | None:
