@@ -55,22 +55,23 @@ def databases(server: str) -> Iterator[Databases]:
     asyncio.run(made.close())
 
 
-@pytest.fixture
-async def database(databases: Databases) -> AsyncIterator[str]:
-    """The URL of an empty, migrated database."""
-    async with databases.recycled() as url:
-        yield url
-
-
-@pytest.fixture(scope="session", autouse=True)
-async def warm_pools() -> AsyncIterator[None]:
+@pytest.fixture(scope="session")
+async def warm_pools() -> AsyncIterator[WarmPools]:
     """Keep the pools that tests open and close: see warm_pools.py."""
     pools = WarmPools(asyncio.get_running_loop())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(database_module, "open_pool", pools.open)
         patch.setattr(database_module, "close_pool", pools.close)
-        yield
+        yield pools
     pools.terminate()
+
+
+@pytest.fixture
+async def database(databases: Databases, warm_pools: WarmPools) -> AsyncIterator[str]:
+    """The URL of an empty, migrated database."""
+    async with databases.recycled() as url:
+        warm_pools.recycled.add(url)
+        yield url
 
 
 @pytest.fixture(autouse=True)

@@ -18,14 +18,16 @@ from windlass.testing.kit import KEPT
 
 class WarmPools:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.recycled: set[str] = set()  # URLs of databases that one test has after another
         self._loop = loop
         self._free: dict[str, list[Pool]] = defaultdict(list)  # by URL
         self._in_use: dict[Pool, DatabaseOptions] = {}
 
     async def open(self, options: DatabaseOptions) -> Pool:
-        """Return a free pool of this database, or open one. Unusual options get a pool of their own."""
+        """Return a free pool of a recycled database, or open one. Unusual options get a pool of their own."""
         usual = DatabaseOptions(url=options.url, notify=options.notify, search_timeout=options.search_timeout)
-        if replace(options, clock=None) != usual or asyncio.get_running_loop() is not self._loop:
+        keep = options.url in self.recycled and replace(options, clock=None) == usual
+        if not keep or asyncio.get_running_loop() is not self._loop:
             return await open_pool(options)
         free = self._free[options.url]
         pool = free.pop() if free else await self._open(options)
