@@ -17,7 +17,7 @@ import windlass.client
 from tests.web.serving import resolved
 from tests.web.test_api_openapi import DOCUMENT, METHODS
 from windlass.client import AsyncClient, Client
-from windlass.client.descriptors import Group, conversation, listing, operation, streaming
+from windlass.client.descriptors import Group, conversation, downloading, listing, operation, streaming
 from windlass.client.request import NOTHING, PREFIX, Call
 from windlass.client.runs import run_call
 
@@ -31,14 +31,14 @@ NESTED = "/api/v1/workflows/{ref}/runs/{run_id}"  # every run has a second addre
 GROUPS: dict[str, Any] = {
     name: group for name, group in vars(Client("http://127.0.0.1")).items() if isinstance(group, Group)
 } | {"": Client("http://127.0.0.1")}
-Described = operation[Any, Any] | listing[Any, Any] | streaming[Any]
+Described = operation[Any, Any] | listing[Any, Any] | streaming[Any] | downloading[Any]
 
 
 def described() -> Iterator[tuple[str, Any]]:
     for prefix, group in GROUPS.items():
         for kind in type(group).__mro__:
             for name, found in vars(kind).items():
-                if isinstance(found, operation | listing | streaming):
+                if isinstance(found, operation | listing | streaming | downloading):
                     yield f"{prefix}.{name}".lstrip("."), found
 
 

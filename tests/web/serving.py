@@ -61,6 +61,8 @@ def check(document: Document, answer: httpx.Response) -> None:
     if "content" not in told:
         assert answer.status_code == 204
         return
+    if "*/*" in told["content"]:  # a file
+        return
     schema = {**told["content"][media]["schema"], "components": document["components"]}
     problems = [*OAS31Validator(schema).iter_errors(answer.json())]
     assert not problems, problems[:3]

@@ -131,6 +131,9 @@ read GET /api/v1/runs/{run_id}/logs
 read GET /api/v1/runs/{run_id}/tasks/{task}/logs
 read GET /api/v1/runs/{run_id}/logs/stream
 read GET /api/v1/runs/{run_id}/tasks/{task}/logs/stream
+read GET /api/v1/runs/{run_id}/artifacts
+read GET /api/v1/runs/{run_id}/tasks/{task}/artifacts
+read GET /api/v1/runs/{run_id}/tasks/{task}/artifacts/{name}/content
 read GET /api/v1/runs/{run_id}/stream
 read GET /api/v1/workflows/{ref}/runs/{run_id}
 read GET /api/v1/workflows/{ref}/runs/{run_id}/events
@@ -150,6 +153,9 @@ read GET /api/v1/workflows/{ref}/runs/{run_id}/logs
 read GET /api/v1/workflows/{ref}/runs/{run_id}/tasks/{task}/logs
 read GET /api/v1/workflows/{ref}/runs/{run_id}/logs/stream
 read GET /api/v1/workflows/{ref}/runs/{run_id}/tasks/{task}/logs/stream
+read GET /api/v1/workflows/{ref}/runs/{run_id}/artifacts
+read GET /api/v1/workflows/{ref}/runs/{run_id}/tasks/{task}/artifacts
+read GET /api/v1/workflows/{ref}/runs/{run_id}/tasks/{task}/artifacts/{name}/content
 read GET /api/v1/workflows/{ref}/runs/{run_id}/stream
 operator GET /metrics
 work POST /ojs/v1/workers/fetch

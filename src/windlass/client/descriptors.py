@@ -107,6 +107,21 @@ class streaming(Generic[P]):  # noqa: N801 - a decorator
         return self if group is None else _bound(self.make, group, group.transport.stream)
 
 
+class downloading(Generic[P]):  # noqa: N801 - a decorator
+    """The content of a file, in chunks."""
+
+    def __init__(self, make: Callable[Concatenate[Any, P], Call[None]]) -> None:
+        self.make = make
+        self.__doc__ = make.__doc__
+
+    @overload
+    def __get__(self, group: Group[SyncTransport], kind: object = None) -> Callable[P, Iterator[bytes]]: ...
+    @overload
+    def __get__(self, group: Group[AsyncTransport], kind: object = None) -> Callable[P, AsyncIterator[bytes]]: ...
+    def __get__(self, group: Any, kind: object = None) -> Any:
+        return self if group is None else _bound(self.make, group, group.transport.download)
+
+
 class Listed(Generic[T]):
     """Iterate over all of it, or take one `page()`."""
 

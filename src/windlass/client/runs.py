@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from windlass.client.descriptors import Group, W, conversation, downwards, operation, streaming, upwards
+from windlass.client.descriptors import Group, W, conversation, downloading, downwards, operation, streaming, upwards
 from windlass.client.request import NOTHING, Call, Flow, Pause, one, page, perform, present
 from windlass.schemas.common import Page
 from windlass.schemas.runs import Batch, Explanation, Run, RunDetail, RunEvent
-from windlass.schemas.tasks import Instance, NamedTask, Span, TaskLogLine
+from windlass.schemas.tasks import Instance, NamedTask, Span, TaskArtifact, TaskLogLine
 from windlass.schemas.workflows import Address, Graph
 
 LOOK = 0.1, 2.0  # seconds between two looks at a run that is waited for: at first, and at most
@@ -100,6 +100,11 @@ class Runs(Group[W]):
         """Lines as they come, until the run has ended: `data` of events `line`."""
         query = present({"attempt": attempt, "tail": tail, "after": after})
         return Call("GET", f"{RUN}/logs/stream", lambda _: None, {"run_id": run_id}, query)
+
+    @upwards
+    def artifacts(self, run_id: str, *, after: str | None = None, limit: int | None = None) -> Call[Page[TaskArtifact]]:
+        """The files that its tasks wrote, by task, index and name, also those of attempts that failed."""
+        return page(TaskArtifact, f"{RUN}/artifacts", {"run_id": run_id}, after=after, limit=limit)
 
     @operation
     def graph(self, run_id: str) -> Call[Graph]:
@@ -229,6 +234,21 @@ class Tasks(Group[W]):
         """Lines as they come, until the task has ended: `data` of events `line`."""
         query = present({"index": index, "attempt": attempt, "tail": tail, "after": after})
         return Call("GET", f"{TASK}/logs/stream", lambda _: None, {"run_id": run_id, "task": task}, query)
+
+    @upwards
+    def artifacts(
+        self, run_id: str, task: str, *, after: str | None = None, limit: int | None = None
+    ) -> Call[Page[TaskArtifact]]:
+        """The files that it wrote, by index and name, also those of attempts that failed."""
+        return page(TaskArtifact, f"{TASK}/artifacts", {"run_id": run_id, "task": task}, after=after, limit=limit)
+
+    @downloading
+    def download(
+        self, run_id: str, task: str, name: str, *, index: int | None = None, attempt: int | None = None
+    ) -> Call[None]:
+        """The content of an artifact in chunks; of the attempt that succeeded, or the latest, unless one is named."""
+        query, values = present({"index": index, "attempt": attempt}), {"run_id": run_id, "task": task, "name": name}
+        return Call("GET", f"{TASK}/artifacts/{{name}}/content", lambda _: None, values, query)
 
     @operation
     def callback(self, run_id: str, task: str) -> Call[Address]:

@@ -92,6 +92,17 @@ class SyncTransport:
             if not reader.ended:
                 time.sleep(reader.lost(error))  # noqa: TID251 - the caller chose the client that blocks
 
+    def download(self, call: Call[None]) -> Iterator[bytes]:
+        """Yield the content of a file."""
+        try:
+            with self.http.stream(**_request(call, self.options)) as response:
+                if response.status_code != 200:
+                    response.read()
+                    raise _refused(response, call)
+                yield from response.iter_bytes()
+        except httpx.HTTPError as error:
+            raise unreachable(self.options.url, reason(error, self.options)) from None
+
     def close(self) -> None:
         self.http.close()
 
@@ -144,6 +155,18 @@ class AsyncTransport:
                 error = unreachable(self.options.url, reason(broken, self.options))
             if not reader.ended:
                 await asyncio.sleep(reader.lost(error))
+
+    async def download(self, call: Call[None]) -> AsyncIterator[bytes]:
+        """Yield the content of a file."""
+        try:
+            async with self.http.stream(**_request(call, self.options)) as response:
+                if response.status_code != 200:
+                    await response.aread()
+                    raise _refused(response, call)
+                async for chunk in response.aiter_bytes():
+                    yield chunk
+        except httpx.HTTPError as error:
+            raise unreachable(self.options.url, reason(error, self.options)) from None
 
     async def close(self) -> None:
         await self.http.aclose()

@@ -103,6 +103,24 @@ class TaskLogLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TaskArtifact:
+    """A file that an attempt of a task wrote."""
+
+    task: str
+    index: int
+    name: str
+    attempt: int
+    size: int
+    """In bytes."""
+    media_type: str
+    created_at: datetime
+    is_result: bool
+    """Of the attempt that succeeded."""
+    reference: str
+    """What templates and handlers know it by; it means that of the attempt that succeeded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
     """A period in the timeline of a task. No end: it goes on."""
 

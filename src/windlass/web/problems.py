@@ -37,7 +37,7 @@ STATUS: dict[type[WindlassError], tuple[int, str]] = {
     Unavailable: (503, "Unavailable"),
 }
 PLAN_LIMITS = frozenset({"workflows", "steps_per_workflow", "schedules"})  # 402: waiting does not help
-TITLES = {413: "Too large"}
+TITLES = {413: "Too large", 416: "Range not satisfiable"}
 PLACES = frozenset({"query", "path", "header", "body"})  # with which FastAPI prefixes the name of a field
 METHODS = ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT")
 MOST_ERRORS = 100

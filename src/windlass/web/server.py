@@ -20,6 +20,7 @@ from windlass.errors import Invalid, Unavailable
 from windlass.runtime.access import Authority
 from windlass.web import auth, dashboard, docs, health, hooks, openapi, problems
 from windlass.web.api import (
+    artifacts,
     dead_letters,
     jobs,
     live,
@@ -50,7 +51,13 @@ from windlass.web.ojs import routes as ojs
 
 API_PREFIX = "/api/v1"
 FIRST_ROUTERS = (starts.router, workflows.router, workflows.deployments_router, runs.router, live.router)
-RUN_ROUTERS = (runs.run_router, tasks.router, tasks.logs_router, live.run_router)  # each run has two addresses
+RUN_ROUTERS = (
+    runs.run_router,
+    tasks.router,
+    tasks.logs_router,
+    artifacts.router,
+    live.run_router,
+)  # each run has two addresses
 OTHER_ROUTERS = (
     jobs.router,
     schedules.router,

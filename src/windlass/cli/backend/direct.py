@@ -9,10 +9,11 @@ from uuid import UUID
 from windlass.app import Windlass
 from windlass.cli import arguments
 from windlass.cli.backend.interface import RunBackend
+from windlass.core.artifacts import BEGINNING as FIRST_ARTIFACT
 from windlass.core.orgs import DEFAULT_ORG
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.workflow import Workflow as Definition
-from windlass.engine import quarantine, secrets, stats, workflows
+from windlass.engine import artifacts, quarantine, secrets, stats, workflows
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import checkpoints, dead_letters, queues
@@ -42,7 +43,7 @@ from windlass.schemas.plans import Plan, Usage, UsageDetail
 from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
 from windlass.schemas.schedules import Backfill, Schedule
 from windlass.schemas.secrets import Secret, SecretRotation
-from windlass.schemas.tasks import TaskLogLine
+from windlass.schemas.tasks import TaskArtifact, TaskLogLine
 from windlass.schemas.workflows import Deployment, Graph, ListedWorkflow, Version, VersionDetail, Workflow
 
 OVERLAP = timedelta(seconds=60)  # how late the lines of one worker may arrive after those of another
@@ -90,6 +91,19 @@ class DirectRun:
         selected = {"step": step, "index": index, "attempt": attempt}
         async for name, line in _follow(self._run, selected) if follow else _all(self._run, selected):
             yield run_views.log_line(name, line)
+
+    async def artifacts(self, *, step: str | None) -> list[TaskArtifact]:
+        db, rows, place = await self._app.open(), [], FIRST_ARTIFACT
+        while page := await artifacts.of_run(db, self.id, step=step, after=place, limit=PAGE_LIMIT):
+            rows += page
+            place = page[-1].place
+        return [run_views.artifact(self.id, row) for row in rows]
+
+    async def artifact(self, step: str, name: str, *, index: int, attempt: int | None) -> AsyncIterator[bytes]:
+        db = await self._app.open()
+        row = await artifacts.of_step(db, self.id, step, name, index=index, attempt=attempt)
+        async for chunk in artifacts.read(db, row):
+            yield chunk
 
     async def cancel(self, *, reason: str | None = None) -> None:
         await self._run.cancel(reason=reason)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
     from windlass.schemas.schedules import Backfill, Schedule
     from windlass.schemas.secrets import Secret, SecretRotation
-    from windlass.schemas.tasks import TaskLogLine
+    from windlass.schemas.tasks import TaskArtifact, TaskLogLine
     from windlass.schemas.workflows import Deployment, Graph, ListedWorkflow, Version, VersionDetail, Workflow
 
 LETTERS: Mapping[str, Letter] = {  # of steps, by the status of the task
@@ -60,6 +60,10 @@ class RunBackend(Protocol):
         self, *, step: str | None, index: int | None, attempt: int | None, follow: bool
     ) -> "AsyncIterator[TaskLogLine]":
         """Yield what was logged; with `follow` until the run has ended."""
+
+    async def artifacts(self, *, step: str | None) -> "list[TaskArtifact]": ...
+    def artifact(self, step: str, name: str, *, index: int, attempt: int | None) -> AsyncIterator[bytes]:
+        """Yield the content of an artifact."""
 
     async def cancel(self, *, reason: str | None = None) -> None: ...
     async def retry(self) -> None: ...

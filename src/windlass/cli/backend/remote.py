@@ -22,7 +22,7 @@ from windlass.schemas.plans import Plan, Usage, UsageDetail
 from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
 from windlass.schemas.schedules import Backfill, Schedule
 from windlass.schemas.secrets import Secret, SecretRotation
-from windlass.schemas.tasks import TaskLogLine
+from windlass.schemas.tasks import TaskArtifact, TaskLogLine
 from windlass.schemas.workflows import Deployment, Graph, ListedWorkflow, Version, VersionDetail, Workflow
 
 RETRIES = 1  # a person waits
@@ -89,6 +89,17 @@ class RemoteRun:
         async for event in stream:
             if event.event == "line":
                 yield decode(TaskLogLine, event.data)
+
+    async def artifacts(self, *, step: str | None) -> list[TaskArtifact]:
+        client, run = self._client, str(self.id)
+        with _step_errors():
+            rows = client.tasks.artifacts(run, step, limit=PAGE_LIMIT) if step else client.runs.artifacts(run)
+            return [row async for row in rows]
+
+    async def artifact(self, step: str, name: str, *, index: int, attempt: int | None) -> AsyncIterator[bytes]:
+        with _step_errors():
+            async for chunk in self._client.tasks.download(str(self.id), step, name, index=index, attempt=attempt):
+                yield chunk
 
     async def cancel(self, *, reason: str | None = None) -> None:
         await self._client.runs.cancel(str(self.id), reason=reason)

@@ -26,6 +26,7 @@ COMMANDS = {  # name: (module, help)
     "schedules": ("schedules", "List schedules, pause, resume, run, preview and backfill them."),
     "run": ("run", "Start a run and print its id."),
     "runs": ("runs", "List, inspect, wait for, cancel, retry and rerun runs."),
+    "artifacts": ("artifacts", "List and download the files that steps of a run wrote."),
     "explain": ("runs", "Explain the state of a run, step by step."),
     "graph": ("graph", "Draw a workflow or a run."),
     "schema": ("graph", "Print the JSON Schema of workflow files, for editors."),

@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
+from windlass.core.artifacts import Artifact as ArtifactRow
+from windlass.core.artifacts import Reference
 from windlass.core.explain import activity as explain_activity
 from windlass.core.explain.activity import activity_of, summary
 from windlass.core.explain.explanation import Explanation as RunExplanation
@@ -39,7 +42,17 @@ from windlass.schemas.runs import (
     Trigger,
     WaitedRun,
 )
-from windlass.schemas.tasks import Child, Counts, Instance, NamedTask, Span, Task, TaskExplanation, TaskLogLine
+from windlass.schemas.tasks import (
+    Child,
+    Counts,
+    Instance,
+    NamedTask,
+    Span,
+    Task,
+    TaskArtifact,
+    TaskExplanation,
+    TaskLogLine,
+)
 
 TASK_STATUS: Mapping[Letter, TaskStatus] = {letter: TaskStatus(status) for letter, status in STATUS.items()}
 INSTANCE_STATUS: Mapping[JobState, TaskStatus] = {
@@ -213,6 +226,20 @@ def instance_counts(fan: Fan) -> Counts:
 
 def log_line(name: str, row: RunLine) -> TaskLogLine:
     return TaskLogLine(task=name, index=row.item, attempt=row.attempt, at=row.at, level=row.level, message=row.message)
+
+
+def artifact(run: UUID, row: ArtifactRow) -> TaskArtifact:
+    return TaskArtifact(
+        task=row.step,
+        index=row.index,
+        name=row.name,
+        attempt=row.attempt,
+        size=row.size,
+        media_type=row.media_type,
+        created_at=row.created_at,
+        is_result=row.is_result,
+        reference=str(Reference(run, row.step, row.index, row.name)),
+    )
 
 
 def span(account: RunSnapshot, row: explain_activity.Span) -> Span:

@@ -35,6 +35,7 @@ MEANINGS = {
     404: "There is no such thing.",
     409: "It exists, but not in a state that allows this.",
     413: "The body is too large.",
+    416: "`Range` begins behind the end of the file.",
     422: "The request is invalid; `errors` names every field.",
 }
 
