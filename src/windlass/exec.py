@@ -21,8 +21,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from windlass.core.artifacts import MAX_OUTPUT
 from windlass.core.jobs.job import Failed, Outcome, Succeeded
-from windlass.core.launches import HEARTBEAT, HEARTBEAT_EVERY, SECRETS, STATUS, STOP, TaskSpec, log_chunk
+from windlass.core.launches import HEARTBEAT, HEARTBEAT_EVERY, OUTPUT, SECRETS, STATUS, STOP, TaskSpec, log_chunk
 from windlass.effects.command.run import CommandOptions, CommandRequest, Commands, inherited
 from windlass.effects.context import MAX_LINES, Context, keep_lines
 from windlass.effects.handlers import Handler, Handlers, Threads, failed, perform
@@ -139,7 +140,7 @@ def main() -> int:
     with mailbox.beating():
         outcome = asyncio.run(run(spec, mailbox.keep))
     if isinstance(outcome, Succeeded):
-        persist(lambda: store.put(f"{spec.folder}/output.json", outcome.result.encode()))
+        persist(lambda: store.put(spec.mailbox + OUTPUT, outcome.result.encode()))
         mailbox.status("success")
         return 0
     assert isinstance(outcome, Failed)
@@ -226,7 +227,7 @@ async def _python(spec: TaskSpec, keep: Callable[[str, str], None]) -> Outcome:
     threads = Threads(1)
     try:
         async with asyncio.timeout(spec.timeout):
-            return await perform(handler, context, payload, threads)
+            return await perform(handler, context, payload, threads, limit=MAX_OUTPUT)
     except TimeoutError:
         return Failed({"type": "Timeout", "message": f"timed out after {spec.timeout:g} s"})
     finally:

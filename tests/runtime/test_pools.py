@@ -129,14 +129,29 @@ async def test_a_time_limit_counts_from_the_start_of_the_launched_process(
 
 async def test_secrets_are_masked_and_not_in_the_object_store(app: Windlass, working: Working, tmp_path: Path) -> None:
     await secrets.set_(await app.open(), "TOKEN", "c4nary-0123456789")
-    app.workflow("report").command("print", "echo {{secrets.TOKEN}}; sleep 0; echo '\"done\"'").on("subprocess")
+    wait = f"touch {tmp_path}/began; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
+    flow = app.workflow("report")
+    flow.command("print", f"{wait}; echo {{{{secrets.TOKEN}}}}; echo '\"done\"'").on("subprocess")
     async with working(app, allow_commands=True):
         run = await started(app, "report")
+        await eventually(lambda: exists(tmp_path / "began"), seconds=30)
+        objects = [path.read_bytes() for path in (tmp_path / "home" / "objects").rglob("*") if path.is_file()]
+        (tmp_path / "go").touch()
         assert (await run.wait(timeout=60)).value == "done"
         assert (await logged(run, 2))[0] == "[secret TOKEN]"
-    stored = [path.read_bytes() for path in (tmp_path / "home" / "objects").rglob("*") if path.is_file()]
-    assert stored
-    assert not any(b"c4nary" in content for content in stored if b"command" in content)
+    assert any(b'"executor": "command"' in content for content in objects)
+    assert not any(b"c4nary" in content for content in objects)
+
+
+async def test_an_output_that_is_too_large_for_a_row_becomes_an_artifact(app: Windlass, working: Working) -> None:
+    flow = app.workflow("report")
+    flow.command("large", """head -c 20000000 /dev/zero | tr '\\0' x | sed 's/.*/"&"/' > "$WINDLASS_OUTPUT" """).on(
+        "subprocess"
+    )
+    async with working(app, allow_commands=True):
+        run = await started(app, "report")
+        value = (await run.wait(timeout=60)).value
+    assert value == {"artifact": f"artifact://{run.id}/large/0/output.json", "size": 20_000_002}
 
 
 async def test_a_job_that_another_worker_has_launched_is_taken_over(
@@ -175,6 +190,10 @@ async def logged(run: Run, count: int) -> list[str]:
 async def nothing_left(home: Path) -> bool:
     live = [path for path in (home / "objects" / "live").rglob("*") if path.is_file()]
     return not live and not list((home / "pools" / "subprocess").iterdir())
+
+
+async def exists(path: Path) -> bool:
+    return path.exists()
 
 
 async def written(path: Path) -> int | None:

@@ -45,11 +45,14 @@ def pool_queue(pool: str) -> str:
 
 
 def mailbox(pool: str) -> str:
-    """Return the prefix of what the launched processes of a pool report: one listing shows what is new."""
+    """Return the prefix of the objects of a pool's live launches: one listing shows what is new.
+
+    The objects of a launch are removed when its attempt has ended.
+    """
     return f"live/{pool}/"
 
 
-HEARTBEAT, STATUS, STOP = "heartbeat", "status.json", "stop"
+SPEC, HEARTBEAT, STATUS, OUTPUT, STOP = "spec.json", "heartbeat", "status.json", "output.json", "stop"
 SECRETS = "WINDLASS_TASK_SECRETS"  # the variable with the part of a specification that contains secrets, in JSON
 
 
@@ -278,8 +281,7 @@ class TaskSpec:
     parallel_count: int
     executor: str  # command, python
     call: Mapping[str, Any]  # of the executor: {run, values}, {function} or {app, type}
-    mailbox: str  # prefix of heartbeat, log lines and status
-    folder: str  # prefix of output and artifacts
+    mailbox: str  # prefix of its objects
     input: Any = None
     upstream: Mapping[str, Any] = field(default_factory=dict)
     timeout: float | None = None  # seconds

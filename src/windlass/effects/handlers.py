@@ -193,8 +193,13 @@ def _call(call: Callable[[], Any]) -> Any:
         raise RuntimeError("the handler raised StopIteration") from error
 
 
-async def perform(handler: Handler, context: Context, payload: Any, threads: Threads) -> Outcome:
-    """Run a handler and return its outcome. Only cancellation is raised: the worker knows its reason."""
+async def perform(
+    handler: Handler, context: Context, payload: Any, threads: Threads, *, limit: int = RESULT_LIMIT
+) -> Outcome:
+    """Run a handler and return its outcome. Only cancellation is raised: the worker knows its reason.
+
+    A result with more than `limit` bytes becomes an artifact.
+    """
     enter(context)
     try:
         args, named = handler.arguments(payload)
@@ -216,16 +221,16 @@ async def perform(handler: Handler, context: Context, payload: Any, threads: Thr
         raise
     except (Exception, SystemExit) as error:
         return failed(error)
-    return await _outcome(context, value)
+    return await _outcome(context, value, limit)
 
 
-async def _outcome(context: Context, value: Any) -> Outcome:
+async def _outcome(context: Context, value: Any, limit: int) -> Outcome:
     """Return the outcome of a handler that returned this value."""
     if value is None:
         return Succeeded("null")
     try:
         outcome = value if isinstance(value, Outcome) else Succeeded(encode(value, field="result", limit=MAX_OUTPUT))
-        if isinstance(outcome, Succeeded) and exceeds(outcome.result, RESULT_LIMIT):
+        if isinstance(outcome, Succeeded) and exceeds(outcome.result, limit):
             return await _as_artifact(context, outcome.result)
         return outcome
     except Invalid as error:

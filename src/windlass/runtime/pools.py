@@ -22,11 +22,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
+from windlass.core.artifacts import MAX_OUTPUT
 from windlass.core.jobs.job import Failed, Outcome, Succeeded
-from windlass.core.json_value import RESULT_LIMIT, encode, parse
+from windlass.core.json_value import encode, parse
 from windlass.core.launches import (
     HEARTBEAT,
+    OUTPUT,
     SECRETS,
+    SPEC,
     STATUS,
     STOP,
     Finish,
@@ -250,7 +253,7 @@ class Pool:
         call, hidden, input_ = await self._call(ctx, action, payload)
         if isinstance(call, Failed):
             return call
-        name, folder = launch_name(ctx.id, ctx.fence), self._folder(ctx)
+        name = launch_name(ctx.id, ctx.fence)
         spec = TaskSpec(
             name=name,
             task_id=str(ctx.id),
@@ -264,7 +267,6 @@ class Pool:
             executor="command" if isinstance(action, CommandAction) else "python",
             call=call,
             mailbox=f"{mailbox(self.options.name)}{name}/",
-            folder=folder,
             input=input_,
             upstream=dict(ctx.upstream),
             timeout=None if ctx.timeout is None else ctx.timeout.total_seconds(),
@@ -294,7 +296,7 @@ class Pool:
     def _request(self, spec: TaskSpec, placement: Placement, hidden: Mapping[str, Any]) -> LaunchRequest:
         env = {
             "WINDLASS_OBJECTS_URL": self._objects.url,
-            "TASK_SPEC_PATH": f"{spec.folder}/spec.json",
+            "TASK_SPEC_PATH": spec.mailbox + SPEC,
             **self.options.env,
             **placement.env,
         }
@@ -308,10 +310,6 @@ class Pool:
             deadline=None if spec.timeout is None else spec.timeout + self._limits.margin + self._limits.start_within,
             labels={"pool": self.options.name, "run": spec.run_id, "step": spec.task_name},
         )
-
-    @staticmethod
-    def _folder(ctx: Context) -> str:
-        return f"runs/{ctx.run_id}/{ctx.step_name}/{ctx.index or 0}/{ctx.attempt}-{ctx.fence}"
 
     # Ticks
 
@@ -448,8 +446,8 @@ class Pool:
                 None if pause is None else timedelta(seconds=float(pause)),
             )
         try:
-            text = (await self._get(f"{tracked.spec.folder}/output.json", most=RESULT_LIMIT)).decode()
-            return Succeeded(encode(parse(text, field="output"), field="output", limit=RESULT_LIMIT))
+            text = (await self._get(tracked.spec.mailbox + OUTPUT, most=MAX_OUTPUT)).decode()
+            return Succeeded(encode(parse(text, field="output"), field="output", limit=MAX_OUTPUT))
         except (Invalid, UnicodeDecodeError) as error:
             return failed(error, retryable=False, trace=False)
 
