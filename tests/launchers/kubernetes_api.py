@@ -10,7 +10,7 @@ import copy
 import json
 import re
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import cache
@@ -75,6 +75,7 @@ class Cluster:
         self.objects: dict[tuple[str, str, str], Document] = {}
         self.faults: list[Fault] = []
         self.forbidden: set[tuple[str, str]] = set()  # verb, resource
+        self.rules: Sequence[Document] | None = None  # of a role; None: everything is allowed
         self.changed = asyncio.Event()  # replaced after each change
         self.node = Node(self, folder)
         self._version = 100
@@ -317,8 +318,11 @@ def authorize(cluster: Cluster, request: web.Request) -> None:
     namespace, resource = parts[0], parts[1] if len(parts) < 4 else "pods/log"
     reading = "get" if len(parts) > 2 else "watch" if request.query.get("watch") == "true" else "list"
     verb = {"POST": "create", "DELETE": "delete"}.get(request.method, reading)
-    if (verb, resource) in cluster.forbidden:
-        user, group = "system:serviceaccount:windlass:worker", "batch" if resource == "jobs" else ""
+    user, group = "system:serviceaccount:windlass:worker", "batch" if resource == "jobs" else ""
+    allowed = cluster.rules is None or any(
+        group in rule["apiGroups"] and resource in rule["resources"] and verb in rule["verbs"] for rule in cluster.rules
+    )
+    if not allowed or (verb, resource) in cluster.forbidden:
         raise Refused(
             403,
             "Forbidden",

@@ -4,20 +4,25 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from kubernetes_validate.utils import validate  # type: ignore[import-untyped]
 
 from tests.launchers.kubernetes_api import Cluster, Fault, kubeconfig, kubernetes_cluster
 from tests.launchers.test_kubernetes import IMAGE, ended, request, running, seen
+from tests.runtime.conftest import eventually
+from windlass.core.definition.parser import parse
 from windlass.core.launches import Cause, Phase, RemoteJob
 from windlass.effects.launchers import Launcher, PoolOptions, Resources, open_launcher
 from windlass.effects.launchers.kubernetes.api import Api
 from windlass.effects.launchers.kubernetes.manifests import POOL
-from windlass.effects.launchers.kubernetes.options import KubernetesOptions
+from windlass.effects.launchers.kubernetes.options import KubernetesOptions, read_options
+from windlass.effects.launchers.pools_file import read_pools
 from windlass.errors import Invalid, Unavailable
 
 SLEEP = ["sleep", "600"]
@@ -47,6 +52,13 @@ async def opened(cluster: Cluster, command: list[str] = SLEEP, **more: Any) -> A
 async def launcher(cluster: Cluster) -> AsyncIterator[Launcher]:
     async with opened(cluster) as sleeping:
         yield sleeping
+
+
+def guide() -> list[dict[str, Any]]:
+    """Return the documents of the how-to guide."""
+    text = (Path(__file__).parents[2] / "docs/how-to/run-steps-on-kubernetes.md").read_text("utf-8")
+    blocks = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return [document for block in blocks for document in yaml.safe_load_all(block)]
 
 
 # The cluster takes a job away
@@ -203,6 +215,28 @@ async def test_the_check_names_all_permissions_that_are_missing(cluster: Cluster
         await launcher.check()
 
 
+async def test_the_role_of_the_guide_is_enough(cluster: Cluster, launcher: Launcher) -> None:
+    (role,) = [document for document in guide() if document.get("kind") == "Role"]
+    cluster.rules = role["rules"]
+    job = request(secret_env={"TOKEN": "x"})
+    await launcher.check()
+    await launcher.start(job)
+    await launcher.start(job)
+    await running(launcher)
+    await launcher.logs(job.name)
+    await launcher.stop(job.name)
+    await seen(launcher, lambda jobs: not jobs)
+
+
+async def test_the_check_names_each_right_of_the_role_that_is_missing(cluster: Cluster, launcher: Launcher) -> None:
+    (role,) = [document for document in guide() if document.get("kind") == "Role"]
+    for rule in role["rules"]:
+        for verb in set(rule["verbs"]) - {"watch"}:
+            cluster.forbidden = {(verb, rule["resources"][0])}
+            with pytest.raises(Invalid, match=f"not allowed to {verb} {rule['resources'][0]} in namespace"):
+                await launcher.check()
+
+
 async def test_a_start_that_broke_off_before_the_secret_is_completed_by_the_next_one(cluster: Cluster) -> None:
     job = request(secret_env={"TOKEN": "s3cret"})
     cluster.faults.append(Fault(500, "POST", "secrets"))
@@ -230,7 +264,13 @@ async def test_credentials_are_read_again_when_they_have_expired(cluster: Cluste
     document = yaml.safe_load(cluster.kubeconfig.read_text())
     document["users"][0]["user"]["token"] = "next"
     cluster.kubeconfig.write_text(yaml.safe_dump(document))
-    assert await launcher.list() == []
+
+    async def listed() -> bool:
+        with contextlib.suppress(Unavailable):
+            return await launcher.list() == []
+        return False
+
+    await eventually(listed, seconds=60)
 
 
 # Lists and watches
@@ -306,6 +346,20 @@ async def test_jobs_get_the_values_of_secrets_of_the_namespace(cluster: Cluster)
         await launcher.start(job)
         await ended(launcher)
         assert await launcher.logs(job.name) == "s3cret\n"
+
+
+def test_the_documents_of_the_guide_are_valid(tmp_path: Path) -> None:
+    manifests = [document for document in guide() if "kind" in document]
+    assert [manifest["kind"] for manifest in manifests] == ["ServiceAccount", "Role", "RoleBinding"]
+    for manifest in manifests:
+        validate(manifest, "1.31", strict=True)
+    (pools,) = [document for document in guide() if "pools" in document]
+    path = tmp_path / "pools.yaml"
+    path.write_text(yaml.safe_dump(pools))
+    (pool,) = read_pools(path)
+    assert read_options(pool).env_from == ["bucket-credentials"]
+    (workflow,) = [document for document in guide() if "tasks" in document]
+    assert [step.name for step in parse(workflow).steps] == ["train"]
 
 
 async def test_a_kubeconfig_that_cannot_be_used_is_named(cluster: Cluster, tmp_path: Path) -> None:

@@ -5,7 +5,9 @@ A call that the API refuses raises `Refusal`; one that gets no answer, or 401, 4
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from importlib import import_module
@@ -20,6 +22,7 @@ from windlass.errors import Invalid, Unavailable
 TIMEOUT = aiohttp.ClientTimeout(total=30)
 WATCH_SECONDS = 300
 PAGE = 500
+REREAD_AFTER = 2.0  # seconds: credentials may come from a program that takes a while
 LISTS = 3  # attempts to read a list whose pages expire
 PATHS: Mapping[str, str] = {"jobs": "/apis/batch/v1", "pods": "/api/v1", "secrets": "/api/v1"}
 
@@ -43,11 +46,25 @@ class Event(NamedTuple):
     version: str
 
 
+@dataclass(slots=True, eq=False)
+class Connection:
+    """A client with credentials. One whose credentials were refused is closed when no request uses it any more."""
+
+    client: Any
+    made_at: float
+    requests: int = 0
+    is_retired: bool = False
+
+    async def close_if_unused(self) -> None:
+        if self.is_retired and not self.requests:
+            await self.client.close()
+
+
 class Api:
     def __init__(self, pool: str, options: KubernetesOptions) -> None:
         self._pool = pool
         self._options = options
-        self._client: Any = None
+        self._connection: Connection | None = None
         self._connecting = asyncio.Lock()
 
     async def create(self, resource: str, body: Mapping[str, Any], *, dry_run: bool = False) -> dict[str, Any]:
@@ -99,9 +116,9 @@ class Api:
             response.close()
 
     async def close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.client.close()
 
     def _path(self, resource: str, name: str | None = None) -> str:
         path = f"{PATHS[resource]}/namespaces/{self._options.namespace}/{resource}"
@@ -140,11 +157,11 @@ class Api:
         timeout: aiohttp.ClientTimeout = TIMEOUT,
     ) -> aiohttp.ClientResponse:
         """Return the answer to a request, once its status is known to be good."""
-        client = await self._connected()
-        response = await self._send(client, method, path, query, body, timeout)
+        connection = await self._connected()
+        response = await self._send(connection, method, path, query, body, timeout)
         if response.status == 401:  # a token expires, and is read again
             response.close()
-            await self._reconnect(client)
+            await self._reconnect(connection)
             response = await self._send(await self._connected(), method, path, query, body, timeout)
         if response.status < 400:
             return response
@@ -155,15 +172,16 @@ class Api:
 
     async def _send(
         self,
-        client: Any,
+        connection: Connection,
         method: str,
         path: str,
         query: Mapping[str, str],
         body: Mapping[str, Any] | None,
         timeout: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
+        connection.requests += 1
         try:
-            response: aiohttp.ClientResponse = await client.call_api(
+            response: aiohttp.ClientResponse = await connection.client.call_api(
                 path,
                 method,
                 query_params=list(query.items()),
@@ -174,27 +192,32 @@ class Api:
                 _request_timeout=timeout,
             )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            host = client.configuration.host
+            host = connection.client.configuration.host
             raise Unavailable(f"pool {self._pool}: the cluster {host} does not answer: {_words(error)}") from error
+        finally:
+            connection.requests -= 1
+            await connection.close_if_unused()
         return response
 
     # The connection
 
-    async def _connected(self) -> Any:
+    async def _connected(self) -> Connection:
         async with self._connecting:
-            if self._client is None:
-                self._client = await self._connect()
-            return self._client
+            if self._connection is None:
+                self._connection = Connection(await self._connect(), time.monotonic())
+            return self._connection
 
-    async def _reconnect(self, refused: Any) -> None:
-        """Read the credentials again, unless another call has done so."""
+    async def _reconnect(self, refused: Connection) -> None:
+        """Read the credentials again, unless another call has done so, or they were read just now."""
         async with self._connecting:
-            if self._client is refused:
-                try:
-                    self._client = await self._connect()
-                except Invalid as error:
-                    raise Unavailable(str(error)) from error
-                await refused.close()
+            if self._connection is not refused or time.monotonic() - refused.made_at < REREAD_AFTER:
+                return
+            try:
+                self._connection = Connection(await self._connect(), time.monotonic())
+            except Invalid as error:
+                raise Unavailable(str(error)) from error
+            refused.is_retired = True
+            await refused.close_if_unused()
 
     async def _connect(self) -> Any:
         """Return a client with the credentials of the options."""
