@@ -1,0 +1,169 @@
+"""What runs inside of a Dask cluster. Sent by value, so that the scheduler needs no Windlass: only the standard library
+and `distributed` may be used here.
+
+The scheduler keeps a record of each launch: which worker has claimed it, and how it ended. Dask runs a task again when
+its worker is lost; the second run finds the claim of the first and does nothing. Records outlive the tasks, so a name
+is not started twice, and the end of a job can be read until it is removed.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+RECORDS = "windlass_launches"  # attribute of the scheduler: key -> record
+PROCESSES = "windlass_processes"  # attribute of a worker: key -> process
+LOG_TAIL = 4096  # bytes
+GRACE = 8.0  # seconds between SIGTERM and SIGKILL of a job that has reached its deadline
+DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
+
+
+class Environment(dict[str, str]):
+    """Variables of a process. Dask logs the arguments of a task that fails, and these may be secret."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} variables>"
+
+
+# On the scheduler, in its event loop
+
+
+def claim(key: str, worker: str, dask_scheduler: Any) -> bool:
+    """Record that a worker starts the job; return False if another one has, or if it was stopped."""
+    records = _records(dask_scheduler)
+    if key in records:
+        return False
+    records[key] = {"worker": worker, "end": None}
+    return True
+
+
+def finish(key: str, topic: str, end: Mapping[str, Any], dask_scheduler: Any) -> None:
+    """Record how the job ended: `code`, `detail`, `log`."""
+    if (record := _records(dask_scheduler).get(key)) is not None:
+        record["end"] = end
+    dask_scheduler.log_event(topic, key)
+
+
+def accepted(key: str, dask_scheduler: Any) -> bool:
+    return key in dask_scheduler.tasks or key in _records(dask_scheduler)
+
+
+def snapshot(prefix: str, dask_scheduler: Any) -> list[dict[str, Any]]:
+    """Return what is known about the launches whose key begins with `prefix`."""
+    workers = {state.server_id: address for address, state in dask_scheduler.workers.items()}
+    records = _records(dask_scheduler)
+    jobs = []
+    for key, record in records.items():
+        if key.startswith(prefix):
+            is_lost = record["worker"] is not None and record["worker"] not in workers
+            jobs.append({"key": key, "end": record["end"], "worker": record["worker"], "is_lost": is_lost})
+    for key, task in dask_scheduler.tasks.items():
+        if isinstance(key, str) and key.startswith(prefix) and key not in records:
+            restrictions = task.resource_restrictions
+            jobs.append({"key": key, "state": task.state, "error": task.exception_text, "resources": restrictions})
+    return jobs
+
+
+def withdraw(key: str, dask_scheduler: Any) -> str | None:
+    """Stop the job before a worker claims it. Return the address of the worker that runs it, if one does."""
+    records = _records(dask_scheduler)
+    if key not in records and key in dask_scheduler.tasks:
+        records[key] = {"worker": None, "end": {"code": None, "detail": "stopped before it was started", "log": ""}}
+        dask_scheduler.client_releases_keys(keys=[key], client="fire-and-forget")
+    record = records.get(key)
+    if record is None or record["end"] is not None:
+        return None
+    addresses = [address for address, state in dask_scheduler.workers.items() if state.server_id == record["worker"]]
+    return addresses[0] if addresses else None
+
+
+def forget(key: str, dask_scheduler: Any) -> None:
+    _records(dask_scheduler).pop(key, None)
+    dask_scheduler.client_releases_keys(keys=[key], client="fire-and-forget")
+
+
+def log_of(key: str, dask_scheduler: Any) -> str:
+    record = _records(dask_scheduler).get(key)
+    return record["end"]["log"] if record is not None and record["end"] is not None else ""
+
+
+def _records(scheduler: Any) -> dict[str, dict[str, Any]]:
+    records: dict[str, dict[str, Any]] = scheduler.__dict__.setdefault(RECORDS, {})
+    return records
+
+
+# On a worker
+
+
+def run(key: str, topic: str, command: Sequence[str] | None, env: Environment, deadline: float | None) -> int | None:
+    """Start the job as a process and wait until it has ended; return its exit code. This is the task."""
+    import distributed
+
+    worker: Any = distributed.get_worker()
+    client: Any = distributed.get_client()
+    if not client.run_on_scheduler(claim, key, worker.id):
+        return None
+    code, detail = None, ""
+    with tempfile.TemporaryFile() as log:
+        try:
+            process = subprocess.Popen(  # noqa: S603 - running what a definition says is what this is for
+                command or [sys.executable, "-m", "windlass.exec"],
+                env={**os.environ, **env},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_ends_with_its_parent(),
+            )
+        except OSError as error:
+            detail = f"the process cannot be started: {error}"
+        else:
+            processes = worker.__dict__.setdefault(PROCESSES, {})
+            processes[key] = process
+            detail = _wait(process, deadline)
+            code = process.returncode
+            del processes[key]
+        log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL))
+        tail = log.read().decode(errors="replace")
+    client.run_on_scheduler(finish, key, topic, {"code": code, "detail": detail, "log": tail})
+    return code
+
+
+def kill(key: str, hard: bool, dask_worker: Any) -> None:
+    """End the process of a job, and what it has started."""
+    process = dask_worker.__dict__.get(PROCESSES, {}).get(key)
+    if process is not None:
+        _signal(process, signal.SIGKILL if hard else signal.SIGTERM)
+
+
+def _wait(process: "subprocess.Popen[bytes]", deadline: float | None) -> str:
+    try:
+        process.wait(deadline)
+        return ""
+    except subprocess.TimeoutExpired:
+        _signal(process, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE)
+    _signal(process, signal.SIGKILL)
+    process.wait()
+    return f"deadline of {deadline:g} s"
+
+
+def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    if process.returncode is None:  # after that the number may be that of another process
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, number)
+
+
+def _ends_with_its_parent() -> Callable[[], Any] | None:
+    """Return what makes a new process end when the worker is killed, where the system can do that."""
+    if sys.platform != "linux":
+        return None
+    import ctypes
+
+    library = ctypes.CDLL(None)
+    return lambda: library.prctl(DEATH_SIGNAL, signal.SIGTERM)

@@ -1,0 +1,107 @@
+"""The pools that the contract suite runs on: how to open a launcher of each kind, and one that cannot work."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from windlass.core.launches import Phase, RemoteJob, launch_name
+from windlass.effects.launchers import Launcher, LaunchRequest, PoolOptions, open_launcher
+
+COMMAND = ["sh", "-c", 'eval "$SCRIPT"']  # so that each request has a job of its own
+WITHIN = 100.0  # seconds
+LOOK_AGAIN = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    kind: str
+    options: Mapping[str, Any]  # of the launcher
+    unreachable: Mapping[str, Any]  # of a launcher that cannot work
+    folder: Path  # to which jobs write
+    starts: int = 50  # at once
+    image: str | None = None
+    name: str = field(default_factory=lambda: f"test-{uuid4().hex[:8]}")
+
+    @contextlib.asynccontextmanager
+    async def open(self, *, name: str | None = None, **options: Any) -> AsyncIterator[Launcher]:
+        options = {"command": COMMAND, **self.options, **options}
+        if options["command"] is None:
+            del options["command"]
+        pool = PoolOptions(name=name or self.name, launcher=self.kind, image=self.image, options=options)
+        launcher = open_launcher(pool)
+        try:
+            yield launcher
+        finally:
+            await launcher.close()
+
+    def job(self, script: str, **more: Any) -> LaunchRequest:
+        """Return a job that runs a shell script, with the folder of the test in $DIR."""
+        env = {"SCRIPT": script, "DIR": str(self.folder), **more.pop("env", {})}
+        return LaunchRequest(name=launch_name(uuid4(), 1), env=env, **more)
+
+    def lines(self, file: str) -> list[str]:
+        path = self.folder / file
+        return path.read_text().splitlines() if path.exists() else []
+
+    async def written(self, file: str) -> str:
+        """Return the first line of a file once a job has written it."""
+        async with asyncio.timeout(WITHIN):
+            while not (lines := self.lines(file)):
+                await asyncio.sleep(LOOK_AGAIN)  # it is another process that writes: there is no event for it
+        return lines[0]
+
+
+async def seen(launcher: Launcher, is_expected: Callable[[Mapping[str, RemoteJob]], bool]) -> Mapping[str, RemoteJob]:
+    """Return the jobs of a pool by name, once the list is as expected."""
+    jobs: Mapping[str, RemoteJob] = {}
+    try:
+        async with asyncio.timeout(WITHIN):
+            while True:
+                launcher.hint.clear()
+                jobs = {job.name: job for job in await launcher.list()}
+                if is_expected(jobs):
+                    return jobs
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(launcher.hint.wait(), LOOK_AGAIN)
+    except TimeoutError:
+        raise AssertionError(f"the pool still lists {sorted(jobs.values(), key=lambda job: job.name)}") from None
+
+
+async def ended(launcher: Launcher, *requests: LaunchRequest) -> Sequence[RemoteJob]:
+    """Return the jobs of these requests once all of them have ended."""
+    names = [request.name for request in requests]
+    jobs = await seen(launcher, lambda jobs: all(name in jobs and jobs[name].phase is Phase.ENDED for name in names))
+    return [jobs[name] for name in names]
+
+
+async def running(launcher: Launcher, request: LaunchRequest) -> RemoteJob:
+    jobs = await seen(launcher, lambda jobs: request.name in jobs and jobs[request.name].phase is Phase.RUNNING)
+    return jobs[request.name]
+
+
+async def gone(launcher: Launcher, request: LaunchRequest) -> None:
+    """Wait until a stopped job is removed or has ended. A stop is repeated, as the worker of a pool does."""
+
+    def is_gone(jobs: Mapping[str, RemoteJob]) -> bool:
+        return request.name not in jobs or jobs[request.name].phase is Phase.ENDED
+
+    await seen(launcher, is_gone)
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process runs; one that has ended and was not waited for does not."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] not in "ZX"
+
+
+async def dead(pid: int) -> None:
+    async with asyncio.timeout(WITHIN):
+        while is_alive(pid):
+            await asyncio.sleep(LOOK_AGAIN)
