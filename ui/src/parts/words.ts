@@ -65,6 +65,14 @@ export function count(n: number): string {
   return n.toLocaleString("en");
 }
 
+/** 512 B, 1.5 KiB, 12 MiB. */
+export function bytes(n: number): string {
+  const units = ["B", "KiB", "MiB", "GiB"];
+  const at = Math.min(units.length - 1, n < 1 ? 0 : Math.floor(Math.log(n) / Math.log(1024)));
+  const share = n / 1024 ** at;
+  return `${share.toFixed(at === 0 || share >= 10 ? 0 : 1)} ${units[at]}`;
+}
+
 /** Shorten an id to its end: the beginning is a timestamp and hardly differs. */
 export function short(id: string): string {
   return id.length > 12 ? `…${id.slice(-8)}` : id;

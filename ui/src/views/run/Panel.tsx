@@ -13,6 +13,7 @@ import { Json } from "../../parts/Json";
 import { State } from "../../parts/State";
 import { Ago, Took, useNow } from "../../parts/Time";
 import { countdown, exact } from "../../parts/words";
+import { Artifacts } from "./Artifacts";
 import { Attempts } from "./Attempts";
 import { Given } from "./Given";
 import { Instances } from "./Instances";
@@ -82,6 +83,7 @@ export function Panel({ run, picked, name, task, onClose }: { run: RunDetail; pi
       {hasJobs && task.instances && <Instances run={run.id} name={name} task={task} />}
       {hasJobs && !task.instances && BEGUN.has(task.status) && <Single run={run} picked={picked} name={name} task={task} />}
       {!hasJobs && task.status === "success" && task.type !== "sleep" && <Output run={run.id} name={name} />}
+      {hasJobs && BEGUN.has(task.status) && <Artifacts run={run.id} name={name} task={task} />}
       {hasJobs && BEGUN.has(task.status) && <Logs run={run.id} name={name} live={task.status === "running"} picked={picked} />}
     </aside>
   );
