@@ -93,7 +93,6 @@ async def test_without_a_command_it_performs_the_task_of_its_specification(pool:
         executor="command",
         call={"run": "echo counting; echo '{\"total\": 3}'"},
         mailbox="live/",
-        folder="runs/1",
     )
     await objects.put("spec.json", json.dumps(asdict(spec)).encode())
     async with pool.open(command=[sys.executable, "-m", "windlass.exec"] if pool.kind == "ray" else None) as launcher:
@@ -101,7 +100,7 @@ async def test_without_a_command_it_performs_the_task_of_its_specification(pool:
         (listed,) = await ended(launcher, job)
         assert (listed.exit_code, await launcher.logs(job.name)) == (0, "")
     assert json.loads(await objects.get("live/status.json"))["state"] == "success"
-    assert json.loads(await objects.get("runs/1/output.json")) == {"total": 3}
+    assert json.loads(await objects.get("live/output.json")) == {"total": 3}
 
 
 # The launching process dies
