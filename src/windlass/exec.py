@@ -22,13 +22,21 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from windlass.core.artifacts import MAX_OUTPUT
-from windlass.core.jobs.job import Failed, Outcome, Succeeded
-from windlass.core.launches import HEARTBEAT, HEARTBEAT_EVERY, OUTPUT, SECRETS, STATUS, STOP, TaskSpec, log_chunk
+from windlass.core.jobs.job import MAX_LINES, Failed, Outcome, Succeeded
+from windlass.core.launches import (
+    HEARTBEAT,
+    HEARTBEAT_EVERY,
+    LOCK_VARIABLE,
+    OUTPUT,
+    SECRETS,
+    STATUS,
+    STOP,
+    TaskSpec,
+    log_chunk,
+)
 from windlass.effects.command.run import CommandOptions, CommandRequest, Commands, inherited
-from windlass.effects.context import MAX_LINES, Context, keep_lines
-from windlass.effects.handlers import Handler, Handlers, Threads, failed, perform
-from windlass.effects.launchers.subprocess import record_pid
 from windlass.effects.objects import open_store
+from windlass.effects.outcomes import failed
 from windlass.errors import Invalid
 
 if TYPE_CHECKING:
@@ -126,6 +134,12 @@ def persist(write: Callable[[], Any]) -> None:
             pause = min(30.0, pause * 2)
 
 
+def record_pid(environ: Mapping[str, str]) -> None:
+    """Write the pid to the lock file of the subprocess launcher, which may have died before it could do so itself."""
+    with suppress(KeyError, ValueError, OSError):
+        os.pwrite(int(environ[LOCK_VARIABLE]), str(os.getpid()).encode(), 0)
+
+
 def main() -> int:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     record_pid(os.environ)
@@ -195,6 +209,9 @@ async def _command(spec: TaskSpec, keep: Callable[[str, str], None]) -> Outcome:
 
 async def _python(spec: TaskSpec, keep: Callable[[str, str], None]) -> Outcome:
     """Call a function (`module:function`), or the handler that an app (`module:app`) has for a job type."""
+    from windlass.effects.context import Context, keep_lines  # a command needs none of them
+    from windlass.effects.handlers import Handler, Handlers, Threads, perform
+
     target = _load(spec.call.get("function") or spec.call["app"])
     if "function" in spec.call:
         handler: Handler | None = Handler.of(spec.call["function"], target)

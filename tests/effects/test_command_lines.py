@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.effects.command_harness import CapturedLines, lines_of, perform, succeeded
+from windlass.core.jobs.job import MAX_LINES
 from windlass.effects.command.process import MAX_LINE, Lines, readable
-from windlass.effects.context import MAX_LINES
 
 
 async def test_lines_have_the_level_of_their_stream() -> None:

@@ -53,6 +53,9 @@ def mailbox(pool: str) -> str:
 
 
 SPEC, HEARTBEAT, STATUS, OUTPUT, STOP = "spec.json", "heartbeat", "status.json", "output.json", "stop"
+LOCK_VARIABLE = (
+    "WINDLASS_LOCK_FD"  # the descriptor of the subprocess launcher's lock file: the job writes its pid there
+)
 SECRETS = "WINDLASS_TASK_SECRETS"  # the variable with the part of a specification that contains secrets, in JSON
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
-from windlass.core.jobs.job import MAX_DATA, MAX_MESSAGE, Claimed, fraction_of
+from windlass.core.jobs.job import MAX_DATA, MAX_LINES, MAX_MESSAGE, Claimed, fraction_of
 from windlass.core.jobs.spec import check_name
 from windlass.core.json_value import RESULT_LIMIT, decode, encode, plain
 from windlass.core.orgs import DEFAULT_ORG
@@ -20,8 +20,6 @@ from windlass.core.redaction import Redaction
 from windlass.core.workflows.step import Action
 from windlass.effects.artifacts import Artifacts, ArtifactStore
 from windlass.errors import Conflict, Invalid, NonRetryable
-
-MAX_LINES = 1000
 
 # Handlers log through this logger (`ctx.log`) or through any other.
 job_logger = logging.getLogger("windlass.job")

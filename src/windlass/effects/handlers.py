@@ -4,7 +4,6 @@ import asyncio
 import contextvars
 import inspect
 import re
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,9 +17,8 @@ from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import OWN_PREFIX
 from windlass.core.json_value import RESULT_LIMIT, encode, exceeds, plain
 from windlass.effects.context import Context, current, enter
+from windlass.effects.outcomes import failed, message_of
 from windlass.errors import Invalid, NonRetryable, RetryAfter
-
-MAX_TRACE = 16_384
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,24 +244,8 @@ async def _as_artifact(context: Context, result: str) -> Outcome:
         raise
     except Exception as error:
         message = f"the result is {len(data)} bytes, more than {RESULT_LIMIT}, and cannot be written as an artifact"
-        return Failed({"type": type(error).__name__, "message": plain(f"{message}: {_message(error)[:MAX_TRACE]}")})
+        return Failed({"type": type(error).__name__, "message": plain(f"{message}: {message_of(error)}")})
     return Succeeded(encode({"artifact": reference, "size": len(data)}, field="result"))
-
-
-def failed(
-    error: BaseException, *, retryable: bool = True, retry_after: timedelta | None = None, trace: bool = True
-) -> Failed:
-    document = {"type": type(error).__name__, "message": plain(_message(error)[:MAX_TRACE]) or type(error).__name__}
-    if trace:
-        document["traceback"] = plain("".join(traceback.format_exception(error))[-MAX_TRACE:])
-    return Failed(document, retryable, retry_after)
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:  # `__str__` of an error class may raise
-        return ""
 
 
 def reserved_type(type_: str, key: str) -> Failed:
@@ -273,10 +255,6 @@ def reserved_type(type_: str, key: str) -> Failed:
     """
     message = f"{type_} is reserved for `{key}` steps of workflows, and this job is not one: publish a workflow instead"
     return Failed({"type": "Reserved", "message": message}, retryable=False)
-
-
-def timed_out(after: timedelta) -> Failed:
-    return Failed({"type": "Timeout", "message": f"timed out after {after.total_seconds():g} s"})
 
 
 def _check_reachable(type_: str, parameter: inspect.Parameter, *, is_context: bool) -> None:

@@ -11,7 +11,7 @@ from windlass.core.redaction import Redaction
 from windlass.core.workflows.step_payload import reveal as revealed
 from windlass.core.workflows.step_payload import secrets_of
 from windlass.effects.context import Context
-from windlass.effects.handlers import failed
+from windlass.effects.outcomes import failed
 from windlass.errors import Invalid, TemplateError
 
 

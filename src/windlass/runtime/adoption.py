@@ -18,7 +18,8 @@ from windlass.cron.cron import Cron
 from windlass.cron.job import Call, Skip, wrapped
 from windlass.cron.migration import Reason, Subgraph, reasons, subgraphs
 from windlass.effects.context import Context
-from windlass.effects.handlers import Handler, Handlers, Threads, failed
+from windlass.effects.handlers import Handler, Handlers, Threads
+from windlass.effects.outcomes import failed
 from windlass.errors import Invalid, InvalidWorkflow
 
 _log = logging.getLogger("windlass.cron")

@@ -53,9 +53,10 @@ from windlass.core.workflows.step import CommandAction, JobAction, Placement
 from windlass.core.workflows.step_payload import COMMAND_TYPE
 from windlass.effects import secrets
 from windlass.effects.context import Context
-from windlass.effects.handlers import Handler, Handlers, failed
+from windlass.effects.handlers import Handler, Handlers
 from windlass.effects.launchers import Launcher, LaunchRequest, PoolOptions, Resources, open_launcher
 from windlass.effects.objects import ObjectMeta, Objects
+from windlass.effects.outcomes import failed
 from windlass.engine import pools as pool_rows
 from windlass.engine.database import Database
 from windlass.engine.workers import turn

@@ -26,6 +26,7 @@ SQL_QUEUE = "sql"  # the queue of rows inserted by plain SQL
 STEP_RETRY = Retry()
 SPARE_LOSSES = 5  # leases that a row of SQL_QUEUE may lose beyond max_attempts: its producer counted failures only
 MAX_MESSAGE = 8192  # characters of a progress message
+MAX_LINES = 1000  # log lines of an attempt
 MAX_DATA = 65_536  # bytes of the data reported with progress
 LATE_ANSWER = timedelta(seconds=1)  # upkeep queries the database every half second; no lease is shorter than a second
 MAX_GAPS = 100

@@ -16,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from windlass.core.jobs.job import MAX_LINES
 from windlass.core.json_value import plain
-from windlass.effects.context import MAX_LINES
 
 SHELL = "/bin/sh"
 MAX_LINE = 8192  # bytes of a line that are stored

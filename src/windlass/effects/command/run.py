@@ -18,7 +18,7 @@ from windlass.core.artifacts import MAX_OUTPUT
 from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.core.json_value import RESULT_LIMIT, encode, parse
 from windlass.effects.command.process import Keep, Lines, Process, inherited, readable
-from windlass.effects.handlers import failed, timed_out
+from windlass.effects.outcomes import failed, timed_out
 from windlass.errors import Invalid
 
 __all__ = ["CommandOptions", "CommandRequest", "Commands", "Keep", "inherited"]

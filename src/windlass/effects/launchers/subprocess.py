@@ -13,11 +13,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from windlass.core.launches import Cause, Phase, RemoteJob
+from windlass.core.launches import LOCK_VARIABLE, Cause, Phase, RemoteJob
 from windlass.effects.command.process import inherited
 from windlass.effects.launchers import LaunchRequest, PoolOptions
 from windlass.errors import Invalid, Unavailable
@@ -29,7 +29,6 @@ except ImportError:  # Windows
 
 GRACE = 8.0  # seconds between SIGTERM and SIGKILL
 LOG_TAIL = 4096  # bytes
-LOCK_VARIABLE = "WINDLASS_LOCK_FD"  # the descriptor of the lock file: the job writes its pid there
 PROCESSES = Path("/proc")
 PASSED_ON = ("PYTHONPATH", "VIRTUAL_ENV")  # to import the same modules as this process
 
@@ -222,12 +221,6 @@ class SubprocessLauncher:
         asyncio.get_running_loop().remove_reader(descriptor)
         os.close(descriptor)
         self.hint.set()
-
-
-def record_pid(environ: Mapping[str, str]) -> None:
-    """Write the pid of a job to its lock file: its launcher may have died before it could. Called by the job."""
-    with suppress(KeyError, ValueError, OSError):
-        os.pwrite(int(environ[LOCK_VARIABLE]), str(os.getpid()).encode(), 0)
 
 
 def _seize(lock: int) -> bool:

@@ -15,7 +15,8 @@ from windlass.core.jobs.job import Cancelled, Claimed, Fence, JobMove, Outcome, 
 from windlass.core.json_value import decode
 from windlass.core.orgs import owner
 from windlass.effects.context import Context, enter
-from windlass.effects.handlers import Handler, Handlers, failed, perform, timed_out
+from windlass.effects.handlers import Handler, Handlers, perform
+from windlass.effects.outcomes import failed, timed_out
 from windlass.effects.tracing import span, tracer
 from windlass.engine.workers.turn import NewLogLine
 from windlass.runtime.worker.context_data import ContextData
