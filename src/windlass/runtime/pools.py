@@ -32,6 +32,7 @@ from windlass.core.launches import (
     SPEC,
     STATUS,
     STOP,
+    Command,
     Finish,
     Launch,
     Limits,
@@ -70,6 +71,7 @@ SUBPROCESS = "subprocess"
 LEASE = timedelta(minutes=5)  # after which the jobs of a pool without any process are given up
 TICK = timedelta(seconds=1)
 STRAYS_EVERY = 30.0  # seconds
+DETACH_WITHIN = 5.0  # seconds for operations in progress when the worker stops
 CHECK_EVERY, CHECK_WITHIN = 15.0, 5.0  # seconds
 AT_ONCE = 32  # operations of the launcher and the object store
 MAX_CHUNK = 8 * 1024 * 1024
@@ -143,6 +145,7 @@ class Pool:
         self._strays_at = 0.0
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._wake = asyncio.Event()
+        self._tasks: dict[str, asyncio.Task[bool]] = {}  # by launch: one operation at a time
         self._worker_id = f"pool:{options.name}"
 
     # The life of the pool in this process
@@ -189,6 +192,7 @@ class Pool:
             group.create_task(worker.run(over), name=f"windlass-pool-{self.options.name}")
             group.create_task(run_periodically(self.tick, every=TICK, stop=over, wake=self._wake))
             group.create_task(self._follow_hints(over))
+        await self._end_tasks()
 
     async def _follow_hints(self, over: asyncio.Event) -> None:
         while not over.is_set():
@@ -323,22 +327,60 @@ class Pool:
             self._remote = {job.name: job for job in await self._launcher.list()}
             self._listed_at = started
         mail = _by_launch(await self._objects.list(mailbox(self.options.name)), mailbox(self.options.name))
-        tracked = list(self._tracked.values())
-        acted = await asyncio.gather(*(self._attend(each, mail.get(each.launch.name, {})) for each in tracked))
+        for tracked in list(self._tracked.values()):
+            received = mail.get(tracked.launch.name, {})
+            if tracked.launch.name not in self._tasks and self._is_due(tracked, received):
+                self._attend_soon(tracked, received)
         if started >= self._strays_at:
             self._strays_at = started + STRAYS_EVERY
             await self._remove_strays({*self._remote, *mail})
-        return timedelta() if any(acted) else None
+        return None
+
+    def _is_due(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> bool:
+        """Take note of the heartbeat; return whether there is anything else to read or to do. Most launches just run:
+        this is all that a tick costs for them."""
+        launch = tracked.launch
+        if (beat := mail.get(HEARTBEAT)) and beat.version != launch.heartbeat:
+            launch.heartbeat, launch.heard_at = beat.version, time.monotonic()
+        status = mail.get(STATUS)
+        is_new = status is not None and status.version != tracked.status_version
+        try:
+            return is_new or log_chunk(tracked.chunks + 1) in mail or self._next(tracked) is not None
+        except Exception:  # `_attend` meets it again, and gives up this launch alone
+            return True
+
+    def _next(self, tracked: Tracked) -> Command | None:
+        return next_command(tracked.launch, self._view(tracked), self._limits)
+
+    def _attend_soon(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> None:
+        """Attend to a launch in a task of its own: a slow operation delays no other launch and no tick."""
+        name = tracked.launch.name
+        task = asyncio.create_task(self._attend(tracked, mail), name=f"windlass-{name}")
+        self._tasks[name] = task
+        task.add_done_callback(lambda ended: self._attended(name, ended))
+
+    def _attended(self, name: str, task: asyncio.Task[bool]) -> None:
+        del self._tasks[name]
+        if not task.cancelled() and task.result():
+            self._wake.set()
+
+    async def _end_tasks(self) -> None:
+        """Let operations in progress end, but not wait for them for long."""
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=DETACH_WITHIN)
+        for task in list(self._tasks.values()):
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def _attend(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> bool:
-        """Take note of what was seen of a launch, and do what is due; return whether something was done.
+        """Read what is new about a launch, and do what is due; return whether something was done.
 
         An error that nobody foresaw ends this attempt, not the others.
         """
         launch = tracked.launch
         try:
             await self._read_mail(tracked, mail)
-            command = next_command(launch, self._view(tracked), self._limits)
+            command = self._next(tracked)
             if command is None or tracked.ended.done():
                 return False
             match command:
@@ -388,8 +430,6 @@ class Pool:
                 tracked.context.keep(str(level), str(message), datetime.fromisoformat(at))
             tracked.chunks += 1
             launch.heard_at = now
-        if (beat := mail.get(HEARTBEAT)) and beat.version != launch.heartbeat:
-            launch.heartbeat, launch.heard_at = beat.version, now
         if (status := mail.get(STATUS)) and status.version != tracked.status_version:
             document = json.loads(await self._get(status.key, most=MAX_STATUS))
             tracked.status, tracked.document = Status(str(document["state"]), document.get("error")), document
