@@ -1,7 +1,7 @@
 """A small API server of Kubernetes on loopback: Jobs, Pods and Secrets of a few namespaces.
 
 Documents are validated with the schemas that Kubernetes publishes. Pods run as local processes (kubernetes_node.py).
-What the server does not have is not needed by the launcher: patches, events, other kinds.
+What the server does not have is not needed by the launcher: patches, other kinds.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from referencing import Registry, Resource
 from tests.launchers.kubernetes_node import Node
 
 SCHEMAS = "v1.31.0-local-strict"
-KINDS = {"jobs": ("Job", "batch/v1"), "pods": ("Pod", "v1"), "secrets": ("Secret", "v1")}
+KINDS = {"jobs": ("Job", "batch/v1"), "pods": ("Pod", "v1"), "secrets": ("Secret", "v1"), "events": ("Event", "v1")}
 NAMESPACES = ("default", "jobs")
 is_name = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?").fullmatch
 is_label = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?").fullmatch
@@ -169,7 +169,9 @@ class Cluster:
         chosen = sorted(
             (name, document)
             for (kind, place, name), document in objects.items()
-            if (kind, place) == (resource, namespace) and selected(document, query.get("labelSelector", ""))
+            if (kind, place) == (resource, namespace)
+            and selected(document, query.get("labelSelector", ""))
+            and (query.get("fieldSelector") or "type=Warning") == "type=Warning"  # all events are warnings
         )
         version, after = self._version, ""
         if token := query.get("continue"):
@@ -265,7 +267,7 @@ class Server:
 
     def application(self) -> web.Application:
         app = web.Application(middlewares=[self._answer])
-        for prefix, kinds in (("/apis/batch/v1", "jobs"), ("/api/v1", "pods|secrets")):
+        for prefix, kinds in (("/apis/batch/v1", "jobs"), ("/api/v1", "pods|secrets|events")):
             path = f"{prefix}/namespaces/{{namespace}}/{{resource:{kinds}}}"
             app.router.add_route("*", path, self._collection)
             app.router.add_route("*", path + "/{name}", self._object)

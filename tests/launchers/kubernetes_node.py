@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 
+ACCOUNTS = ("default", "steps")
 LABELS = {"kubernetes.io/os": "linux"}
 UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 GRACE = 5.0  # seconds from SIGTERM to SIGKILL
@@ -57,6 +58,9 @@ class Node:
             "spec": template["spec"],
             "status": {"phase": "Pending", "conditions": []},
         }
+        if (account := pod["spec"].get("serviceAccountName", "default")) not in ACCOUNTS:
+            self._warn(job, "FailedCreate", f'Error creating: pods is forbidden: serviceaccount "{account}" not found')
+            return
         self._cluster.put("pods", pod)
         self._runs[pod["metadata"]["name"]] = self._spawn(self._run(job, pod))
         if seconds := job["spec"].get("activeDeadlineSeconds"):
@@ -226,6 +230,12 @@ class Node:
         if not conditions:
             conditions.append({"type": kind, "status": "True", "reason": reason, "message": message})
             self._store("jobs", job)
+
+    def _warn(self, job: Document, reason: str, message: str) -> None:
+        about = {"kind": "Job", "name": job["metadata"]["name"]}
+        metadata = {"name": f"{about['name']}.{secrets.token_hex(4)}", "namespace": job["metadata"]["namespace"]}
+        event = {"metadata": metadata, "type": "Warning", "reason": reason, "message": message, "involvedObject": about}
+        self._cluster.put("events", event)
 
     def _mark_deleted(self, resource: str, document: Document) -> None:
         if "deletionTimestamp" not in document["metadata"]:

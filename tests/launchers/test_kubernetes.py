@@ -138,6 +138,20 @@ async def test_a_job_without_a_node_waits_with_the_reason(pool: Pool) -> None:
         assert "nodes are available" in job.detail
 
 
+async def test_why_a_job_has_no_pod_is_known_also_after_it_was_stopped(pool: Pool) -> None:
+    job = request()
+    async with pool.running("true", service_account="windlass-none") as launcher:
+        await launcher.start(job)
+        (listed,) = await launcher.list()
+        assert (listed.phase, listed.cause) == (Phase.WAITING, None)
+        async with asyncio.timeout(WITHIN):
+            while 'serviceaccount "windlass-none" not found' not in await launcher.logs(job.name):
+                await asyncio.sleep(0.1)
+        await launcher.stop(job.name)
+        await seen(launcher, lambda jobs: not jobs)
+        assert 'serviceaccount "windlass-none" not found' in await launcher.logs(job.name)
+
+
 async def test_a_job_ends_at_its_deadline(pool: Pool) -> None:
     async with pool.running("exec sleep 600") as launcher:
         await launcher.start(request(deadline=0.5))

@@ -21,6 +21,7 @@ from windlass.errors import Invalid
         ("tolerations", {"key": "gpu"}, "tolerations must be a list of tolerations"),
         ("image_pull_secrets", "registry", "image_pull_secrets must be a list of names of secrets"),
         ("env_from", {"bucket": "x"}, "env_from must be a list of names of secrets"),
+        ("pod", [], "pod must be a mapping with fields of a pod's specification"),
         ("instance", "a b", "instance must be a label"),
         ("command", [], "command must be a list of strings"),
         ("command", "python -m app", "command must be a list of strings"),
@@ -31,6 +32,25 @@ def test_wrong_options_are_named(name: str, value: object, message: str) -> None
         open_launcher(PoolOptions(name="gpu", launcher="kubernetes", options={name: value}))
     assert f"pool gpu: {message}" in str(refused.value)
     assert refused.value.field == name
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "owner"),
+    [("pod", "containers", "Windlass"), ("pod", "nodeSelector", "node_selector"), ("container", "env", "option `env`")],
+)
+def test_fields_that_windlass_sets_are_not_overridden(name: str, key: str, owner: str) -> None:
+    with pytest.raises(Invalid, match=rf"pool gpu: {name}\.{key} is set by .*{owner}") as refused:
+        open_launcher(PoolOptions(name="gpu", launcher="kubernetes", options={name: {key: []}}))
+    assert refused.value.field == f"{name}.{key}"
+
+
+def test_more_fields_of_the_pod_and_its_container_can_be_set() -> None:
+    pool = PoolOptions(name="gpu", launcher="kubernetes", image="app:1")
+    options = KubernetesOptions(pod={"priorityClassName": "low"}, container={"securityContext": {"runAsUser": 1000}})
+    spec = job_manifest(request(), pool, options)["spec"]["template"]["spec"]
+    assert spec["priorityClassName"] == "low"
+    assert spec["containers"][0]["securityContext"] == {"runAsUser": 1000}
+    assert spec["containers"][0]["image"] == "app:1"
 
 
 VERSIONS = sorted({version.rsplit(".", 1)[0] for version in all_versions() if Version(version) >= Version("1.26")})
@@ -45,6 +65,8 @@ def test_the_documents_are_valid_in_each_version_of_kubernetes(version: str) -> 
         tolerations=[{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
         image_pull_secrets=["registry"],
         env_from=["bucket"],
+        pod={"priorityClassName": "low", "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}]},
+        container={"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]},
     )
     job = request(
         env={"B": "2"},

@@ -24,7 +24,7 @@ WATCH_SECONDS = 300
 PAGE = 500
 REREAD_AFTER = 2.0  # seconds: credentials may come from a program that takes a while
 LISTS = 3  # attempts to read a list whose pages expire
-PATHS: Mapping[str, str] = {"jobs": "/apis/batch/v1", "pods": "/api/v1", "secrets": "/api/v1"}
+GROUPS: Mapping[str, str] = {"jobs": "/apis/batch/v1"}  # others are in the core group
 
 
 class Refusal(Exception):
@@ -82,11 +82,13 @@ class Api:
         response = await self._call("GET", self._path("pods", pod) + "/log", query)
         return await _read(response)
 
-    async def list(self, resource: str, selector: str, *, page: int = PAGE, pages: int | None = None) -> Listing:
-        """Return the objects with these labels: all of them, or the first pages."""
+    async def list(
+        self, resource: str, selector: str, *, by: str = "labelSelector", page: int = PAGE, pages: int | None = None
+    ) -> Listing:
+        """Return the objects with these labels, or these fields: all of them, or the first pages."""
         for _ in range(LISTS):
             try:
-                return await self._list(resource, selector, page, pages)
+                return await self._list(resource, {by: selector, "limit": str(page)}, pages)
             except Refusal as refusal:
                 if refusal.status != 410:
                     raise
@@ -121,12 +123,11 @@ class Api:
             await connection.client.close()
 
     def _path(self, resource: str, name: str | None = None) -> str:
-        path = f"{PATHS[resource]}/namespaces/{self._options.namespace}/{resource}"
+        path = f"{GROUPS.get(resource, '/api/v1')}/namespaces/{self._options.namespace}/{resource}"
         return path if name is None else f"{path}/{name}"
 
-    async def _list(self, resource: str, selector: str, page: int, pages: int | None) -> Listing:
+    async def _list(self, resource: str, query: dict[str, str], pages: int | None) -> Listing:
         items: list[dict[str, Any]] = []
-        query = {"labelSelector": selector, "limit": str(page)}
         while True:
             response = await self._call("GET", self._path(resource), query)
             now = parsedate_to_datetime(response.headers["Date"]) if "Date" in response.headers else datetime.now(UTC)

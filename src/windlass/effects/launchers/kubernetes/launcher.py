@@ -98,18 +98,28 @@ class KubernetesLauncher:
         await self._delete(name, propagation="Background")
 
     async def logs(self, name: str) -> str:
+        """Return the last output of a job. If its process did not start, the warnings of the cluster say why."""
         query = {"container": CONTAINER, "tailLines": str(LOG_LINES)}
         try:
             pods = await self._api.list("pods", f"{LAUNCH}={name}")
-            if not pods.items:
-                return ""
-            pod = max(pods.items, key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
-            text = await self._api.log(pod["metadata"]["name"], query)
+            for pod in sorted(pods.items, key=lambda pod: pod["metadata"].get("creationTimestamp", ""))[-1:]:
+                text = await self._api.log(pod["metadata"]["name"], query)
+                return text[-LOG_BYTES:].decode("utf-8", "replace")
         except Refusal as refusal:
-            if refusal.status in (400, 404):  # the container has not started, or the pod is gone
-                return ""
-            raise self._error(refusal, "get pods/log") from None
-        return text[-LOG_BYTES:].decode("utf-8", "replace")
+            if refusal.status not in (400, 404):  # the container has not started, or the pod is gone
+                raise self._error(refusal, "get pods/log") from None
+        return await self._warnings(name)
+
+    async def _warnings(self, name: str) -> str:
+        """Return the warnings about a job and its pod, which outlive both; "" if they may not be read."""
+        try:
+            events = await self._api.list("events", "type=Warning", by="fieldSelector")
+        except Refusal:
+            return ""
+        concerned = [
+            event for event in events.items if f"{event['involvedObject'].get('name')}-".startswith(f"{name}-")
+        ]
+        return "".join(f"{event.get('reason')}: {event.get('message')}\n" for event in concerned)
 
     async def check(self) -> None:
         """Try each call that a launch needs, without changing anything, and name all that are not allowed."""

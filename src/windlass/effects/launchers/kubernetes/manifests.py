@@ -32,19 +32,21 @@ def job_manifest(request: LaunchRequest, pool: PoolOptions, options: KubernetesO
         "command": list(options.command),
         "env": _environment(request, pool),
         "resources": {"requests": resources, "limits": resources},
+        **options.container,
     }
     pod: dict[str, Any] = {
         "restartPolicy": "Never",
         # The variables of the namespace's services would be mixed with those of the step.
         "enableServiceLinks": False,
         "containers": [container],
+        **options.pod,
     }
     if options.env_from:
         container["envFrom"] = [{"secretRef": {"name": name}} for name in options.env_from]
     if options.service_account is not None:
         pod["serviceAccountName"] = options.service_account
     else:
-        pod["automountServiceAccountToken"] = False
+        pod.setdefault("automountServiceAccountToken", False)
     if options.node_selector:
         pod["nodeSelector"] = dict(options.node_selector)
     if options.tolerations:

@@ -8,6 +8,24 @@ from typing import Any
 from windlass.effects.launchers import PoolOptions
 from windlass.errors import Invalid
 
+OWN_FIELDS: Mapping[str, Mapping[str, str]] = {
+    "pod": {
+        "containers": "Windlass; fields of its container belong into `container`",
+        "restartPolicy": "Windlass, which retries itself",
+        "serviceAccountName": "the option `service_account`",
+        "nodeSelector": "the option `node_selector`",
+        "tolerations": "the option `tolerations`",
+        "imagePullSecrets": "the option `image_pull_secrets`",
+    },
+    "container": {
+        "name": "Windlass",
+        "image": "the option `image`",
+        "command": "the option `command`",
+        "env": "the option `env`",
+        "envFrom": "the option `env_from`",
+        "resources": "the option `resources`",
+    },
+}
 COMMAND = ("python", "-m", "windlass.exec")
 
 
@@ -21,6 +39,10 @@ class KubernetesOptions:
     tolerations: Sequence[Mapping[str, Any]] = ()
     image_pull_secrets: Sequence[str] = ()
     env_from: Sequence[str] = ()  # names of Secrets of the namespace whose values the launched processes get
+    pod: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # more fields of the pod's specification: volumes, affinity, ...
+    container: Mapping[str, Any] = field(default_factory=dict)  # and of its container: volumeMounts, ...
     instance: str = "windlass"  # tells installations apart that share a namespace: each stops jobs it does not know
     command: Sequence[str] = COMMAND
 
@@ -36,6 +58,9 @@ def read_options(pool: PoolOptions) -> KubernetesOptions:
         is_valid, expected = _CHECKS.get(name, _TEXT)
         if not is_valid(value):
             raise Invalid(f"pool {pool.name}: {name} must be {expected}, not {value!r}", field=name)
+        for key, owner in OWN_FIELDS.get(name, {}).items():
+            if key in value:
+                raise Invalid(f"pool {pool.name}: {name}.{key} is set by {owner}", field=f"{name}.{key}")
     return KubernetesOptions(**pool.options)
 
 
@@ -55,6 +80,10 @@ def _is_labels(value: object) -> bool:
     return isinstance(value, Mapping) and all(isinstance(item, str) for pair in value.items() for item in pair)
 
 
+def _is_fields(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+
+
 def _is_mappings(value: object) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(item, Mapping) for item in value)
 
@@ -65,6 +94,8 @@ _CHECKS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "tolerations": (_is_mappings, "a list of tolerations, such as [{key: gpu, operator: Exists}]"),
     "image_pull_secrets": (_is_texts, "a list of names of secrets"),
     "env_from": (_is_texts, "a list of names of secrets"),
+    "pod": (_is_fields, "a mapping with fields of a pod's specification"),
+    "container": (_is_fields, "a mapping with fields of a container"),
     "instance": (_is_label, "a label: at most 63 letters, digits, hyphens, dots and underscores"),
     "command": (lambda value: _is_texts(value) and bool(value), 'a list of strings, such as ["python", "-m", "app"]'),
 }
