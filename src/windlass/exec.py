@@ -35,16 +35,19 @@ from windlass.core.launches import (
     log_chunk,
 )
 from windlass.effects.command.run import CommandOptions, CommandRequest, Commands, inherited
-from windlass.effects.objects import open_store
+from windlass.effects.objects import Objects, open_store
 from windlass.effects.outcomes import failed
 from windlass.errors import Invalid
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
+    from windlass.effects.launched_artifacts import LaunchedArtifacts
+
 SHIP_EVERY = 1.0  # seconds between two chunks of log lines
 PATIENCE = 600.0  # seconds for which output and status are tried to be written
 
+Keep = Callable[[str, str], None]
 _log = logging.getLogger("windlass.exec")
 
 
@@ -151,26 +154,28 @@ def main() -> int:
     if mailbox.is_final():
         return 0
     mailbox.status("running")
+    written: dict[str, str] = {}
     with mailbox.beating():
-        outcome = asyncio.run(run(spec, mailbox.keep))
+        outcome = asyncio.run(run(spec, mailbox.keep, Objects(os.environ["WINDLASS_OBJECTS_URL"], store), written))
     if isinstance(outcome, Succeeded):
         persist(lambda: store.put(spec.mailbox + OUTPUT, outcome.result.encode()))
-        mailbox.status("success")
+        mailbox.status("success", artifacts=written)
         return 0
     assert isinstance(outcome, Failed)
     pause = outcome.retry_after
     mailbox.status(
         "failed",
         outcome.error,
+        artifacts=written,
         retryable=outcome.retryable,
         retry_after=None if pause is None else pause.total_seconds(),
     )
     return 1
 
 
-async def run(spec: TaskSpec, keep: Callable[[str, str], None]) -> Outcome:
-    """Perform the task; SIGTERM ends it, and what it started."""
-    task = asyncio.ensure_future(_perform(spec, keep))
+async def run(spec: TaskSpec, keep: Keep, objects: Objects, written: dict[str, str]) -> Outcome:
+    """Perform the task; SIGTERM ends it, and what it started. `written` gets the artifacts and their media types."""
+    task = asyncio.ensure_future(_perform(spec, keep, objects, written))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
         return await task
@@ -180,15 +185,17 @@ async def run(spec: TaskSpec, keep: Callable[[str, str], None]) -> Outcome:
         return failed(error)
 
 
-async def _perform(spec: TaskSpec, keep: Callable[[str, str], None]) -> Outcome:
+async def _perform(spec: TaskSpec, keep: Keep, objects: Objects, written: dict[str, str]) -> Outcome:
     if spec.executor == "command":
         return await _command(spec, keep)
     if spec.executor == "python":
-        return await _python(spec, keep)
+        from windlass.effects.launched_artifacts import LaunchedArtifacts  # a command needs none of it
+
+        return await _python(spec, keep, LaunchedArtifacts(objects, spec, written))
     raise Invalid(f"there is no executor {spec.executor!r}: it must be command or python", field="executor")
 
 
-async def _command(spec: TaskSpec, keep: Callable[[str, str], None]) -> Outcome:
+async def _command(spec: TaskSpec, keep: Keep) -> Outcome:
     request = CommandRequest(
         run=spec.call["run"],
         values=spec.call.get("values", {}),
@@ -207,7 +214,7 @@ async def _command(spec: TaskSpec, keep: Callable[[str, str], None]) -> Outcome:
     return await Commands(CommandOptions(environment=inherited(os.environ) | own)).perform(request, keep)
 
 
-async def _python(spec: TaskSpec, keep: Callable[[str, str], None]) -> Outcome:
+async def _python(spec: TaskSpec, keep: Keep, artifacts: "LaunchedArtifacts") -> Outcome:
     """Call a function (`module:function`), or the handler that an app (`module:app`) has for a job type."""
     from windlass.effects.context import Context, keep_lines  # a command needs none of them
     from windlass.effects.handlers import Handler, Handlers, Threads, perform
@@ -239,6 +246,8 @@ async def _python(spec: TaskSpec, keep: Callable[[str, str], None]) -> Outcome:
         count=spec.parallel_count,
         item=spec.input.get("item") if isinstance(spec.input, dict) else None,
         upstream=spec.upstream,
+        _job=artifacts.job,
+        _artifact_store=artifacts,
     )
     keep_lines()
     threads = Threads(1)

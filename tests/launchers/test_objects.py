@@ -84,6 +84,16 @@ async def test_a_part_of_an_object_can_be_read(objects: Objects) -> None:
     assert [bytes(piece) async for piece in objects.stream("log", start=4, end=6)] == [b"45"]
 
 
+async def test_a_copy_outlives_its_source(objects: Objects) -> None:
+    await objects.put_stream("live/a", chunks(7))
+    for _ in range(2):
+        await objects.copy("live/a", "runs/1/a")
+    await objects.delete(["live/a"])
+    assert [(meta.key, meta.size) for meta in await objects.list("")] == [("runs/1/a", 7 * MIB)]
+    with pytest.raises(NotFound):
+        await objects.copy("live/a", "runs/1/b")
+
+
 async def test_a_stream_that_breaks_leaves_no_object(objects: Objects) -> None:
     async def broken() -> AsyncIterator[bytes]:
         yield b"x" * 6 * MIB

@@ -11,7 +11,7 @@ import pytest
 from tests.keys import KEYS
 from tests.runtime.conftest import Working, eventually
 from windlass import Retry, Run, RunState, Windlass
-from windlass.engine import pools, secrets
+from windlass.engine import artifacts, pools, secrets
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.errors import InvalidWorkflow
@@ -74,6 +74,26 @@ async def test_a_step_of_an_app_runs_its_handler_in_the_launched_process(app: Wi
         assert value["sum"] == 6
         assert value["pid"] != os.getpid()
         assert await logged(run, 1) == ["adding 3 numbers in sums/add"]
+
+
+async def test_launched_handlers_write_and_read_artifacts(app: Windlass, working: Working, tmp_path: Path) -> None:
+    app.target = "tests.runtime.pool_app:app"
+    flow = app.workflow("files")
+    written = flow.step("write", "pool.write.v1").on("subprocess").retry(max_attempts=2, retry=Retry(base=0.0))
+    flow.step("read", "pool.read.v1", input={"rows": "{{tasks.write.artifacts.rows.csv}}"}).on("subprocess").after(
+        written
+    )
+    async with working(app, allow_commands=True):
+        run = await started(app, "files")
+        value = (await run.wait(timeout=120)).value
+        rows = await artifacts.of_run(await app.open(), run.id)
+        await eventually(lambda: nothing_left(tmp_path / "home"))
+    assert value == {"names": ["page.txt", "rows.csv"], "page": "<p>2</p>", "rows": 1000}
+    assert [(row.name, row.attempt, row.is_result, row.media_type) for row in rows] == [
+        ("page.txt", 1, False, "text/html"),
+        ("page.txt", 2, True, "text/html"),
+        ("rows.csv", 2, True, "text/csv"),
+    ]
 
 
 async def test_a_failed_command_is_retried_and_its_reason_kept(app: Windlass, working: Working, tmp_path: Path) -> None:

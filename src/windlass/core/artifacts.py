@@ -4,6 +4,7 @@ A reference names the artifact of a step, `artifact://<run>/<step>/<index>/<name
 succeeded. The key in the object store also has the attempt and the fence, so that attempts do not share objects.
 """
 
+import mimetypes
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -102,6 +103,14 @@ def check_name(name: str) -> str:
             field="name",
         )
     return name
+
+
+def guess_media_type(name: str, *, is_text: bool = False) -> str:
+    """Return the media type that follows from the name of a file."""
+    guessed, encoding = mimetypes.guess_type(name, strict=False)
+    if guessed is None or encoding is not None:
+        guessed = "text/plain" if is_text and encoding is None else BINARY
+    return f"{guessed}; charset=utf-8" if is_text and guessed.startswith("text/") else guessed
 
 
 def check_media_type(text: str) -> str:

@@ -56,6 +56,7 @@ SPEC, HEARTBEAT, STATUS, OUTPUT, STOP = "spec.json", "heartbeat", "status.json",
 LOCK_VARIABLE = (
     "WINDLASS_LOCK_FD"  # the descriptor of the subprocess launcher's lock file: the job writes its pid there
 )
+ARTIFACTS = "artifacts/"  # prefix of the artifacts that the launched process writes
 SECRETS = "WINDLASS_TASK_SECRETS"  # the variable with the part of a specification that contains secrets, in JSON
 
 
@@ -287,4 +288,5 @@ class TaskSpec:
     mailbox: str  # prefix of its objects
     input: Any = None
     upstream: Mapping[str, Any] = field(default_factory=dict)
+    artifacts: Sequence[Mapping[str, Any]] = ()  # those that can be read: reference, key and what else is known
     timeout: float | None = None  # seconds

@@ -4,15 +4,22 @@ They are in the object store, so they may be large: all of them are streamed.
 """
 
 import asyncio
-import mimetypes
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from windlass.core.artifacts import BINARY, Artifact, Reference, check_media_type, check_name, read_reference
+from windlass.core.artifacts import (
+    MAX_BYTES,
+    Artifact,
+    Reference,
+    check_media_type,
+    check_name,
+    guess_media_type,
+    read_reference,
+)
 from windlass.core.jobs.job import Claimed
-from windlass.effects.objects import CHUNK
+from windlass.effects.objects import CHUNK, Objects
 from windlass.errors import Invalid
 
 Data = bytes | bytearray | memoryview | str | os.PathLike[str] | AsyncIterable[bytes]
@@ -49,7 +56,8 @@ class Artifacts:
         has written is replaced.
         """
         check_name(name)
-        type_ = check_media_type(media_type) if media_type is not None else _media_type(name, data)
+        guessed = guess_media_type(name, is_text=isinstance(data, str))
+        type_ = guessed if media_type is None else check_media_type(media_type)
         return str(await self._store.write_artifact(self._job, name, _chunks(data), type_))
 
     async def read(self, step: str, name: str | None = None, *, index: int = 0) -> bytes:
@@ -94,11 +102,34 @@ class Artifacts:
         return Reference(self._job.run_id, step, index, check_name(name))
 
 
-def _media_type(name: str, data: Data) -> str:
-    guessed, encoding = mimetypes.guess_type(name, strict=False)
-    if guessed is None or encoding is not None:
-        return "text/plain; charset=utf-8" if isinstance(data, str) else BINARY
-    return f"{guessed}; charset=utf-8" if isinstance(data, str) and guessed.startswith("text/") else guessed
+class Source:
+    """Counts the bytes of an artifact that is written, and keeps the error that ended them."""
+
+    def __init__(self, chunks: AsyncIterator[bytes], most: int = MAX_BYTES) -> None:
+        self.size = 0
+        self.error: Exception | None = None
+        self._chunks = chunks
+        self._most = most
+
+    async def write(self, objects: Objects, key: str) -> None:
+        """Write the object. An error of the chunks is raised as it is, not as one of the object store."""
+        try:
+            await objects.put_stream(key, self._counted())
+        except Exception:
+            if self.error is not None:
+                raise self.error from None
+            raise
+
+    async def _counted(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._chunks:
+                self.size += len(chunk)
+                if self.size > self._most:
+                    raise Invalid(f"the artifact has more than {self._most} bytes: split it", field="data")
+                yield chunk
+        except Exception as error:
+            self.error = error
+            raise
 
 
 def _chunks(data: Data) -> AsyncIterator[bytes]:

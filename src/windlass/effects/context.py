@@ -192,6 +192,7 @@ class Context:
     org: str = DEFAULT_ORG  # whose job it is
     _action: Action | None = None  # of the step
     _job: Claimed | None = None
+    _artifact_store: ArtifactStore | None = None  # of a launched process
     _context_data: ContextData | None = None  # None: nothing is recorded, for example if a test calls the handler
     _steps: Steps | None = None
     _lines: int = 0
@@ -246,9 +247,10 @@ class Context:
     @property
     def artifacts(self) -> Artifacts:
         """The files that this attempt writes for later steps and for people, and those of other steps of the run."""
-        if self._job is None or self._context_data is None:
+        store = self._artifact_store or self._context_data
+        if self._job is None or store is None:
             raise Conflict("there are no artifacts here: the handler was not called by a worker")
-        return Artifacts(self._job, self._context_data)
+        return Artifacts(self._job, store)
 
     @property
     def log(self) -> logging.Logger:

@@ -100,6 +100,11 @@ class Objects:
                 raise
             return await self._store.get_async(key)
 
+    async def copy(self, source: str, target: str) -> None:
+        """Copy an object within the store."""
+        with _errors(source):
+            await self._store.copy_async(source, target)
+
     async def list(self, prefix: str) -> list[ObjectMeta]:
         """Return all objects whose key begins with `prefix`, which ends with a slash."""
         found: list[ObjectMeta] = []

@@ -21,6 +21,7 @@ from windlass.core.artifacts import (
 )
 from windlass.core.jobs.job import Claimed
 from windlass.core.jobs.spec import check_range
+from windlass.effects.artifacts import Source
 from windlass.engine.database import Database, Tenant
 from windlass.engine.runs import control as runs
 from windlass.errors import Invalid, LeaseLost, NotFound
@@ -35,13 +36,8 @@ _log = logging.getLogger("windlass.artifacts")
 
 async def upload(db: Database, key: str, chunks: AsyncIterator[bytes], *, most: int = MAX_BYTES) -> int:
     """Write the object of a reserved artifact and return its size."""
-    source = _Source(chunks, most)
-    try:
-        await db.objects().put_stream(key, source.read())
-    except Exception:
-        if source.error is not None:
-            raise source.error from None  # not of the object store
-        raise
+    source = Source(chunks, most)
+    await source.write(db.objects(), key)
     return source.size
 
 
@@ -162,24 +158,3 @@ async def _delete(db: Database, rows: Sequence[Removable]) -> dict[Removable, Ex
         reason = next(iter(failed.values()))
         _log.warning("%d artifacts could not be deleted, again in %s: %s", len(failed), AGAIN_AFTER, reason)
     return failed
-
-
-class _Source:
-    """Counts the bytes of an artifact, and keeps the error that ended them."""
-
-    def __init__(self, chunks: AsyncIterator[bytes], most: int) -> None:
-        self.size = 0
-        self.error: Exception | None = None
-        self._chunks = chunks
-        self._most = most
-
-    async def read(self) -> AsyncIterator[bytes]:
-        try:
-            async for chunk in self._chunks:
-                self.size += len(chunk)
-                if self.size > self._most:
-                    raise Invalid(f"the artifact has more than {self._most} bytes: split it", field="data")
-                yield chunk
-        except Exception as error:
-            self.error = error
-            raise

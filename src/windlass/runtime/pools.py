@@ -62,6 +62,7 @@ from windlass.engine import pools as pool_rows
 from windlass.engine.database import Database
 from windlass.engine.workers import turn
 from windlass.errors import Invalid, NotFound, Unavailable
+from windlass.runtime import launched_artifacts
 from windlass.runtime.loops.loop import LeaderTerm, run_periodically, until
 from windlass.runtime.loops.upkeep import UpkeepOptions
 from windlass.runtime.worker import WorkerOptions
@@ -274,6 +275,7 @@ class Pool:
             mailbox=f"{mailbox(self.options.name)}{name}/",
             input=input_,
             upstream=dict(ctx.upstream),
+            artifacts=await launched_artifacts.readable(ctx, input_),
             timeout=None if ctx.timeout is None else ctx.timeout.total_seconds(),
         )
         launch = Launch(name=name, since=time.monotonic(), timeout=ctx.timeout)
@@ -470,6 +472,10 @@ class Pool:
         elif isinstance(outcome, Failed) and outcome.error["type"] in ("Lost", "OutOfMemory", "NeverStarted"):
             for line in (await self._limited(self._launcher.logs(name))).splitlines()[-20:]:
                 tracked.context.keep("ERROR", line)
+        media_types = tracked.document.get("artifacts")
+        await launched_artifacts.adopt(
+            self._db, self._objects, tracked.context, tracked.spec, media_types if isinstance(media_types, dict) else {}
+        )
         if not tracked.ended.done():
             tracked.ended.set_result(outcome)
         await self._clean(name)
