@@ -47,7 +47,7 @@ async def measure(url: str, home: Path, steps: int, live: int) -> None:
         app.workflow("elsewhere").command("noop", "true").on("subprocess")
         working = asyncio.create_task(app.work(WorkerOptions(allow_commands=True), stop=stop))
         db = await app.open()
-        while not await pools.list_(db.database):
+        while not await pools.list_(db):
             await asyncio.sleep(0.05)
         times = {name: [await timed(app, name) for _ in range(steps + 3)][3:] for name in ("here", "elsewhere")}
         stop.set()

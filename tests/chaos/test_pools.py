@@ -29,7 +29,7 @@ async def test_each_step_runs_once_while_its_launching_processes_are_killed(data
         db = await app.open()
         with Crew(database, tmp_path, environ=environ) as crew:
             crew.run("launcher-0", WORKER)
-            await eventually(lambda: pools.list_(db.database), "the pool is known")
+            await eventually(lambda: pools.list_(db), "the pool is known")
             run = await app.start("launched")
             for n in range(1, KILLS + 1):
                 await eventually(partial(ran, done, STEPS * n // (KILLS + 1)), f"part {n} has run")

@@ -17,7 +17,7 @@ async def test_the_example_runs_with_nothing_installed(database: str, tmp_path: 
         work = asyncio.create_task(app.work(WorkerOptions(allow_commands=True), stop=stop))
         db = await app.open()
         async with asyncio.timeout(30):
-            while not await pools.list_(db.database):
+            while not await pools.list_(db):
                 await asyncio.sleep(0.05)
         await app.deploy(*read(ROOT / "examples" / "on-a-pool.yaml"))
         run = await app.start("on-a-pool")

@@ -21,8 +21,9 @@ select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_nam
 EVERY = PROTECTED.replace("and c.relrowsecurity", "")
 # Tables of the installation: they hold nothing of an org, or are read by the engine only.
 SHARED = {
-    "windlass.bookmark", "windlass.identity", "windlass.migration", "windlass.plan", "windlass.public_url",
-    "windlass.server_key", "windlass.session", "windlass.sql_role", "windlass.term", "workflow.workflow_registry",
+    "windlass.bookmark", "windlass.identity", "windlass.migration", "windlass.plan", "windlass.pool",
+    "windlass.public_url", "windlass.server_key", "windlass.session", "windlass.sql_role", "windlass.term",
+    "workflow.workflow_registry",
 }  # fmt: skip
 Conn = Any
 

@@ -32,7 +32,7 @@ async def app(database: str, cluster: Cluster, tmp_path: Path) -> AsyncIterator[
 async def started(app: Windlass, name: str) -> Run:
     """Start a run once the pool is known: until then the workflow cannot be published."""
     db = await app.open()
-    await eventually(lambda: pools.list_(db.database))
+    await eventually(lambda: pools.list_(db))
     return await app.start(name)
 
 

@@ -193,7 +193,7 @@ async def test_a_job_that_another_worker_has_launched_is_taken_over(
 async def started(app: Windlass, name: str) -> Run:
     """Start a run once the pool is known: until then the workflow cannot be published."""
     db = await app.open()
-    await eventually(lambda: pools.list_(db.database))
+    await eventually(lambda: pools.list_(db))
     return await app.start(name)
 
 

@@ -77,6 +77,9 @@ operate POST /api/v1/queues/{name}/pause
 operate POST /api/v1/queues/{name}/resume
 read GET /api/v1/workers
 read GET /api/v1/workers/{worker_id}
+read GET /api/v1/pools
+read GET /api/v1/pools/{name}
+operator DELETE /api/v1/pools/{name}
 read GET /api/v1/dead-letters
 read GET /api/v1/dead-letters/jobs
 operate POST /api/v1/dead-letters/retry

@@ -15,6 +15,7 @@ from windlass.schemas.jobs import (
 )
 from windlass.schemas.monitoring import (
     Depth,
+    Pool,
     Quarantined,
     Queue,
     StateCounts,
@@ -100,6 +101,7 @@ __all__ = [
     "JobDetail",
     "JobEvent",
     "JobLogLine",
+    "Pool",
     "Quarantined",
     "Queue",
     "Schedule",

@@ -8,7 +8,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from windlass.client.descriptors import Group, W, operation, streaming
-from windlass.client.jobs import DeadLetters, Jobs, Quarantine, Queues, Workers
+from windlass.client.jobs import DeadLetters, Jobs, Pools, Quarantine, Queues, Workers
 from windlass.client.orgs import Audit, Keys, Members, Orgs, Secrets, SqlRoles
 from windlass.client.plans import OrgUsage, Plans
 from windlass.client.request import NOTHING, Call, one, present
@@ -36,6 +36,7 @@ class Operations(Group[W]):
         self.schedules = Schedules(transport)
         self.queues = Queues(transport)
         self.workers = Workers(transport)
+        self.pools = Pools(transport)
         self.quarantine = Quarantine(transport)
         self.orgs = Orgs(transport)
         self.sql_roles = SqlRoles(transport)

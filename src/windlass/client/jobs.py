@@ -8,10 +8,11 @@ from windlass.client.descriptors import Group, W, downwards, operation, upwards
 from windlass.client.request import NOTHING, Call, one, page, present
 from windlass.schemas.common import Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
-from windlass.schemas.monitoring import Quarantined, Queue, Worker, WorkerDetail
+from windlass.schemas.monitoring import Pool, Quarantined, Queue, Worker, WorkerDetail
 
 QUEUE = "/queues/{name}"
 JOB = "/jobs/{job_id}"
+POOL = "/pools/{name}"
 
 
 class Jobs(Group[W]):
@@ -185,6 +186,24 @@ class Workers(Group[W]):
     def get(self, worker_id: str) -> Call[WorkerDetail]:
         """With the jobs it has."""
         return one(WorkerDetail, "GET", "/workers/{worker_id}", {"worker_id": worker_id})
+
+
+class Pools(Group[W]):
+    """Where steps with `runs_on` run."""
+
+    @upwards
+    def list(self) -> Call[Page[Pool]]:
+        """By name."""
+        return page(Pool, "/pools")
+
+    @operation
+    def get(self, name: str) -> Call[Pool]:
+        return one(Pool, "GET", POOL, {"name": name})
+
+    @operation
+    def forget(self, name: str) -> Call[None]:
+        """Remove a pool that no process offers. Only for the operator."""
+        return Call("DELETE", POOL, lambda _: None, {"name": name})
 
 
 class Quarantine(Group[W]):

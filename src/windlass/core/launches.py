@@ -20,6 +20,7 @@ from windlass.core.jobs.job import Failed, Outcome
 
 HEARTBEAT_EVERY = 10.0  # seconds
 LOCAL = "local"  # the value of `runs_on` for steps that the worker executes itself
+SUBPROCESS = "subprocess"  # the launcher, and the pool that exists wherever commands are allowed
 POOL_QUEUE = "windlass.pool."  # prefix of the queues of launched steps
 POOL_NAME = r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?"
 is_pool_name = re.compile(POOL_NAME).fullmatch

@@ -259,6 +259,11 @@ class Tenant(Database):
         )
         return opened.tenant(org)
 
+    @property
+    def acts_for_all(self) -> bool:
+        """Whether it acts for the operator of the installation, or for trusted code that does not act for one org."""
+        return self.org == DEFAULT_ORG and self._isolated_org is None
+
     def require(self, scope: Scope) -> None:
         """Refuse callers that lack a scope."""
         orgs.require(scope, self.scopes, self.actor)

@@ -3,15 +3,18 @@
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
+from windlass.core import duration
+from windlass.core.launches import SUBPROCESS, is_pool_name
 from windlass.core.workflows.step import CommandAction, JobAction
 from windlass.core.workflows.workflow import Workflow
-from windlass.engine.database import Database
-from windlass.errors import InvalidWorkflow, NotFound
+from windlass.engine.database import MOST_COUNTED, Database, Tenant
+from windlass.engine.orgs import audit
+from windlass.errors import Conflict, InvalidWorkflow, NotFound
+from windlass.schemas.monitoring import Pool
 from windlass.store import pools as store
 from windlass.store.pools import PoolRow
 
-__all__ = ["PoolRow"]
-ALIVE_WITHIN = timedelta(seconds=30)
+ALIVE_WITHIN = timedelta(seconds=30)  # its process reports every 15 s
 
 
 async def offer(db: Database, pools: Iterable[tuple[str, str, int, str | None]]) -> None:
@@ -26,23 +29,66 @@ async def report(db: Database, name: str, *, holder: str, problem: str | None) -
         await store.report(conn, name, holder=holder, problem=problem)
 
 
-async def list_(db: Database) -> list[PoolRow]:
+async def list_(db: Tenant) -> list[Pool]:
+    """Return the pools by name, with how many of their jobs wait and run: those of the caller's org, for the operator
+    those of all orgs."""
     async with db.once() as conn:
-        return await store.list_(conn)
+        rows = await store.list_(conn, org=_counted_org(db), cap=MOST_COUNTED)
+    return [_schema(row, db) for row in rows]
 
 
-async def get(db: Database, name: str) -> PoolRow:
+async def get(db: Tenant, name: str) -> Pool:
+    if not is_pool_name(name):
+        raise NotFound("pool", ascii(name[:100]))
     async with db.once() as conn:
-        rows = await store.list_(conn, name=name)
+        rows = await store.list_(conn, org=_counted_org(db), cap=MOST_COUNTED, name=name)
     if not rows:
         raise NotFound("pool", name)
-    return rows[0]
+    return _schema(rows[0], db)
 
 
-async def forget(db: Database, name: str) -> None:
-    async with db.once() as conn:
-        if not await store.forget(conn, name):
-            raise NotFound("pool", name)
+async def forget(db: Tenant, name: str) -> None:
+    """Remove a pool that no process offers. Workflows that name it stay, and their steps wait until one does."""
+    pool = await get(db, name)
+    async with db.begin() as conn:
+        if not await store.forget(conn, name, silent_for=ALIVE_WITHIN):
+            raise Conflict(f"pool {name} was seen at {pool.seen_at:%H:%M:%S}: stop the workers that offer it first")
+        await audit.record(conn, db, "pool.forget", name)
+
+
+def fix_of(row: PoolRow) -> str | None:
+    """Return what to do about a pool that cannot be used; None if it can."""
+    if row.silence > ALIVE_WITHIN:
+        worker = (
+            "windlass worker --allow-commands"
+            if row.launcher == SUBPROCESS
+            else "a worker whose WINDLASS_POOLS has this pool"
+        )
+        silence = duration.rough(row.silence)
+        return f"no process has offered it for {silence}: start {worker}, or `windlass pools forget {row.name}`"
+    if row.problem is not None:
+        return f"run `windlass pools test {row.name}` where its worker runs, and mend what that reports"
+    return None
+
+
+def _counted_org(db: Tenant) -> str | None:
+    return None if db.acts_for_all else db.org
+
+
+def _schema(row: PoolRow, db: Tenant) -> Pool:
+    return Pool(
+        name=row.name,
+        launcher=row.launcher,
+        max_parallel=row.max_parallel,
+        image=row.image,
+        holder=row.holder if db.acts_for_all else None,
+        problem=row.problem,
+        fix=fix_of(row),
+        seen_at=row.seen_at,
+        alive=row.silence <= ALIVE_WITHIN,
+        waiting=row.waiting,
+        running=row.running,
+    )
 
 
 async def check_placements(db: Database, workflows: Sequence[Workflow]) -> None:
@@ -55,7 +101,8 @@ async def check_placements(db: Database, workflows: Sequence[Workflow]) -> None:
     ]
     if not placed:
         return
-    known = [pool.name for pool in await list_(db)]
+    async with db.once() as conn:
+        known = await store.names(conn)
     advice = f"the pools are {', '.join(known)}" if known else "there is none yet"
     mistakes = [
         (

@@ -32,6 +32,7 @@ from windlass.core.launches import (
     SPEC,
     STATUS,
     STOP,
+    SUBPROCESS,
     Command,
     Finish,
     Launch,
@@ -68,7 +69,6 @@ from windlass.runtime.loops.upkeep import UpkeepOptions
 from windlass.runtime.worker import WorkerOptions
 from windlass.runtime.worker.worker import Worker
 
-SUBPROCESS = "subprocess"
 LEASE = timedelta(minutes=5)  # after which the jobs of a pool without any process are given up
 TICK = timedelta(seconds=1)
 STRAYS_EVERY = 30.0  # seconds

@@ -1,4 +1,4 @@
-"""What operators watch: queues, workers, quarantined objects, and counts of everything at one moment."""
+"""What operators watch: queues, workers, pools, quarantined objects, and counts of everything at one moment."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -62,6 +62,31 @@ class WorkerDetail(Worker):
 
     jobs: list[Job]
     """1000 at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Where steps with `runs_on` run."""
+
+    name: str
+    launcher: str
+    max_parallel: int
+    """How many jobs it runs at a time."""
+    image: str | None
+    """For steps that give none."""
+    holder: str | None
+    """The process that launches its jobs; shown to the operator only."""
+    problem: str | None
+    """Why its jobs cannot be launched; null: they can."""
+    fix: str | None
+    """What to do if it is not alive or has a problem."""
+    seen_at: datetime
+    alive: bool
+    """Whether a process offered it in the last 30 seconds."""
+    waiting: int
+    """Jobs of the org that are due, counted up to 10000; for the operator, of all orgs."""
+    running: int
+    """Jobs of the org that are launched; for the operator, of all orgs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

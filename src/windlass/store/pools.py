@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from windlass.core.launches import POOL_QUEUE
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import statements
+from windlass.store.postgres.queries import column, statements
 
 _SQL = statements("pools")
 
@@ -20,6 +21,8 @@ class PoolRow:
     problem: str | None
     seen_at: datetime
     silence: timedelta
+    waiting: int  # jobs
+    running: int
 
 
 async def offer(conn: Connection, pools: Iterable[tuple[str, str, int, str | None]]) -> None:
@@ -31,9 +34,14 @@ async def report(conn: Connection, name: str, *, holder: str, problem: str | Non
     await conn.execute(_SQL["report"], name, holder, problem)
 
 
-async def list_(conn: Connection, *, name: str | None = None) -> list[PoolRow]:
-    return [PoolRow(**row) for row in await conn.fetch(_SQL["list"], name)]
+async def names(conn: Connection) -> list[str]:
+    return column(await conn.fetch(_SQL["names"]))
 
 
-async def forget(conn: Connection, name: str) -> bool:
-    return await conn.fetchval(_SQL["forget"], name) is not None
+async def list_(conn: Connection, *, org: str | None, cap: int, name: str | None = None) -> list[PoolRow]:
+    """List the pools, with the numbers of jobs of an org, or of all orgs."""
+    return [PoolRow(**row) for row in await conn.fetch(_SQL["list"], name, org, cap, POOL_QUEUE)]
+
+
+async def forget(conn: Connection, name: str, *, silent_for: timedelta) -> bool:
+    return await conn.fetchval(_SQL["forget"], name, silent_for) is not None

@@ -63,6 +63,7 @@ OTHER_ROUTERS = (
     schedules.router,
     monitoring.queues_router,
     monitoring.workers_router,
+    monitoring.pools_router,
     dead_letters.router,
     monitoring.quarantine_router,
     monitoring.stats_router,

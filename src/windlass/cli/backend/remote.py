@@ -16,7 +16,7 @@ from windlass.core.workflows.workflow import Workflow as Definition
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
-from windlass.schemas.monitoring import Quarantined, Queue, Worker
+from windlass.schemas.monitoring import Pool, Quarantined, Queue, Worker
 from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
 from windlass.schemas.plans import Plan, Usage, UsageDetail
 from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
@@ -211,7 +211,7 @@ class Remote:
     async def delete_job(self, id_: UUID) -> None:
         await self._client.jobs.delete(str(id_))
 
-    # Queues, dead letters, workers, quarantine
+    # Queues, dead letters, workers, pools, quarantine
 
     async def queues(self, *, after: str, limit: int) -> Page[Queue]:
         return await self._client.queues.list(after=after, limit=limit).page()
@@ -233,6 +233,15 @@ class Remote:
 
     async def workers(self) -> list[Worker]:
         return [worker async for worker in self._client.workers.list()]
+
+    async def pools(self) -> list[Pool]:
+        return [pool async for pool in self._client.pools.list()]
+
+    async def pool(self, name: str) -> Pool:
+        return await self._client.pools.get(name)
+
+    async def forget_pool(self, name: str) -> None:
+        await self._client.pools.forget(name)
 
     async def quarantine(self, *, limit: int) -> list[Quarantined]:
         return (await self._client.quarantine.list().page()).items[:limit]

@@ -31,6 +31,7 @@ COMMANDS = {  # name: (module, help)
     "graph": ("graph", "Draw a workflow or a run."),
     "schema": ("graph", "Print the JSON Schema of workflow files, for editors."),
     "workers": ("queues", "List workers, most recent heartbeat first."),
+    "pools": ("pools", "List, show, test and forget pools: where steps with runs_on run."),
     "quarantine": ("queues", "List and retry items set aside after an unexpected error."),
     "orgs": ("orgs", "Create, list, disable and enable organisations, and set their plans."),
     "keys": ("orgs", "Create, list, rotate and revoke keys of an organisation (--org, else `default`)."),

@@ -94,6 +94,19 @@ WORKER: Example = {
     "seen_at": "2026-02-22T10:05:00Z",
     "seen_seconds_ago": 2.5,
 }
+POOL: Example = {
+    "name": "gpu",
+    "launcher": "kubernetes",
+    "max_parallel": 50,
+    "image": "registry.example/train:7",
+    "holder": "web-1-4711",
+    "problem": None,
+    "fix": None,
+    "seen_at": "2026-02-22T10:00:00Z",
+    "alive": True,
+    "waiting": 0,
+    "running": 3,
+}
 QUARANTINED: Example = {
     "kind": "run",
     "key": "01a1dda3-07b5-7e5c-8f1a-0d6a2f0b4a11",
@@ -312,6 +325,7 @@ EXAMPLES: Mapping[str, Example] = ORG_EXAMPLES | {
     "Queue": QUEUE,
     "Worker": WORKER,
     "WorkerDetail": WORKER | {"jobs": []},
+    "Pool": POOL,
     "Quarantined": QUARANTINED,
     "NewRun": NEW_RUN,
     "Run": RUN,

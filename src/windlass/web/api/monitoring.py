@@ -1,27 +1,29 @@
-"""/queues, /workers, /quarantine and /stats: what operators watch, with a switch for each queue."""
+"""/queues, /workers, /pools, /quarantine and /stats: what operators watch, with a switch for each queue."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
-from windlass.engine import quarantine, stats
+from windlass.engine import pools, quarantine, stats
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import queues
 from windlass.engine.quarantine import Kind
 from windlass.engine.views import jobs as views
 from windlass.engine.workers import registry as workers
-from windlass.schemas.monitoring import Quarantined, Queue, Stats, Worker, WorkerDetail
-from windlass.web.api.shared import Data, Limit, Listing, Operating, Reading, problems
+from windlass.schemas.monitoring import Pool, Quarantined, Queue, Stats, Worker, WorkerDetail
+from windlass.web.api.shared import Data, Governing, Limit, Listing, Operating, Reading, problems
 
 queues_router = APIRouter(prefix="/queues", tags=["queues"])
 workers_router = APIRouter(prefix="/workers", tags=["workers"])
+pools_router = APIRouter(prefix="/pools", tags=["pools"])
 quarantine_router = APIRouter(prefix="/quarantine", tags=["quarantine"])
 stats_router = APIRouter(prefix="/stats", tags=["stats"])
 
 QUARANTINE_LIMIT = 1000
 QueueName = Annotated[str, Path(description="The name of a queue.", examples=["default"])]
 WorkerId = Annotated[str, Path(description="The id of a worker.", examples=["web-1-4711"])]
+PoolName = Annotated[str, Path(description="The name of a pool.", examples=["gpu"])]
 QuarantineKind = Annotated[Kind, Path(description="What kind of thing it is.")]
 QuarantineKey = Annotated[str, Path(max_length=255, description="Its id or name.")]
 
@@ -68,6 +70,23 @@ async def get_worker(db: Reading, worker_id: WorkerId) -> Data[WorkerDetail]:
     row, held = await workers.get(db, worker_id)
     tasks = await jobs.steps(db, held)
     return Data(views.worker_detail(row, held, org=db.org, tasks=tasks))
+
+
+@pools_router.get("", summary="List pools")
+async def list_pools(db: Reading) -> Listing[Pool]:
+    """By name: those that processes offer, and those that they have offered."""
+    return Listing(await pools.list_(db))
+
+
+@pools_router.get("/{name}", summary="Get a pool", responses=problems(404, 422))
+async def get_pool(db: Reading, name: PoolName) -> Data[Pool]:
+    return Data(await pools.get(db, name))
+
+
+@pools_router.delete("/{name}", summary="Forget a pool", status_code=204, responses=problems(404, 409, 422))
+async def forget_pool(db: Governing, name: PoolName) -> None:
+    """409 while a process offers it. Steps that name it wait until one does again."""
+    await pools.forget(db, name)
 
 
 @quarantine_router.get("", summary="List what is set aside")

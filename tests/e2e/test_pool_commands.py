@@ -1,0 +1,32 @@
+"""Pools on the command line: on the database, and through a server."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.cli_process import Cli
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="the subprocess launcher requires Unix")
+
+
+async def test_pools_are_listed_shown_and_forgotten(tmp_path: Path, database: str, conn: Any) -> None:
+    near, far = Cli(tmp_path, database), Cli(tmp_path, None)
+    async with near.running("up", "--port", "0", "--json", "--allow-commands") as up:
+        url = json.loads(await up.line("{"))["http"]
+        for cli, env in ((near, {}), (far, {"WINDLASS_URL": url})):
+            listed = await cli("pools", "list", "--json", **env)
+            shown = await cli("pools", "show", "subprocess", **env)
+            refused = await cli("pools", "forget", "subprocess", **env)
+            assert [pool["name"] for pool in json.loads(listed.out)["pools"]] == ["subprocess"], listed
+            assert "running    0 of 10\n" in shown.out, shown
+            assert (refused.code, "stop the workers that offer it first" in refused.err) == (1, True), refused
+    await conn.execute("update windlass.pool set seen_at = seen_at - interval '31 s'")
+    silent = await near("pools", "list")
+    assert silent.out.splitlines()[1].split()[:5] == ["subprocess", "subprocess", "no", "0/10", "0"], silent
+    assert "pool subprocess: no process has offered it for" in silent.err
+    forgotten = await near("pools", "forget", "subprocess", "other")
+    assert (forgotten.code, forgotten.out) == (1, "forgot subprocess\n"), forgotten
+    assert "there is no pool" in (await near("pools", "list")).err
