@@ -28,15 +28,17 @@ class Pool:
 
     @contextlib.asynccontextmanager
     async def open(self, *, name: str | None = None, **options: Any) -> AsyncIterator[Launcher]:
-        options = {"command": COMMAND, **self.options, **options}
-        if options["command"] is None:
-            del options["command"]
-        pool = PoolOptions(name=name or self.name, launcher=self.kind, image=self.image, options=options)
-        launcher = open_launcher(pool)
+        launcher = open_launcher(self.pool_options(name=name, **options))
         try:
             yield launcher
         finally:
             await launcher.close()
+
+    def pool_options(self, *, name: str | None = None, **options: Any) -> PoolOptions:
+        options = {"command": COMMAND, **self.options, **options}
+        if options["command"] is None:
+            del options["command"]
+        return PoolOptions(name=name or self.name, launcher=self.kind, image=self.image, options=options)
 
     def job(self, script: str, **more: Any) -> LaunchRequest:
         """Return a job that runs a shell script, with the folder of the test in $DIR."""

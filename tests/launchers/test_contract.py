@@ -14,7 +14,7 @@ import pytest
 import windlass
 from tests.launchers.pools import Pool, dead, ended, gone, is_alive, running, seen
 from windlass.core.launches import Cause, Phase, TaskSpec, launch_name
-from windlass.effects.launchers import PoolOptions, open_launcher
+from windlass.effects.launchers import LaunchRequest, PoolOptions, open_launcher
 from windlass.effects.objects import Objects
 from windlass.errors import Invalid, Unavailable
 
@@ -79,6 +79,22 @@ async def test_many_jobs_are_started_at_once_and_each_runs_once(pool: Pool) -> N
 
 async def test_without_a_command_it_performs_the_task_of_its_specification(pool: Pool) -> None:
     objects = Objects.open(f"file://{pool.folder}/objects")
+    job = await task(pool, objects, "echo counting; echo '{\"total\": 3}'")
+    async with pool.open(command=own_command(pool)) as launcher:
+        await launcher.start(job)
+        (listed,) = await ended(launcher, job)
+        assert listed.exit_code == 0
+    assert json.loads(await objects.get("live/status.json"))["state"] == "success"
+    assert json.loads(await objects.get("live/output.json")) == {"total": 3}
+
+
+def own_command(pool: Pool) -> list[str] | None:
+    """Return the command of windlass.exec where the default one would not find it: Ray has a Python of its own."""
+    return [sys.executable, "-m", "windlass.exec"] if pool.kind == "ray" else None
+
+
+async def task(pool: Pool, objects: Objects, run: str) -> LaunchRequest:
+    """Return a job that performs a command step, whose specification is in the store."""
     job = pool.job("", env={"WINDLASS_OBJECTS_URL": objects.url, "TASK_SPEC_PATH": "spec.json", "PYTHONPATH": SOURCES})
     spec = TaskSpec(
         name=job.name,
@@ -91,16 +107,11 @@ async def test_without_a_command_it_performs_the_task_of_its_specification(pool:
         parallel_index=0,
         parallel_count=1,
         executor="command",
-        call={"run": "echo counting; echo '{\"total\": 3}'"},
+        call={"run": run},
         mailbox="live/",
     )
     await objects.put("spec.json", json.dumps(asdict(spec)).encode())
-    async with pool.open(command=[sys.executable, "-m", "windlass.exec"] if pool.kind == "ray" else None) as launcher:
-        await launcher.start(job)
-        (listed,) = await ended(launcher, job)
-        assert (listed.exit_code, await launcher.logs(job.name)) == (0, "")
-    assert json.loads(await objects.get("live/status.json"))["state"] == "success"
-    assert json.loads(await objects.get("live/output.json")) == {"total": 3}
+    return job
 
 
 # The launching process dies
@@ -117,6 +128,35 @@ async def test_a_job_outlives_its_launcher_and_is_listed_by_the_next(pool: Pool)
         (pool.folder / "go").touch()
         await ended(successor, job)
     assert pool.lines("out") == ["done"]
+
+
+@pytest.mark.parametrize("moment", ["ready", "started"])
+async def test_the_launching_process_is_killed_and_the_job_runs_once(pool: Pool, moment: str) -> None:
+    objects = Objects.open(f"file://{pool.folder}/objects")
+    job = await task(pool, objects, f"echo once >> '{pool.folder}/out'")
+    command = own_command(pool)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "tests.launchers.launching_process",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    arguments = {
+        "pool": asdict(pool.pool_options(command=command)),
+        "request": {"name": job.name, "env": dict(job.env)},
+    }
+    process.stdin.write(json.dumps(arguments).encode() + b"\n")
+    while (line := await process.stdout.readline()) != f"{moment}\n".encode():
+        assert line, "the process failed"
+    process.kill()
+    await process.wait()
+    async with pool.open(command=command) as successor:
+        await successor.start(job)
+        await ended(successor, job)
+    assert pool.lines("out") == ["once"]
 
 
 async def test_the_next_launcher_can_stop_it(pool: Pool) -> None:

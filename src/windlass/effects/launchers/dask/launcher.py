@@ -102,6 +102,8 @@ class DaskLauncher:
         return [job for job in jobs if parse_name(job.name) is not None]
 
     async def stop(self, name: str) -> None:
+        if parse_name(name) is None:
+            return
         key, now = self._prefix + name, time.monotonic()
         async with self._connected() as client:
             worker = await client.run_on_scheduler(remote.withdraw, key)

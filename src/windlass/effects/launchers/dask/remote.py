@@ -73,7 +73,7 @@ def withdraw(key: str, dask_scheduler: Any) -> str | None:
     records = _records(dask_scheduler)
     if key not in records and key in dask_scheduler.tasks:
         records[key] = {"worker": None, "end": {"code": None, "detail": "stopped before it was started", "log": ""}}
-        dask_scheduler.client_releases_keys(keys=[key], client="fire-and-forget")
+        _release(key, dask_scheduler)
     record = records.get(key)
     if record is None or record["end"] is not None:
         return None
@@ -83,12 +83,19 @@ def withdraw(key: str, dask_scheduler: Any) -> str | None:
 
 def forget(key: str, dask_scheduler: Any) -> None:
     _records(dask_scheduler).pop(key, None)
-    dask_scheduler.client_releases_keys(keys=[key], client="fire-and-forget")
+    _release(key, dask_scheduler)
 
 
 def log_of(key: str, dask_scheduler: Any) -> str:
     record = _records(dask_scheduler).get(key)
     return record["end"]["log"] if record is not None and record["end"] is not None else ""
+
+
+def _release(key: str, scheduler: Any) -> None:
+    """Drop the task, whichever clients hold it: a launcher that has not noticed yet must not keep it alive."""
+    task = scheduler.tasks.get(key)
+    for client in list(task.who_wants or ()) if task is not None else ():
+        scheduler.client_releases_keys(keys=[key], client=client.client_key)
 
 
 def _records(scheduler: Any) -> dict[str, dict[str, Any]]:
