@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.launchers.kubernetes_api import kubernetes_api
+from tests.launchers.kubernetes_api import Cluster, kubernetes_api, kubernetes_cluster
 from tests.launchers.pools import Pool
 from tests.launchers.ray_head import ray_address
 
@@ -62,3 +62,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "[ray" in item.nodeid:
             item.add_marker(pytest.mark.timeout(600))
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    """A cluster of Kubernetes that can be made to misbehave."""
+    async with kubernetes_cluster() as served:
+        yield served

@@ -4,34 +4,26 @@ import asyncio
 import contextlib
 import json
 import os
-import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from kubernetes_validate.utils import validate  # type: ignore[import-untyped]
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
-from tests.launchers.kubernetes_api import Cluster, Fault, kubeconfig, kubernetes_cluster
+from tests.launchers.kubernetes_api import Cluster, Fault, kubeconfig
 from tests.launchers.test_kubernetes import IMAGE, ended, request, running, seen
 from tests.runtime.conftest import eventually
-from windlass.core.definition.parser import parse
 from windlass.core.launches import Cause, Phase, RemoteJob
 from windlass.effects.launchers import Launcher, PoolOptions, Resources, open_launcher
 from windlass.effects.launchers.kubernetes.api import Api
 from windlass.effects.launchers.kubernetes.manifests import POOL
-from windlass.effects.launchers.kubernetes.options import KubernetesOptions, read_options
-from windlass.effects.launchers.pools_file import read_pools
+from windlass.effects.launchers.kubernetes.options import KubernetesOptions
 from windlass.errors import Invalid, Unavailable
 
 SLEEP = ["sleep", "600"]
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
-    async with kubernetes_cluster() as served:
-        yield served
 
 
 def options(cluster: Cluster, command: list[str], **more: Any) -> PoolOptions:
@@ -52,13 +44,6 @@ async def opened(cluster: Cluster, command: list[str] = SLEEP, **more: Any) -> A
 async def launcher(cluster: Cluster) -> AsyncIterator[Launcher]:
     async with opened(cluster) as sleeping:
         yield sleeping
-
-
-def guide() -> list[dict[str, Any]]:
-    """Return the documents of the how-to guide."""
-    text = (Path(__file__).parents[2] / "docs/how-to/run-steps-on-kubernetes.md").read_text("utf-8")
-    blocks = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    return [document for block in blocks for document in yaml.safe_load_all(block)]
 
 
 # The cluster takes a job away
@@ -169,6 +154,20 @@ async def test_a_cluster_that_is_not_there_is_unavailable(cluster: Cluster) -> N
                 await call
 
 
+async def test_an_answer_that_is_not_the_apis_is_unavailable(cluster: Cluster) -> None:
+    async def login(_: web.Request) -> web.Response:
+        return web.Response(text="<h1>Log in</h1>", content_type="text/html")
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", login)
+    async with TestServer(app) as proxy:
+        cluster.kubeconfig.write_text(yaml.safe_dump(kubeconfig(str(proxy.make_url("")).rstrip("/"), "x")))
+        async with opened(cluster) as launcher:
+            for call in (launcher.list(), launcher.start(request()), launcher.check()):
+                with pytest.raises(Unavailable, match="answers text/html: it is not the API of a cluster"):
+                    await call
+
+
 async def test_a_request_that_the_cluster_does_not_accept_is_invalid_and_leaves_nothing(
     cluster: Cluster, launcher: Launcher
 ) -> None:
@@ -213,31 +212,6 @@ async def test_the_check_names_all_permissions_that_are_missing(cluster: Cluster
         Invalid, match="not allowed to create secrets, delete jobs, get pods/log in namespace default: "
     ):
         await launcher.check()
-
-
-async def test_the_role_of_the_guide_is_enough(cluster: Cluster, launcher: Launcher) -> None:
-    (role,) = [document for document in guide() if document.get("kind") == "Role"]
-    cluster.rules = role["rules"]
-    job = request(secret_env={"TOKEN": "x"})
-    await launcher.check()
-    await launcher.start(job)
-    await launcher.start(job)
-    await running(launcher)
-    await launcher.logs(job.name)
-    await launcher.stop(job.name)
-    await seen(launcher, lambda jobs: not jobs)
-
-
-async def test_the_check_names_each_right_of_the_role_that_is_missing(cluster: Cluster, launcher: Launcher) -> None:
-    (role,) = [document for document in guide() if document.get("kind") == "Role"]
-    rights = [(verb, resource) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]]
-    for verb, resource in rights:
-        cluster.forbidden = {(verb, resource)}
-        if verb == "watch" or resource == "events":  # without them, changes are seen later, or not explained
-            await launcher.check()
-            continue
-        with pytest.raises(Invalid, match=f"not allowed to {verb} {resource} in namespace"):
-            await launcher.check()
 
 
 async def test_a_start_that_broke_off_before_the_secret_is_completed_by_the_next_one(cluster: Cluster) -> None:
@@ -359,20 +333,6 @@ async def test_jobs_get_the_values_of_secrets_of_the_namespace(cluster: Cluster)
         await launcher.start(job)
         await ended(launcher)
         assert await launcher.logs(job.name) == "s3cret\n"
-
-
-def test_the_documents_of_the_guide_are_valid(tmp_path: Path) -> None:
-    manifests = [document for document in guide() if "kind" in document]
-    assert [manifest["kind"] for manifest in manifests] == ["ServiceAccount", "Role", "RoleBinding"]
-    for manifest in manifests:
-        validate(manifest, "1.31", strict=True)
-    (pools,) = [document for document in guide() if "pools" in document]
-    path = tmp_path / "pools.yaml"
-    path.write_text(yaml.safe_dump(pools))
-    (pool,) = read_pools(path)
-    assert read_options(pool).env_from == ["bucket-credentials"]
-    (workflow,) = [document for document in guide() if "tasks" in document]
-    assert [step.name for step in parse(workflow).steps] == ["train"]
 
 
 async def test_a_kubeconfig_that_cannot_be_used_is_named(cluster: Cluster, tmp_path: Path) -> None:

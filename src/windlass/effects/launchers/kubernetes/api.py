@@ -83,12 +83,14 @@ class Api:
         return await _read(response)
 
     async def list(
-        self, resource: str, selector: str, *, by: str = "labelSelector", page: int = PAGE, pages: int | None = None
+        self, resource: str, selector: str, *, by: str = "labelSelector", page: int = PAGE, first: int | None = None
     ) -> Listing:
-        """Return the objects with these labels, or these fields: all of them, or the first pages."""
+        """Return the objects with these labels, or these fields: all of them, or only the first ones."""
         for _ in range(LISTS):
             try:
-                return await self._list(resource, {by: selector, "limit": str(page)}, pages)
+                return await self._list(
+                    resource, {by: selector, "limit": str(first or page)}, only_one=first is not None
+                )
             except Refusal as refusal:
                 if refusal.status != 410:
                     raise
@@ -126,27 +128,24 @@ class Api:
         path = f"{GROUPS.get(resource, '/api/v1')}/namespaces/{self._options.namespace}/{resource}"
         return path if name is None else f"{path}/{name}"
 
-    async def _list(self, resource: str, query: dict[str, str], pages: int | None) -> Listing:
+    async def _list(self, resource: str, query: dict[str, str], *, only_one: bool) -> Listing:
         items: list[dict[str, Any]] = []
         while True:
             response = await self._call("GET", self._path(resource), query)
             now = parsedate_to_datetime(response.headers["Date"]) if "Date" in response.headers else datetime.now(UTC)
-            document = json.loads(await _read(response))
+            document = await _read_json(response)
             for item in document["items"]:
                 item["metadata"].pop("managedFields", None)  # often the largest part of an object
                 items.append(item)
             metadata = document["metadata"]
-            if not metadata.get("continue") or pages == 1:
+            if not metadata.get("continue") or only_one:
                 return Listing(items, metadata["resourceVersion"], now)
             query["continue"] = metadata["continue"]
-            pages = None if pages is None else pages - 1
 
     async def _json(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        response = await self._call(method, path, query or {}, body)
-        document: dict[str, Any] = json.loads(await _read(response))
-        return document
+        return await _read_json(await self._call(method, path, query or {}, body))
 
     async def _call(
         self,
@@ -254,6 +253,16 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
         return await response.read()
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         raise Unavailable(f"the cluster {response.url.host} broke off its answer: {_words(error)}") from error
+
+
+async def _read_json(response: aiohttp.ClientResponse) -> dict[str, Any]:
+    try:
+        document = json.loads(await _read(response))
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):  # a proxy, or the page of a login
+        raise Unavailable(f"{response.url.host} answers {response.content_type}: it is not the API of a cluster")
+    return document
 
 
 def _refusal(response: aiohttp.ClientResponse, body: bytes) -> Refusal:

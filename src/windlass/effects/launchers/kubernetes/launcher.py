@@ -26,10 +26,10 @@ from windlass.effects.launchers.kubernetes.manifests import (
     secret_manifest,
 )
 from windlass.effects.launchers.kubernetes.options import KubernetesOptions, read_options
-from windlass.effects.launchers.kubernetes.status import classify, is_leaving
+from windlass.effects.launchers.kubernetes.status import classify
 from windlass.errors import Invalid, Unavailable, WindlassError
 
-log = logging.getLogger("windlass.launchers")
+_log = logging.getLogger("windlass.launchers")
 
 LIST_EVERY = 30.0  # seconds
 HINT_AFTER = 0.05  # seconds
@@ -88,8 +88,12 @@ class KubernetesLauncher:
             pods_of[pod["metadata"].get("labels", {}).get(LAUNCH, "")].append(pod)
         listed = [_read(job, pods_of.pop(job["metadata"]["name"], ()), pods.now) for job in jobs.items]
         # A Job that was deleted by hand is gone before its pod: the process may run for some seconds more.
-        leaving = {name: remaining for name, remaining in pods_of.items() if any(map(is_leaving, remaining))}
-        return listed + [_read({"metadata": {"name": name}}, pods, now=None) for name, pods in leaving.items()]
+        for name, remaining in pods_of.items():
+            leaving = [pod for pod in remaining if "deletionTimestamp" in pod["metadata"]]
+            job = _read({"metadata": {"name": name}}, leaving, pods.now)
+            if leaving and job.phase is Phase.RUNNING:
+                listed.append(job)
+        return listed
 
     async def stop(self, name: str) -> None:
         await self._delete(name, propagation="Foreground")  # the Job is listed until its pod is gone
@@ -127,8 +131,8 @@ class KubernetesLauncher:
         job = job_manifest(request, self._pool, self._options)
         secret = secret_manifest(request, self._pool, self._options, job_uid="00000000-0000-0000-0000-000000000000")
         probes: dict[str, Awaitable[object]] = {
-            "list jobs": self._api.list("jobs", self._selector, page=1, pages=1),
-            "list pods": self._api.list("pods", self._selector, page=1, pages=1),
+            "list jobs": self._api.list("jobs", self._selector, first=1),
+            "list pods": self._api.list("pods", self._selector, first=1),
             "create jobs": self._api.create("jobs", job, dry_run=True),
             "create secrets": self._api.create("secrets", secret, dry_run=True),
             "get jobs": self._api.get("jobs", PROBE),
@@ -232,7 +236,7 @@ class KubernetesLauncher:
         while True:
             try:
                 if version is None:
-                    version = (await self._api.list(resource, self._selector, page=1, pages=1)).version
+                    version = (await self._api.list(resource, self._selector, first=1)).version
                     self._set_hint_soon()
                 async with contextlib.aclosing(self._api.watch(resource, self._selector, version)) as events:
                     async for event in events:
@@ -241,20 +245,20 @@ class KubernetesLauncher:
                             self._set_hint_soon()
                 # The API ends each watch after some minutes; the next one continues from the last version.
             except (Refusal, WindlassError) as error:
-                log.debug("pool %s: the watch of %s begins anew: %s", self._pool.name, resource, error)
+                _log.debug("pool %s: the watch of %s begins anew: %s", self._pool.name, resource, error)
                 version, delay = None, min(delay * 2, WATCH_AGAIN_MOST)
             except Exception:
-                log.exception("pool %s: the watch of %s failed", self._pool.name, resource)
+                _log.exception("pool %s: the watch of %s failed", self._pool.name, resource)
                 version, delay = None, min(delay * 2, WATCH_AGAIN_MOST)
             await asyncio.sleep(delay * random.uniform(0.5, 1.0))
 
 
-def _read(job: dict[str, Any], pods: Sequence[dict[str, Any]], now: datetime | None) -> RemoteJob:
+def _read(job: dict[str, Any], pods: Sequence[dict[str, Any]], now: datetime) -> RemoteJob:
     """Return the state of a job. One that cannot be read does not hide the others: its heartbeat decides."""
     try:
         return classify(job, pods, now=now)
     except Exception as error:
-        log.exception("the state of job %s cannot be read", job["metadata"]["name"])
+        _log.exception("the state of job %s cannot be read", job["metadata"]["name"])
         return RemoteJob(job["metadata"]["name"], Phase.RUNNING, detail=f"its state cannot be read: {error!r}")
 
 

@@ -59,7 +59,7 @@ class _State(NamedTuple):
     exit_code: int | None = None
 
 
-def classify(job: Document, pods: Sequence[Document], *, now: datetime | None = None) -> RemoteJob:
+def classify(job: Document, pods: Sequence[Document], *, now: datetime) -> RemoteJob:
     """Return the state of a job. `now` is the time of the API server: it tells which deleted pods are overdue."""
     name = job["metadata"]["name"]
     end = _condition(job, "Complete") or _condition(job, "Failed")
@@ -72,11 +72,6 @@ def classify(job: Document, pods: Sequence[Document], *, now: datetime | None = 
     if end and state.phase is Phase.WAITING:
         state = state._replace(phase=Phase.ENDED)  # a pod of a failed job is deleted, so it will not start
     return RemoteJob(name, *state)
-
-
-def is_leaving(pod: Document) -> bool:
-    """Return whether a pod is being deleted and its process may still run."""
-    return "deletionTimestamp" in pod["metadata"] and _of_pod(pod, None).phase is Phase.RUNNING
 
 
 def _without_pod(job: Document, end: Document) -> _State:
@@ -97,7 +92,7 @@ def _without_pod(job: Document, end: Document) -> _State:
     return _State(Phase.WAITING, None, f"the job has no pod yet; the reason is shown by `kubectl describe job {name}`")
 
 
-def _of_pod(pod: Document, now: datetime | None) -> _State:
+def _of_pod(pod: Document, now: datetime) -> _State:
     status = pod.get("status", {})
     container = _container(status.get("containerStatuses", ()))
     terminated = container.get("terminated")
@@ -106,7 +101,7 @@ def _of_pod(pod: Document, now: datetime | None) -> _State:
     disruption = _disruption(pod)
     if deleted_at := pod["metadata"].get("deletionTimestamp"):
         lost = status.get("reason") == "NodeLost" or status.get("phase") == "Unknown"
-        if lost or (now is not None and now - datetime.fromisoformat(deleted_at) > NODE_SILENT):
+        if lost or now - datetime.fromisoformat(deleted_at) > NODE_SILENT:
             node = pod.get("spec", {}).get("nodeName", "its node")
             return _State(Phase.ENDED, Cause.NODE_LOST, f"{node} does not answer: the pod was to end at {deleted_at}")
     if "running" in container or status.get("phase") in ("Running", "Unknown"):
