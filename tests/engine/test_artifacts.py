@@ -1,5 +1,6 @@
 """Artifacts: files that handlers write for later steps and for people. They are removed with their job."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +20,7 @@ from windlass.engine import artifacts, upkeep
 from windlass.engine.runs import control as runs
 from windlass.errors import Invalid, LeaseLost
 from windlass.runtime.handle import Run
+from windlass.runtime.worker import WorkerOptions
 from windlass.settings import Settings
 from windlass.testing import Clock, run_until_idle
 
@@ -189,6 +191,20 @@ async def test_a_result_above_the_limit_becomes_an_artifact(app: Windlass) -> No
     assert (await started.result()).value == RESULT_LIMIT + 2
     reference = f"artifact://{started.id}/large/0/output.json"
     assert await output_of(app, started, "large") == {"artifact": reference, "size": RESULT_LIMIT + 2}
+
+
+async def test_so_does_the_output_of_a_command(app: Windlass) -> None:
+    command = """head -c %d /dev/zero | tr '\\0' x | sed 's/^/"/; s/$/"/' > "$WINDLASS_OUTPUT" """
+    await app.deploy({"name": "files", "tasks": {"large": {"run": command % RESULT_LIMIT}}})
+    started = await app.start("files")
+    stop = asyncio.Event()
+    working = asyncio.create_task(app.work(WorkerOptions(allow_commands=True), stop=stop))
+    output = (await started.wait(timeout=60)).value
+    stop.set()
+    await working
+    assert output == {"artifact": f"artifact://{started.id}/large/0/output.json", "size": RESULT_LIMIT + 2}
+    [path] = [path for path in files(app) if path.name == "output.json"]
+    assert path.stat().st_size == RESULT_LIMIT + 2
 
 
 @pytest.mark.parametrize("name", ["", ".hidden", "a/b", "..", "a b", "x" * 201, "ü", None])

@@ -3,7 +3,7 @@ it writes are objects of the launch. When the attempt ends they are copied and r
 """
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
@@ -48,12 +48,15 @@ async def readable(ctx: Context, input_: Any) -> list[dict[str, Any]]:
     ]
 
 
-async def adopt(db: Database, objects: Objects, ctx: Context, spec: TaskSpec, media_types: Mapping[str, Any]) -> None:
+async def adopt(db: Database, objects: Objects, ctx: Context, spec: TaskSpec, written: Any) -> None:
     """Record what a launched process has written. Nothing is recorded for an attempt that has lost its lease.
 
+    `written` has the media types by name, as the last status reports them; None if the process wrote no last status.
     May be repeated: an artifact that is recorded already is copied again.
     """
-    job, prefix = _job(ctx), spec.mailbox + ARTIFACTS
+    if written == {}:
+        return  # most write none, which then costs no request
+    job, prefix, media_types = _job(ctx), spec.mailbox + ARTIFACTS, written if isinstance(written, dict) else {}
     try:
         for meta in await objects.list(prefix):
             name = meta.key.removeprefix(prefix)

@@ -472,10 +472,8 @@ class Pool:
         elif isinstance(outcome, Failed) and outcome.error["type"] in ("Lost", "OutOfMemory", "NeverStarted"):
             for line in (await self._limited(self._launcher.logs(name))).splitlines()[-20:]:
                 tracked.context.keep("ERROR", line)
-        media_types = tracked.document.get("artifacts")
-        await launched_artifacts.adopt(
-            self._db, self._objects, tracked.context, tracked.spec, media_types if isinstance(media_types, dict) else {}
-        )
+        written = tracked.document.get("artifacts")
+        await launched_artifacts.adopt(self._db, self._objects, tracked.context, tracked.spec, written)
         if not tracked.ended.done():
             tracked.ended.set_result(outcome)
         await self._clean(name)
