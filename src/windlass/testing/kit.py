@@ -160,11 +160,11 @@ class Databases:
         await self._administer(f"alter database \"{name}\" set timezone = 'UTC'")  # settings are not copied
         if self._catalog is None:
             self._catalog = await (await self._connect(self._url_of(name))).fetchval(CATALOG)
+            await self._disconnect(name)  # its user may count connections
         return name
 
     async def _drop(self, name: str) -> None:
-        if (conn := self._connections.pop(self._url_of(name), None)) is not None:
-            await conn.close()
+        await self._disconnect(name)
         await self._administer(f'drop database if exists "{name}" with (force)')
 
     async def _empty(self, name: str) -> bool:
@@ -201,6 +201,10 @@ class Databases:
         if conn is None or conn.is_closed():
             conn = self._connections[url] = await asyncpg.connect(url)
         return conn
+
+    async def _disconnect(self, name: str) -> None:
+        if (conn := self._connections.pop(self._url_of(name), None)) is not None:
+            await conn.close()
 
     async def _remove_all(self) -> None:
         for name in [*self._emptied, *([self._template] if self._template is not None else [])]:
