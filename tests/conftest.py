@@ -1,6 +1,8 @@
 """One embedded server for the whole session, one fresh database for each test."""
 
 import asyncio
+import functools
+import gc
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -8,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import asyncpg
+import httpx._transports.default as transports
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -25,6 +28,12 @@ from windlass.testing import Clock, Databases, embedded_server
 # the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Each httpx client would read the certificates of all authorities again, which takes 30 ms.
+transports.create_ssl_context = functools.cache(transports.create_ssl_context)  # type: ignore[attr-defined]
+
+# Thousands of collected tests stay in memory. The garbage collector would search them again and again.
+gc.set_threshold(100_000, 50, 100)
+
 # How fast the machine is today says nothing about the code.
 settings.register_profile(
     "windlass",
@@ -36,6 +45,11 @@ settings.register_profile("soak", settings.get_profile("windlass"), max_examples
 # CI tries the same examples each time: what it refuses is due to the change. Developers' machines look for new ones.
 settings.register_profile("ci", settings.get_profile("windlass"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "windlass")
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
