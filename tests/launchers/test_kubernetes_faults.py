@@ -214,6 +214,14 @@ async def test_the_check_names_all_permissions_that_are_missing(cluster: Cluster
         await launcher.check()
 
 
+async def test_a_log_that_may_not_be_read_is_no_error(cluster: Cluster, launcher: Launcher) -> None:
+    cluster.forbidden.add(("get", "pods/log"))
+    job = request()
+    await launcher.start(job)
+    await running(launcher)
+    assert "not allowed to get pods/log in namespace default" in await launcher.logs(job.name)
+
+
 async def test_a_start_that_broke_off_before_the_secret_is_completed_by_the_next_one(cluster: Cluster) -> None:
     job = request(secret_env={"TOKEN": "s3cret"})
     cluster.faults.append(Fault(500, "POST", "secrets"))

@@ -102,7 +102,9 @@ class KubernetesLauncher:
         await self._delete(name, propagation="Background")
 
     async def logs(self, name: str) -> str:
-        """Return the last output of a job. If its process did not start, the warnings of the cluster say why."""
+        """Return the last output of a job. If its process did not start, the warnings of the cluster say why.
+
+        A log that may not be read is no error: that would replace the failure which the log explains."""
         query = {"container": CONTAINER, "tailLines": str(LOG_LINES)}
         try:
             pods = await self._api.list("pods", f"{LAUNCH}={name}")
@@ -111,7 +113,7 @@ class KubernetesLauncher:
                 return text[-LOG_BYTES:].decode("utf-8", "replace")
         except Refusal as refusal:
             if refusal.status not in (400, 404):  # the container has not started, or the pod is gone
-                raise self._error(refusal, "get pods/log") from None
+                return f"{self._error(refusal, 'get pods/log')}\n"
         return await self._warnings(name)
 
     async def _warnings(self, name: str) -> str:
