@@ -235,6 +235,16 @@ async def test_a_pool_lists_only_its_own_jobs(pool: Pool) -> None:
         assert await launcher.list() == []
 
 
+async def test_installations_that_share_a_cluster_list_their_own_jobs(pool: Pool) -> None:
+    if pool.kind == "subprocess":
+        pytest.skip("a folder is that of one installation")
+    job = pool.job("true")
+    async with pool.open() as launcher, pool.open(instance="other") as other:
+        await other.start(job)
+        await ended(other, job)
+        assert await launcher.list() == []
+
+
 async def test_a_usable_pool_passes_its_check(pool: Pool) -> None:
     async with pool.open() as launcher:
         await launcher.check()

@@ -38,6 +38,7 @@ CAUSES = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayOptions:
     address: str
+    instance: str = "windlass"  # installations that share a cluster need different ones
     command: Sequence[str] = ("python", "-m", "windlass.exec")
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -75,6 +76,7 @@ class RayLauncher:
         self.hint = asyncio.Event()
         self._pool = pool
         self._options = options
+        self._owner = f"{options.instance}/{pool.name}"
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self, request: LaunchRequest) -> None:
@@ -136,7 +138,7 @@ class RayLauncher:
         document = {
             "entrypoint": shlex.join([*(["env", *verbatim] if verbatim else []), *self._options.command]),
             "submission_id": request.name,
-            "metadata": {**request.labels, POOL: self._pool.name},
+            "metadata": {**request.labels, POOL: self._owner},
             "runtime_env": runtime_env,
             "entrypoint_num_cpus": _amount(request.resources.cpu),
             "entrypoint_memory": _amount(request.resources.memory),
@@ -166,7 +168,7 @@ class RayLauncher:
 
     def _is_ours(self, job: Mapping[str, Any]) -> bool:
         name = job.get("submission_id") or ""
-        return (job.get("metadata") or {}).get(POOL) == self._pool.name and parse_name(name) is not None
+        return (job.get("metadata") or {}).get(POOL) == self._owner and parse_name(name) is not None
 
     async def _call(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Any:
         """Return the answer; raise `Refusal` if it is an error, `Unavailable` if there is none."""

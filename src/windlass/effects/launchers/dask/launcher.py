@@ -22,6 +22,7 @@ GRACE = 8.0  # seconds between SIGTERM and SIGKILL
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaskOptions:
     address: str
+    instance: str = "windlass"  # installations that share a cluster need different ones
     command: Sequence[str] | None = None
     worker_resources: Mapping[str, float] = field(default_factory=dict)  # in the words of `dask worker --resources`
 
@@ -36,26 +37,25 @@ def open_launcher(pool: PoolOptions) -> "DaskLauncher":
 
 
 def _read_options(pool: PoolOptions) -> DaskOptions:
-    values = dict(pool.options)
-    address, command = values.pop("address", None), values.pop("command", None)
-    resources = values.pop("worker_resources", {})
-    if values:
+    names = DaskOptions.__dataclass_fields__
+    for name in pool.options:
+        if name not in names:
+            message = f"pool {pool.name} has the unknown option {name!r}: a Dask pool has {', '.join(names)}"
+            raise Invalid(message, field=name)
+    options = DaskOptions(**{"address": None, **pool.options})
+    if not isinstance(options.address, str) or "://" not in options.address:
         raise Invalid(
-            f"pool {pool.name} has the unknown option {min(values)!r}: a Dask pool has address, command and"
-            " worker_resources",
-            field=min(values),
-        )
-    if not isinstance(address, str) or "://" not in address:
-        raise Invalid(
-            f"pool {pool.name}: address is {address!r}: it must be that of the scheduler, such as tcp://dask:8786",
+            f"pool {pool.name}: address is {options.address!r}: it must be that of the scheduler, such as"
+            " tcp://dask:8786",
             field="address",
         )
+    resources = options.worker_resources
     if not isinstance(resources, Mapping) or not all(isinstance(amount, int | float) for amount in resources.values()):
         raise Invalid(
             f"pool {pool.name}: worker_resources is {resources!r}: it must be an object of numbers, such as GPU: 1",
             field="worker_resources",
         )
-    return DaskOptions(address=address, command=command, worker_resources=resources)
+    return options
 
 
 class DaskLauncher:
@@ -65,7 +65,7 @@ class DaskLauncher:
         self.hint = asyncio.Event()
         self._pool = pool
         self._options = options
-        self._prefix = self._topic = f"windlass:{pool.name}:"
+        self._prefix = self._topic = f"{options.instance}:{pool.name}:"
         self._client: Any = None  # distributed.Client
         self._connecting = asyncio.Lock()
         self._futures: dict[str, Any] = {}  # while they are held, the scheduler keeps the reason of a failure
