@@ -20,6 +20,8 @@ from windlass.engine import artifacts, upkeep
 from windlass.engine.runs import control as runs
 from windlass.errors import Invalid, LeaseLost
 from windlass.runtime.handle import Run
+from windlass.runtime.loops.objects import ObjectRemoval
+from windlass.runtime.loops.upkeep import LeaseRecovery
 from windlass.runtime.worker import WorkerOptions
 from windlass.settings import Settings
 from windlass.testing import Clock, run_until_idle
@@ -290,6 +292,45 @@ async def test_artifacts_are_removed_with_their_job_or_run(app: Windlass, clock:
     assert [await artifacts.list_(db, id_) for id_ in (job, started.id)] == [[], []]
     assert await artifacts.remove_objects(db) == 2
     assert (files(app), await conn.fetchval("select count(*) from windlass.artifact")) == ([], 0)
+
+
+async def test_one_process_removes_them_for_all(app: Windlass, clock: Clock) -> None:
+    @app.job("make.v1")
+    async def make(ctx: Context) -> None:
+        await ctx.artifacts.write("a", b"a")
+
+    db = (await app.open()).database
+    await app.submit("make.v1")
+    await run_until_idle(app)
+    clock.move(timedelta(days=31))
+    await upkeep.prune(db, age=timedelta(days=30))
+    recovery = LeaseRecovery(db, "w1")
+    removal = ObjectRemoval(db, recovery)
+    assert (await removal.tick(), len(files(app))) == (0, 1)  # it does not lead
+    await recovery.tick()
+    assert (await removal.tick(), len(files(app))) == (1, 0)
+
+
+async def test_a_rerun_with_fewer_instances_has_only_their_artifacts(app: Windlass) -> None:
+    @app.job("part.v1")
+    async def part(ctx: Context, item: int) -> None:
+        await ctx.artifacts.write("part", str(ctx.index))
+
+    @app.job("join.v1")
+    async def join(parts: list[str]) -> int:
+        return len(parts)
+
+    tasks = {
+        "part": {"job": "part.v1", "foreach": "input.items"},
+        "join": {"job": "join.v1", "needs": ["part"], "input": {"parts": "{{tasks.part.artifacts.part}}"}},
+    }
+    await app.deploy({"name": "files", "tasks": tasks})
+    started = await app.start("files", {"items": [1, 2, 3]})
+    await run_until_idle(app)
+    assert (await started.result()).value == 3
+    await started.rerun("part", input={"items": [1, 2]})
+    await run_until_idle(app)
+    assert (await started.result()).value == 2
 
 
 async def test_an_object_that_cannot_be_deleted_is_tried_again_and_keeps_no_other(

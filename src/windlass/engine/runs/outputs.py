@@ -269,7 +269,7 @@ async def _artifacts(
         reference = str(Reference(run, step, item, name))
         if count is None:
             files[place][name] = reference
-        elif count <= MOST_INSTANCES:
+        elif item < count <= MOST_INSTANCES:  # an earlier round may have had more instances
             files[place].setdefault(name, [None] * count)[item] = reference
     return files
 
