@@ -107,7 +107,7 @@ async def test_a_worker_over_http_executes_steps_of_any_workflow(app: Windlass, 
     assert "parent_results" not in got
     await flows.ack(got, {"n": 7})
     await flows.ack(await flows.one("x.two"), "end")
-    assert (await run.wait(timeout=10)) is not None
+    assert (await run.wait(timeout=30)) is not None
 
 
 async def test_workflows_are_runs_everywhere_and_their_shapes_are_hidden(flows: WorkflowClient) -> None:

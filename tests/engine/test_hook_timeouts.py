@@ -156,7 +156,7 @@ async def test_a_callback_that_was_first_is_heard_though_the_time_is_over(
 async def queued(conn: Connection, count: int) -> None:
     """Until so many wait for a lock."""
     look = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while await conn.fetchval(look) < count:
             await asyncio.sleep(0.005)
 

@@ -237,7 +237,7 @@ async def test_a_key_taken_meanwhile_leaves_nothing_half_done_in_the_callers_tra
     async with conn.transaction():
         specs = [RunSpec(), RunSpec(idempotency_key="k")]
         asked = asyncio.create_task(start.start(db, "w", specs, connection=conn))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not await rival.fetchval("select count(*) from pg_stat_activity where wait_event_type = 'Lock'"):
                 await asyncio.sleep(0)
         await held.commit()

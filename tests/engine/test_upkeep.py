@@ -204,7 +204,7 @@ async def test_tending_the_trail_and_writing_to_it_do_not_lock_each_other_out(
     await conn.execute("lock table only workflow.workflow_event in row exclusive mode")
     tending = asyncio.create_task(upkeep.tend(db, age=MONTH))
     waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not await conn.fetchval(waits):
             await asyncio.sleep(0.005)
     line = "insert into workflow.workflow_event (workflow_id, event_type, created_at) values ($1, 'created', $2)"

@@ -159,7 +159,7 @@ async def test_a_run_that_takes_too_long_ends_in_time(app: Windlass, working: Wo
     app.workflow("w").step("a", long)
     run = await app.start("w", max_duration=1.0)
     async with working(app):
-        assert (await run.wait(timeout=5)).state == "timeout"
+        assert (await run.wait(timeout=30)).state == "timeout"
 
 
 async def test_a_sleep_ends_in_time_and_survives_reopening_the_app(database: str, working: Working) -> None:
@@ -167,7 +167,7 @@ async def test_a_sleep_ends_in_time_and_survives_reopening_the_app(database: str
         first.workflow("w").sleep("s", timedelta(milliseconds=300))
         run = (await first.start("w")).id
     async with Windlass(database, settings=Settings(master_keys=KEYS)) as second, working(second):
-        assert (await (await second.run(run)).wait(timeout=3)).state == "completed"
+        assert (await (await second.run(run)).wait(timeout=30)).state == "completed"
 
 
 async def test_a_run_in_the_callers_transaction_is_found_by_polling(
@@ -218,6 +218,7 @@ async def _fine() -> str:
     return "fine"
 
 
+@pytest.mark.exclusive
 @pytest.mark.parametrize("case", ["failure", "time-out", "on_failure", "fan-out"])
 async def test_what_the_pseudo_code_hangs_on_ends_within_five_seconds(
     app: Windlass, working: Working, case: str

@@ -121,7 +121,7 @@ async def test_a_statement_over_its_time_limit_is_unavailable_and_its_connection
     pids = []
 
     async def use_case(statement: str) -> None:
-        async with asyncio.timeout(10), db.once() as conn:
+        async with asyncio.timeout(30), db.once() as conn:
             pids.append(await conn.fetchval("select pg_backend_pid()"))
             await conn.execute(statement)
 

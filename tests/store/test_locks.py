@@ -158,7 +158,7 @@ async def pair(database: str, conn: Connection) -> tuple[Claimed, Claimed]:
 
 async def waiting_for_a_lock(conn: Connection, pid: int) -> None:
     """Look until that backend waits; nothing is slept away."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not await conn.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):
             await asyncio.sleep(0)
 
@@ -200,7 +200,7 @@ async def test_a_turn_with_both_kinds_of_reports_locks_by_ascending_id_too(
     await first.execute("select from workflow.workflow_run where id = $1 for update", low.id)
     reports: list[Report] = [Success(high, "1"), Setback(low, JobMove.FAIL, {"message": "x"}, timedelta())]
     turn = asyncio.create_task(worker_turn.turn(db, Turn(worker="w1", lease=LEASE, reports=reports)))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not await conn.fetchval("select count(*) from pg_stat_activity where wait_event_type = 'Lock'"):
             await asyncio.sleep(0)
     await first.execute("select from workflow.workflow_run where id = $1 for update nowait", high.id)

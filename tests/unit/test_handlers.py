@@ -34,7 +34,7 @@ def serving(call: Callable[..., Any]) -> Handler:
 
 
 async def outcome_of(call: Callable[..., Any], threads: Threads, payload: Any = None) -> Outcome:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         return await perform(serving(call), a_context(), {} if payload is None else payload, threads)
 
 

@@ -89,7 +89,7 @@ async def test_runs_that_wait_for_another_attempt(database: str) -> None:
             stop = asyncio.Event()
             worker = asyncio.create_task((await app.worker()).run(stop))
             await tried.wait()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while not (waiting := await listed(http, retrying=True)):
                     pass
             stop.set()
