@@ -31,6 +31,7 @@ from windlass.core.launches import (
     SECRETS,
     STATUS,
     STOP,
+    STOPPED,
     TaskSpec,
     log_chunk,
 )
@@ -180,7 +181,7 @@ async def run(spec: TaskSpec, keep: Keep, objects: Objects, written: dict[str, s
     try:
         return await task
     except asyncio.CancelledError:
-        return Failed({"type": "Stopped", "message": "stopped: the process received SIGTERM"})
+        return Failed({"type": STOPPED, "message": "stopped: the process received SIGTERM"})
     except Exception as error:
         return failed(error)
 

@@ -5,12 +5,14 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.keys import KEYS
 from tests.runtime.conftest import Working, eventually
 from windlass import Retry, Run, RunState, Windlass
+from windlass.effects.launchers import PoolOptions
 from windlass.engine import artifacts, pools, secrets
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
@@ -174,6 +176,29 @@ async def test_an_output_that_is_too_large_for_a_row_becomes_an_artifact(app: Wi
     assert value == {"artifact": f"artifact://{run.id}/large/0/output.json", "size": 20_000_002}
 
 
+@pytest.mark.parametrize(
+    ("options", "run", "reason"),
+    [
+        ({"heartbeat_within": 2.0}, "exec sleep 1000", "heartbeat timeout"),
+        ({"start_within": 2.0, "options": {"command": ["sleep", "1000"]}}, "true", "job never started"),
+        ({"options": {"command": ["/nowhere"]}, "start_within": 2.0}, "true", "job never started: the process cannot"),
+        ({"options": {"command": ["sh", "-c", "echo no python here >&2; exit 127"]}}, "true", "(exit code 127)"),
+    ],
+)
+async def test_a_job_that_does_not_start_or_falls_silent_is_stopped(
+    database: str, working: Working, tmp_path: Path, options: dict[str, Any], run: str, reason: str
+) -> None:
+    pool = PoolOptions(name="subprocess", launcher="subprocess", **options)
+    settings = Settings(master_keys=KEYS, home=tmp_path / "home", pools=(pool,))
+    async with Windlass(database, settings=settings) as app:
+        app.workflow("report").command("it", run).on("subprocess").retry(max_attempts=1)
+        async with working(app, allow_commands=True):
+            started_run = await started(app, "report")
+            assert (await started_run.wait(timeout=60)).state is RunState.FAILED
+            assert reason in str(await started_run.explain())
+            await eventually(lambda: nothing_left(tmp_path / "home"), seconds=30)
+
+
 async def test_a_job_that_another_worker_has_launched_is_taken_over(
     app: Windlass, working: Working, tmp_path: Path
 ) -> None:
@@ -208,8 +233,8 @@ async def logged(run: Run, count: int) -> list[str]:
 
 
 async def nothing_left(home: Path) -> bool:
-    live = [path for path in (home / "objects" / "live").rglob("*") if path.is_file()]
-    return not live and not list((home / "pools" / "subprocess").iterdir())
+    folders = (home / "objects" / "live", home / "pools" / "subprocess")
+    return not any(files for folder in folders for _, _, files in os.walk(folder))
 
 
 async def exists(path: Path) -> bool:

@@ -58,6 +58,7 @@ LOCK_VARIABLE = (
     "WINDLASS_LOCK_FD"  # the descriptor of the subprocess launcher's lock file: the job writes its pid there
 )
 ARTIFACTS = "artifacts/"  # prefix of the artifacts that the launched process writes
+STOPPED = "Stopped"  # the type of the error of a process that was asked to stop
 SECRETS = "WINDLASS_TASK_SECRETS"  # the variable with the part of a specification that contains secrets, in JSON
 
 
@@ -109,8 +110,13 @@ class Status:
     def is_final(self) -> bool:
         return self.state != "running"
 
+    @property
+    def was_stopped(self) -> bool:
+        """Whether it ended because it was asked to. Why it was asked is known elsewhere."""
+        return self.state == "failed" and self.error is not None and self.error.get("type") == STOPPED
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Limits:
     """Seconds."""
 
@@ -180,7 +186,7 @@ Command = Start | Stop | Finish
 
 def next_command(launch: Launch, view: View, limits: Limits) -> Command | None:
     """Return what to do about a launch now; None: wait."""
-    if view.status is not None and view.status.is_final:
+    if view.status is not None and view.status.is_final and not (launch.stopped_for and view.status.was_stopped):
         return Finish(launch.name)  # even if it is being stopped: what was done is recorded
     if launch.stopped_for is not None:
         return _stopping(launch, view, limits, launch.stopped_for)

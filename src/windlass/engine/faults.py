@@ -17,6 +17,11 @@ POINTS = (
     "turn.claimed",
     "turn.committed",
     "feed.enqueued",
+    "launch.specified",
+    "launch.started",
+    "launch.ended",
+    "launch.emptied",
+    "launch.removed",
 )
 _armed: str | None = None
 _left = 0

@@ -32,6 +32,7 @@ from windlass.core.launches import (
     SPEC,
     STATUS,
     STOP,
+    STOPPED,
     SUBPROCESS,
     Command,
     Finish,
@@ -61,6 +62,7 @@ from windlass.effects.objects import ObjectMeta, Objects
 from windlass.effects.outcomes import failed
 from windlass.engine import pools as pool_rows
 from windlass.engine.database import Database
+from windlass.engine.faults import point
 from windlass.engine.workers import turn
 from windlass.errors import Invalid, NotFound, Unavailable
 from windlass.runtime import launched_artifacts
@@ -71,6 +73,7 @@ from windlass.runtime.worker.worker import Worker
 
 LEASE = timedelta(minutes=5)  # after which the jobs of a pool without any process are given up
 TICK = timedelta(seconds=1)
+SOON = timedelta(milliseconds=50)
 STRAYS_EVERY = 30.0  # seconds
 DETACH_WITHIN = 5.0  # seconds for operations in progress when the worker stops
 CHECK_EVERY, CHECK_WITHIN = 15.0, 5.0  # seconds
@@ -132,15 +135,15 @@ class Pool:
         launcher: Launcher,
         objects: Objects,
         app: str | None = None,
-        limits: Limits | None = None,
     ) -> None:
         self.options = options
         self._db = db
         self._launcher = launcher
         self._objects = objects
         self._app = app  # "module:app", which has the handlers of `job` steps
-        self._limits = limits or Limits()
+        self._limits = Limits(start_within=options.start_within, heartbeat_within=options.heartbeat_within)
         self._tracked: dict[str, Tracked] = {}
+        self._ended: set[str] = set()  # launches whose outcome is being recorded
         self._remote: dict[str, RemoteJob] = {}
         self._listed_at: float | None = None
         self._strays_at = 0.0
@@ -244,12 +247,15 @@ class Pool:
         except asyncio.CancelledError:
             if ctx._detached:
                 raise
-            tracked.launch.stopped_for = Failed({"type": "Stopped", "message": "stopped"})
+            tracked.launch.stopped_for = Failed({"type": STOPPED, "message": "stopped"})
             self._wake.set()
             await tracked.ended
             raise
         finally:
             self._tracked.pop(name, None)
+            if not ctx._detached:
+                self._ended.add(name)
+                self._wake.set()
 
     async def _prepare(self, ctx: Context, payload: Any) -> Tracked | Failed:
         action = ctx._action
@@ -323,7 +329,7 @@ class Pool:
     async def tick(self) -> timedelta | None:
         """Look at the pool and the mailbox, and do what is due about every launch."""
         started = time.monotonic()
-        if not self._tracked and started < self._strays_at:
+        if not self._tracked and not self._ended and started < self._strays_at:
             return None
         if self._listed_at is None or started - self._listed_at >= self._launcher.list_every:
             self._remote = {job.name: job for job in await self._launcher.list()}
@@ -333,10 +339,12 @@ class Pool:
             received = mail.get(tracked.launch.name, {})
             if tracked.launch.name not in self._tasks and self._is_due(tracked, received):
                 self._attend_soon(tracked, received)
+        names = set(self._ended)
         if started >= self._strays_at:
             self._strays_at = started + STRAYS_EVERY
-            await self._remove_strays({*self._remote, *mail})
-        return None
+            names.update(self._remote, mail)
+        await self._remove_unleased(names)
+        return SOON if self._ended else None
 
     def _is_due(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> bool:
         """Take note of the heartbeat; return whether there is anything else to read or to do. Most launches just run:
@@ -443,7 +451,9 @@ class Pool:
         launch.tried_at = time.monotonic()
         try:
             await self._limited(self._objects.put(tracked.request.env["TASK_SPEC_PATH"], _encoded(tracked.spec)))
+            point("launch.specified")
             await self._limited(self._launcher.start(tracked.request))
+            point("launch.started")
         except Unavailable as error:
             if str(error) != launch.problem:
                 _log.warning("pool %s cannot start %s: %s", self.options.name, launch.name, error)
@@ -474,9 +484,9 @@ class Pool:
                 tracked.context.keep("ERROR", line)
         written = tracked.document.get("artifacts")
         await launched_artifacts.adopt(self._db, self._objects, tracked.context, tracked.spec, written)
+        point("launch.ended")
         if not tracked.ended.done():
             tracked.ended.set_result(outcome)
-        await self._clean(name)
 
     async def _outcome(self, tracked: Tracked) -> Outcome:
         """Return the outcome that the launched process has written."""
@@ -507,16 +517,22 @@ class Pool:
 
     async def _clean(self, name: str) -> None:
         """Remove what is left of a launch. What cannot be removed now is found again as a stray."""
+        self._ended.discard(name)
         try:
             mail = await self._limited(self._objects.list(f"{mailbox(self.options.name)}{name}/"))
             await self._limited(self._objects.delete([meta.key for meta in mail]))
+            point("launch.emptied")
             await self._limited(self._launcher.remove(name))
             self._remote.pop(name, None)
+            point("launch.removed")
         except Exception as error:
             _log.warning("pool %s: what is left of %s is removed later: %s", self.options.name, name, error)
 
-    async def _remove_strays(self, names: Iterable[str]) -> None:
-        """Stop and remove launches that are not leased to this pool any more."""
+    async def _remove_unleased(self, names: Iterable[str]) -> None:
+        """Remove launches that are not leased to this pool any more: their outcome is recorded, or of no interest.
+
+        Not before: if this process dies before the outcome is recorded, the next one needs the objects.
+        """
         unknown = {name: fence for name in names if name not in self._tracked and (fence := parse_name(name))}
         if not unknown:
             return
@@ -524,7 +540,7 @@ class Pool:
         for name in [name for name, fence in unknown.items() if fence not in held]:
             remote = self._remote.get(name)
             try:
-                if remote is not None and remote.phase is not Phase.ENDED:
+                if name not in self._ended and remote is not None and remote.phase is not Phase.ENDED:
                     _log.warning("pool %s: stopping %s, which no job is waiting for", self.options.name, name)
                     await self._objects.put(f"{mailbox(self.options.name)}{name}/{STOP}", b"")
                     await self._limited(self._launcher.stop(name))

@@ -10,7 +10,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
-from windlass.core.launches import RemoteJob
+from windlass.core.launches import Limits, RemoteJob
 from windlass.errors import Invalid
 
 GROUP = "windlass.launchers"  # entry points of launchers in other packages: NAME = "module:open_launcher"
@@ -36,6 +36,8 @@ class PoolOptions:
     image: str | None = None
     resources: Resources = Resources()
     env: Mapping[str, str] = field(default_factory=dict)
+    start_within: float = Limits.start_within  # seconds from the start to the first status
+    heartbeat_within: float = Limits.heartbeat_within  # seconds without a heartbeat
     options: Mapping[str, Any] = field(default_factory=dict)  # of its launcher: address, namespace, ...
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import yaml
 
-from windlass.core.launches import LOCAL, is_pool_name
+from windlass.core import duration
+from windlass.core.launches import LOCAL, Limits, is_pool_name
 from windlass.effects.launchers import PoolOptions, Resources
 from windlass.errors import Invalid
 
 MOST_PARALLEL = 10_000
-OWN_KEYS = ("launcher", "max_parallel", "image", "resources", "env")
+OWN_KEYS = ("launcher", "max_parallel", "image", "resources", "env", "start_within", "heartbeat_within")
 
 
 def read_pools(path: Path) -> tuple[PoolOptions, ...]:
@@ -47,6 +48,10 @@ def _pool(path: Path, name: Any, options: Any) -> PoolOptions:
         image=image,
         resources=_resources(path, f"{at}.resources", options.get("resources") or {}),
         env=_env(path, f"{at}.env", options.get("env") or {}),
+        start_within=_seconds(path, f"{at}.start_within", options.get("start_within"), Limits.start_within),
+        heartbeat_within=_seconds(
+            path, f"{at}.heartbeat_within", options.get("heartbeat_within"), Limits.heartbeat_within
+        ),
         options={str(key): value for key, value in options.items() if key not in OWN_KEYS},
     )
 
@@ -60,6 +65,18 @@ def _resources(path: Path, at: str, values: Any) -> Resources:
         memory=None if memory is None else str(memory),
         gpu=None if gpu is None else int(gpu),
     )
+
+
+def _seconds(path: Path, at: str, value: Any, default: float) -> float:
+    if value is None:
+        return default
+    try:
+        seconds = duration.parse(value).total_seconds() if isinstance(value, str) else float(value)
+    except (Invalid, TypeError, ValueError):
+        seconds = 0.0
+    if seconds <= 0:
+        raise _wrong(path, at, f"it is {value!r}: it must be a duration such as 5m, or a number of seconds")
+    return seconds
 
 
 def _env(path: Path, at: str, values: Any) -> dict[str, str]:
