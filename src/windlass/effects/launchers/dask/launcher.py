@@ -184,25 +184,29 @@ class DaskLauncher:
 
 
 def _remote_job(name: str, row: Mapping[str, Any]) -> RemoteJob:
-    if row.get("state") is not None:
-        return _unclaimed(name, row)
     end = row["end"]
-    if end is None:
-        if not row["is_lost"]:
-            return RemoteJob(name, Phase.RUNNING)
+    if end is not None:
+        code = end["code"]
+        cause = Cause.DEADLINE if end["detail"].startswith("deadline") else Cause.EXITED
+        detail = end["detail"] or (f"exit code {code}" if code >= 0 else f"killed by signal {-code}")
+        return RemoteJob(name, Phase.ENDED, cause, detail, code)
+    if row["worker"] is None:
+        return _unclaimed(name, row)
+    if row["is_lost"]:
         return RemoteJob(name, Phase.ENDED, Cause.NODE_LOST, f"the Dask worker {row['worker']} left the cluster")
-    code = end["code"]
-    cause = Cause.DEADLINE if end["detail"].startswith("deadline") else Cause.EXITED
-    detail = end["detail"] or (f"exit code {code}" if code >= 0 else f"killed by signal {-code}")
-    return RemoteJob(name, Phase.ENDED, cause, detail, code)
+    return RemoteJob(name, Phase.RUNNING)
 
 
 def _unclaimed(name: str, row: Mapping[str, Any]) -> RemoteJob:
     """Return a task that no worker has begun: the scheduler knows why."""
-    if row["state"] == "erred":
-        return RemoteJob(name, Phase.ENDED, Cause.EXITED, f"the task failed: {row['error']}")
-    if row["state"] == "no-worker":
-        needs = ", ".join(f"{name}={amount:g}" for name, amount in (row["resources"] or {}).items())
-        detail = f"no Dask worker has {needs}" if needs else "the cluster has no workers"
-        return RemoteJob(name, Phase.WAITING, Cause.UNSCHEDULABLE, detail)
-    return RemoteJob(name, Phase.WAITING)
+    match row["state"]:
+        case "erred":
+            return RemoteJob(name, Phase.ENDED, Cause.EXITED, f"the task failed: {row['error']}")
+        case None:
+            return RemoteJob(name, Phase.ENDED, Cause.EXITED, "the scheduler has dropped the task: see its log")
+        case "no-worker":
+            needs = ", ".join(f"{name}={amount:g}" for name, amount in (row["resources"] or {}).items())
+            detail = f"no Dask worker has {needs}" if needs else "the cluster has no workers"
+            return RemoteJob(name, Phase.WAITING, Cause.UNSCHEDULABLE, detail)
+        case _:
+            return RemoteJob(name, Phase.WAITING)

@@ -32,12 +32,20 @@ class Environment(dict[str, str]):
 # On the scheduler, in its event loop
 
 
+def accepted(key: str, dask_scheduler: Any) -> bool:
+    """Return whether the scheduler has the job; record it, so that a list need not look through all tasks."""
+    records = _records(dask_scheduler)
+    if key in dask_scheduler.tasks:
+        records.setdefault(key, {"worker": None, "end": None})
+    return key in records
+
+
 def claim(key: str, worker: str, dask_scheduler: Any) -> bool:
     """Record that a worker starts the job; return False if another one has, or if it was stopped."""
-    records = _records(dask_scheduler)
-    if key in records:
+    record = _records(dask_scheduler).setdefault(key, {"worker": None, "end": None})
+    if record["worker"] is not None or record["end"] is not None:
         return False
-    records[key] = {"worker": worker, "end": None}
+    record["worker"] = worker
     return True
 
 
@@ -48,34 +56,36 @@ def finish(key: str, topic: str, end: Mapping[str, Any], dask_scheduler: Any) ->
     dask_scheduler.log_event(topic, key)
 
 
-def accepted(key: str, dask_scheduler: Any) -> bool:
-    return key in dask_scheduler.tasks or key in _records(dask_scheduler)
-
-
 def snapshot(prefix: str, dask_scheduler: Any) -> list[dict[str, Any]]:
     """Return what is known about the launches whose key begins with `prefix`."""
-    workers = {state.server_id: address for address, state in dask_scheduler.workers.items()}
-    records = _records(dask_scheduler)
+    workers = {state.server_id for state in dask_scheduler.workers.values()}
     jobs = []
-    for key, record in records.items():
+    for key, record in _records(dask_scheduler).items():
         if key.startswith(prefix):
-            is_lost = record["worker"] is not None and record["worker"] not in workers
-            jobs.append({"key": key, "end": record["end"], "worker": record["worker"], "is_lost": is_lost})
-    for key, task in dask_scheduler.tasks.items():
-        if isinstance(key, str) and key.startswith(prefix) and key not in records:
-            restrictions = task.resource_restrictions
-            jobs.append({"key": key, "state": task.state, "error": task.exception_text, "resources": restrictions})
+            task = dask_scheduler.tasks.get(key)
+            jobs.append(
+                {
+                    "key": key,
+                    "end": record["end"],
+                    "worker": record["worker"],
+                    "is_lost": record["worker"] is not None and record["worker"] not in workers,
+                    "state": None if task is None else task.state,
+                    "error": None if task is None else task.exception_text,
+                    "resources": None if task is None else task.resource_restrictions,
+                }
+            )
     return jobs
 
 
 def withdraw(key: str, dask_scheduler: Any) -> str | None:
     """Stop the job before a worker claims it. Return the address of the worker that runs it, if one does."""
-    records = _records(dask_scheduler)
-    if key not in records and key in dask_scheduler.tasks:
-        records[key] = {"worker": None, "end": {"code": None, "detail": "stopped before it was started", "log": ""}}
+    if not accepted(key, dask_scheduler):
+        return None
+    record = _records(dask_scheduler)[key]
+    if record["worker"] is None and record["end"] is None:
+        record["end"] = {"code": None, "detail": "stopped before it was started", "log": ""}
         _release(key, dask_scheduler)
-    record = records.get(key)
-    if record is None or record["end"] is not None:
+    if record["end"] is not None:
         return None
     addresses = [address for address, state in dask_scheduler.workers.items() if state.server_id == record["worker"]]
     return addresses[0] if addresses else None
