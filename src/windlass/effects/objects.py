@@ -148,7 +148,7 @@ def check_url(url: str) -> str:
 
 
 def _version(meta: "Meta") -> str:
-    """The tag of S3 is a hash of the content: the time tells that the same content was written again."""
+    """The tag of S3 is a hash of the content: only the time changes if the same content is written again."""
     return f"{meta['e_tag']}/{meta['last_modified'].timestamp()}"
 
 

@@ -1,7 +1,7 @@
 """Jobs as processes of this machine, which outlive the process that started them.
 
 Each job has a lock file, whose lock its process inherits and holds until it ends: a name cannot be started twice, and
-whoever starts later can tell which jobs run. The file holds the pid once the job was started.
+a launcher that is opened later finds which jobs run. The file holds the pid once the job was started.
 
 A job that is killed may leave processes behind. They are found by the variable WINDLASS_LAUNCH in their environment
 (where /proc exists) and killed.
