@@ -104,7 +104,7 @@ class Windlass(Operations):
                     public_url=self.settings.public_url,
                     tree_limit=self.settings.tree_limit,
                     keys=self.master_keys(),
-                    objects_url=self.settings.objects_url or (self.settings.home / "objects").absolute().as_uri(),
+                    objects_url=self.settings.objects,
                 )
                 self._db = opened.tenant(self._org, actor=self._actor)
                 self._waiters, self._live = Waiters(self._db), Live(self._db)

@@ -69,6 +69,11 @@ class Settings:
     test_mode: bool = False  # WINDLASS_TEST_MODE=on: enables /ojs/v1/admin/reset and test directives
     fault: str | None = None  # WINDLASS_FAULT: where the process crashes, for tests of recovery
 
+    @property
+    def objects(self) -> str:
+        """The URL of the object store."""
+        return self.objects_url or (self.home / "objects").absolute().as_uri()
+
 
 def read(environ: Mapping[str, str] | None = None) -> Settings:
     """Return the settings from WINDLASS_* variables; blank ones count as unset."""

@@ -30,3 +30,20 @@ async def test_pools_are_listed_shown_and_forgotten(tmp_path: Path, database: st
     forgotten = await near("pools", "forget", "subprocess", "other")
     assert (forgotten.code, forgotten.out) == (1, "forgot subprocess\n"), forgotten
     assert "there is no pool" in (await near("pools", "list")).err
+
+
+async def test_a_pool_is_tested_from_the_process_that_runs_the_command(tmp_path: Path) -> None:
+    cli = Cli(tmp_path, None)
+    well = await cli("pools", "test", "subprocess", "--allow-commands")
+    assert (well.code, len(well.out.splitlines()), "✗" in well.out) == (0, 7, False), well
+    refused = await cli("pools", "test", "subprocess")
+    assert (refused.code, "use --allow-commands" in refused.err) == (1, True), refused
+    (tmp_path / "pools.yaml").write_text("pools: {far: {launcher: ray, address: 'http://127.0.0.1:1'}}")
+    configured = str(tmp_path / "pools.yaml")
+    broken = await cli("pools", "test", "far", "--json", WINDLASS_POOLS=configured)
+    answer = json.loads(broken.out)
+    assert (broken.code, answer["ok"], [check["ok"] for check in answer["checks"]]) == (1, False, [True, False]), broken
+    unknown = await cli("pools", "test", "gpu", WINDLASS_POOLS=configured)
+    assert (unknown.code, "this process has no pool 'gpu': WINDLASS_POOLS has far" in unknown.err) == (1, True), unknown
+    long = await cli("pools", "test", "far", "--timeout", "2h", WINDLASS_POOLS=configured)
+    assert (long.code, "at most 30m" in long.err) == (1, True), long

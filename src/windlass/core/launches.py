@@ -8,6 +8,7 @@ knows what was started, and an object of an earlier attempt is never taken for o
 the order or the number of the calls.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from windlass.core.jobs.job import Failed, Outcome
 HEARTBEAT_EVERY = 10.0  # seconds
 LOCAL = "local"  # the value of `runs_on` for steps that the worker executes itself
 SUBPROCESS = "subprocess"  # the launcher, and the pool that exists wherever commands are allowed
+PROBE_FENCE, PROBE_WITHIN = 0, 3600.0  # claims have higher fences; seconds
 POOL_QUEUE = "windlass.pool."  # prefix of the queues of launched steps
 POOL_NAME = r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?"
 is_pool_name = re.compile(POOL_NAME).fullmatch
@@ -39,6 +41,15 @@ def parse_name(name: str) -> tuple[UUID, int] | None:
     """Return the job and the fence of a launch; None if the name is not that of a launch."""
     match = _NAME(name)
     return (UUID(match[1]), int(match[2])) if match else None
+
+
+def is_live_probe(name: str, now: float) -> bool:
+    """Return whether a launch is a probe of `windlass pools test` that may still run. No job is leased for it.
+
+    `now` is in seconds since 1970. One that a killed command has left behind is a stray after an hour.
+    """
+    parsed = parse_name(name)
+    return parsed is not None and parsed[1] == PROBE_FENCE and now - (parsed[0].int >> 80) / 1000 < PROBE_WITHIN
 
 
 def pool_queue(pool: str) -> str:
@@ -297,3 +308,6 @@ class TaskSpec:
     upstream: Mapping[str, Any] = field(default_factory=dict)
     artifacts: Sequence[Mapping[str, Any]] = ()  # those that can be read: reference, key and what else is known
     timeout: float | None = None  # seconds
+
+    def encode(self) -> bytes:
+        return json.dumps({name: getattr(self, name) for name in self.__dataclass_fields__}, allow_nan=False).encode()

@@ -16,7 +16,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -45,6 +45,7 @@ from windlass.core.launches import (
     Stop,
     TaskSpec,
     View,
+    is_live_probe,
     launch_name,
     log_chunk,
     mailbox,
@@ -99,6 +100,19 @@ class Tracked:
     chunks: int = 0  # of log lines that were read
 
 
+def offered(configured: Sequence[PoolOptions], *, home: Path, allow_commands: bool) -> Iterator[PoolOptions]:
+    """Yield the pools of a process: those it is configured with, and `subprocess` where commands are allowed."""
+    if allow_commands and not any(pool.name == SUBPROCESS for pool in configured):
+        configured = [*configured, PoolOptions(name=SUBPROCESS, launcher=SUBPROCESS)]
+    for pool in configured:
+        if pool.launcher != SUBPROCESS:
+            yield pool
+        elif allow_commands:
+            yield replace(pool, options={"folder": str(home / "pools" / pool.name), **pool.options})
+        else:
+            raise Invalid(f"pool {pool.name} runs commands on this machine: use --allow-commands", field="launcher")
+
+
 async def open_pools(
     db: Database, configured: Sequence[PoolOptions], *, home: Path, allow_commands: bool, app: str | None
 ) -> list["Pool"]:
@@ -106,19 +120,10 @@ async def open_pools(
 
     Raises `Invalid` if one is wrongly configured. One that cannot be used is open, and shows its problem.
     """
-    if allow_commands and not any(pool.name == SUBPROCESS for pool in configured):
-        configured = [*configured, PoolOptions(name=SUBPROCESS, launcher=SUBPROCESS)]
-    pools = []
-    for options in configured:
-        if options.launcher == SUBPROCESS:
-            if not allow_commands:
-                raise Invalid(
-                    f"pool {options.name} runs commands on this machine: start the worker with --allow-commands",
-                    field="launcher",
-                )
-            folder = home / "pools" / options.name
-            options = replace(options, options={"folder": str(folder), **options.options})
-        pools.append(Pool(db, options, launcher=open_launcher(options), objects=db.objects(), app=app))
+    pools = [
+        Pool(db, options, launcher=open_launcher(options), objects=db.objects(), app=app)
+        for options in offered(configured, home=home, allow_commands=allow_commands)
+    ]
     offers = [(each.name, each.launcher, each.max_parallel, each.image) for each in (pool.options for pool in pools)]
     await pool_rows.offer(db, offers)
     return pools
@@ -450,7 +455,7 @@ class Pool:
         launch = tracked.launch
         launch.tried_at = time.monotonic()
         try:
-            await self._limited(self._objects.put(tracked.request.env["TASK_SPEC_PATH"], _encoded(tracked.spec)))
+            await self._limited(self._objects.put(tracked.request.env["TASK_SPEC_PATH"], tracked.spec.encode()))
             point("launch.specified")
             await self._limited(self._launcher.start(tracked.request))
             point("launch.started")
@@ -533,7 +538,11 @@ class Pool:
 
         Not before: if this process dies before the outcome is recorded, the next one needs the objects.
         """
-        unknown = {name: fence for name in names if name not in self._tracked and (fence := parse_name(name))}
+        unknown = {
+            name: fence
+            for name in names
+            if name not in self._tracked and not is_live_probe(name, time.time()) and (fence := parse_name(name))
+        }
         if not unknown:
             return
         held = {lease.fence for lease in await turn.held(self._db, unknown.values(), worker=self._worker_id)}
@@ -565,8 +574,3 @@ def _by_launch(objects: Sequence[ObjectMeta], prefix: str) -> dict[str, dict[str
         launch, _, name = meta.key.removeprefix(prefix).partition("/")
         mail.setdefault(launch, {})[name] = meta
     return mail
-
-
-def _encoded(spec: TaskSpec) -> bytes:
-    document = {name: getattr(spec, name) for name in spec.__dataclass_fields__}
-    return json.dumps(document, allow_nan=False).encode()

@@ -1,17 +1,28 @@
 """`windlass pools`: where steps with `runs_on` run."""
 
+import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import click
 
-from windlass.cli.arguments import json_option
-from windlass.cli.output import note, show_fields, show_json, show_table
+from windlass import settings
+from windlass.cli import logs
+from windlass.cli.arguments import json_option, span
+from windlass.cli.output import block, note, record, say, show_fields, show_json, show_table, styled
 from windlass.cli.runner import backend, each
+from windlass.core.launches import SUBPROCESS
+from windlass.errors import Invalid
 
 if TYPE_CHECKING:
+    from windlass.effects.launchers import PoolOptions
+    from windlass.runtime.pool_probe import ProbeCheck
     from windlass.schemas.monitoring import Pool
+    from windlass.settings import Settings
 
 COLUMNS = ("name", "launcher", "alive", "running", "waiting", "last seen", "problem")
+MOST_PATIENCE = timedelta(minutes=30)  # a probe that is older than an hour is removed by the pool's worker
+WIDTH = len("object store")
 
 
 @click.group()
@@ -58,12 +69,70 @@ def show(name: str, json: bool) -> None:
     show_fields(fields if pool.fix is None else fields | {"fix": pool.fix})
 
 
+@pools.command("test")
+@click.argument("name")
+@click.option("--timeout", default="2m", metavar="DURATION", help="Time for the job to start and end, up to 30m.")
+@click.option("--allow-commands", is_flag=True, help="Test a pool that runs commands on this machine.")
+@json_option
+def test_(name: str, timeout: str, allow_commands: bool, json: bool) -> None:
+    """Launch a small command on a pool from this process, and report what works; exit code 1 if something does not.
+
+    It uses WINDLASS_POOLS and WINDLASS_OBJECTS_URL of this process, and no database: run it where the worker runs. It
+    removes everything that it made.
+    """
+    from windlass.runtime.pool_probe import ProbeCheck, probe
+
+    chosen = settings.read()
+    logs.configure(chosen, brief=True)
+    limit = span(timeout, field="timeout")
+    assert limit is not None
+    if limit > MOST_PATIENCE:
+        raise Invalid(f"timeout is {timeout!r}: it must be at most 30m", field="timeout")
+    pool = _configured(chosen, name, allow_commands=allow_commands)
+    checks: list[ProbeCheck] = []
+
+    def report(check: ProbeCheck) -> None:
+        checks.append(check)
+        if not json:
+            _show_check(check)
+
+    if not json:
+        say(f"pool {pool.name} ({pool.launcher})")
+    is_well = asyncio.run(probe(pool, chosen.objects, timeout=limit.total_seconds(), report=report))
+    if json:
+        show_json({"pool": pool.name, "ok": is_well, "checks": [record(check) for check in checks]})
+    if not is_well:
+        raise click.exceptions.Exit(1)
+
+
 @pools.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @json_option
 def forget(names: tuple[str, ...], json: bool) -> None:
     """Forget pools that no process offers; steps that name them wait until one does again."""
     each(names, "forgot", lambda app, name: app.forget_pool(name), key="name", json=json)
+
+
+def _configured(chosen: "Settings", name: str, *, allow_commands: bool) -> "PoolOptions":
+    from windlass.runtime.pools import offered
+
+    chosen_pools = [pool for pool in chosen.pools if pool.name == name]
+    for pool in offered(chosen_pools, home=chosen.home, allow_commands=allow_commands):
+        if pool.name == name:
+            return pool
+    known = ", ".join(pool.name for pool in chosen.pools) or "none"
+    advice = "use --allow-commands" if name == SUBPROCESS else "run this where its worker runs"
+    raise Invalid(f"this process has no pool {name!r}: WINDLASS_POOLS has {known}; {advice}", field="name")
+
+
+def _show_check(check: "ProbeCheck") -> None:
+    mark = styled("✓", "green") if check.ok else styled("✗", "red")
+    first, *more = block(check.message).splitlines() or [""]
+    say(f"{mark} {check.part.ljust(WIDTH)}  {first}")
+    for line in more:
+        say(f"  {' ' * WIDTH}  {line}")
+    if check.fix is not None:
+        say(f"  {' ' * WIDTH}  fix: {check.fix}", "dim")
 
 
 def _row(pool: "Pool") -> list[object]:
