@@ -81,7 +81,9 @@ class DaskLauncher:
                 key,
                 self._topic,
                 self._options.command,
-                remote.Environment({**self._pool.env, **request.env, **request.secret_env}),
+                remote.Environment(
+                    {**self._pool.env, **request.env, **request.secret_env, remote.MARKER: request.name}
+                ),
                 request.deadline,
                 key=key,
                 pure=False,

@@ -13,10 +13,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 RECORDS = "windlass_launches"  # attribute of the scheduler: key -> record
 PROCESSES = "windlass_processes"  # attribute of a worker: key -> process
+MARKER = "WINDLASS_LAUNCH"  # in the environment of a job and of what it starts
 LOG_TAIL = 4096  # bytes
 GRACE = 8.0  # seconds between SIGTERM and SIGKILL of a job that has reached its deadline
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
@@ -144,6 +146,8 @@ def run(key: str, topic: str, command: Sequence[str] | None, env: Environment, d
             detail = _wait(process, deadline)
             code = process.returncode
             del processes[key]
+            if code not in (0, 1):  # those of windlass.exec, which ends what it has started
+                _kill_leftovers(env[MARKER])
         log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL))
         tail = log.read().decode(errors="replace")
     client.run_on_scheduler(finish, key, topic, {"code": code, "detail": detail, "log": tail})
@@ -174,6 +178,15 @@ def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
     if process.returncode is None:  # after that the number may be that of another process
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)
+
+
+def _kill_leftovers(name: str) -> None:
+    """Kill what a killed job has left behind, where /proc exists."""
+    marker = f"{MARKER}={name}".encode()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # it has ended, or belongs to another user
+            if marker in path.read_bytes().split(b"\0"):
+                os.kill(int(path.parent.name), signal.SIGKILL)
 
 
 def _ends_with_its_parent() -> Callable[[], Any] | None:
