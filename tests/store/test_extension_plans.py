@@ -41,6 +41,8 @@ ASKED: dict[str, tuple[str, str, tuple[Any, ...], int]] = {
     "an artifact is complete": ("artifacts", "complete", (JOB, 1, "a", 1), 20),
     "artifacts of a run": ("artifacts", "list", (JOB, "default", None, "", -1, "", -1, CAP), 60),
     "an artifact": ("artifacts", "find", (JOB, "default", "s1", 1, "a", None, False), 20),
+    "artifacts of a job": ("artifacts", "list_of_job", (JOB, "default", "", -1, CAP), 20),
+    "an artifact of a job": ("artifacts", "find_of_job", (JOB, "default", "a", None), 20),
     "artifacts of steps": ("artifacts", "of_steps", ([JOB], ["s1"], ["a"], CAP), 40),
     "artifacts to remove": ("artifacts", "removable", (CAP,), CAP),
     "progress": ("progress", "get", (JOB,), 20),

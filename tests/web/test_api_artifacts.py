@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -114,6 +115,38 @@ async def test_a_part_behind_the_end_is_refused(app: Windlass, run: str, request
 async def test_what_does_not_exist(app: Windlass, run: str, path: str, what: str) -> None:
     async with served(app) as http:
         assert problem(await http.get(f"/runs/{run}/{path}"), 404)["what"] == what
+
+
+async def test_a_job_that_is_no_step_has_artifacts_of_its_own(app: Windlass) -> None:
+    @app.job("single.v1", retry=Retry(kind=Backoff.CONSTANT, base=0))
+    async def single(ctx: Context) -> None:
+        await ctx.artifacts.write("digits", f"{ctx.attempt}123456789")
+        if ctx.attempt == 1:
+            raise RuntimeError("once")
+
+    job = await app.submit("single.v1")
+    await run_until_idle(app)
+    async with served(app) as http:
+        first = (await http.get(f"/jobs/{job}/artifacts", params={"limit": 1})).json()
+        second = (await http.get(f"/jobs/{job}/artifacts", params={"after": first["next"]})).json()
+        rows = first["data"] + second["data"]
+        assert [(row["name"], row["attempt"], row["is_result"]) for row in rows] == [
+            ("digits", 1, False),
+            ("digits", 2, True),
+        ]
+        assert rows[0]["reference"] == f"artifact://{job}/job/0/digits"
+        path = f"/jobs/{job}/artifacts/digits/content"
+        assert (await http.get(path, headers={"Range": "bytes=0-2"})).text == "212"
+        assert (await http.get(path, params={"attempt": 1})).text == "1123456789"
+        assert problem(await http.get(path, params={"attempt": 3}), 404)["what"] == "artifact"
+        assert problem(await http.get(f"/jobs/{uuid4()}/artifacts"), 404)["what"] == "job"
+
+
+async def test_the_job_of_a_step_has_those_of_its_step(app: Windlass, run: str) -> None:
+    async with served(app) as http:
+        [instance] = data(await http.get(f"/runs/{run}/tasks/make/instances"))
+        of_job = data(await http.get(f"/jobs/{instance['job_id']}/artifacts"))
+        assert of_job == data(await http.get(f"/runs/{run}/tasks/make/artifacts"))
 
 
 async def test_a_cursor_that_is_none_is_refused(app: Windlass, run: str) -> None:

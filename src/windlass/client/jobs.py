@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from windlass.client.descriptors import Group, W, downwards, operation, upwards
+from windlass.client.descriptors import Group, W, downloading, downwards, operation, upwards
 from windlass.client.request import NOTHING, Call, one, page, present
 from windlass.schemas.common import Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
 from windlass.schemas.monitoring import Pool, Quarantined, Queue, Worker, WorkerDetail
+from windlass.schemas.tasks import TaskArtifact
 
 QUEUE = "/queues/{name}"
 JOB = "/jobs/{job_id}"
@@ -90,6 +91,17 @@ class Jobs(Group[W]):
     ) -> Call[Page[JobLogLine]]:
         """What its handler logged."""
         return page(JobLogLine, f"{JOB}/logs", {"job_id": job_id}, attempt=attempt, after=after, limit=limit)
+
+    @upwards
+    def artifacts(self, job_id: str, *, after: str | None = None, limit: int | None = None) -> Call[Page[TaskArtifact]]:
+        """The files that it wrote, by name, also those of attempts that failed."""
+        return page(TaskArtifact, f"{JOB}/artifacts", {"job_id": job_id}, after=after, limit=limit)
+
+    @downloading
+    def download(self, job_id: str, name: str, *, attempt: int | None = None) -> Call[None]:
+        """The content of an artifact in chunks; of the attempt that succeeded, or the latest, unless one is named."""
+        values, query = {"job_id": job_id, "name": name}, present({"attempt": attempt})
+        return Call("GET", f"{JOB}/artifacts/{{name}}/content", lambda _: None, values, query)
 
 
 class DeadLetters(Group[W]):

@@ -23,6 +23,7 @@ from windlass.core.jobs.job import Claimed
 from windlass.core.jobs.spec import check_range
 from windlass.effects.artifacts import Source
 from windlass.engine.database import Database, Tenant
+from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import control as runs
 from windlass.errors import Invalid, LeaseLost, NotFound
 from windlass.schemas.common import PAGE_LIMIT
@@ -100,6 +101,26 @@ async def of_step(
         _, workflow = await runs.load(conn, db, run)
         runs.step_number(workflow, step)
     return await find(db, Reference(run, step, index, name), attempt=attempt)
+
+
+async def list_of_job(
+    db: Tenant, job: UUID, *, after: Place = BEGINNING, limit: int = 100
+) -> tuple[UUID, list[Artifact]]:
+    """List the artifacts of a job, of all attempts; return also its run, or its own id if it is no step."""
+    check_range(limit, "limit", most=PAGE_LIMIT)
+    row = await jobs.get(db, job)
+    async with db.once() as conn:
+        return row.run_id or row.id, await store.list_of_job(conn, job, org=db.org, after=after, limit=limit)
+
+
+async def find_of_job(db: Tenant, job: UUID, name: str, *, attempt: int | None = None) -> Artifact:
+    """Return an artifact of a job: of this attempt, or of the one that succeeded, or the latest."""
+    await jobs.get(db, job)
+    async with db.once() as conn:
+        artifact = await store.find_of_job(conn, job, name, org=db.org, attempt=attempt)
+    if artifact is None:
+        raise NotFound("artifact", name)
+    return artifact
 
 
 async def read(db: Database, artifact: Artifact, *, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:

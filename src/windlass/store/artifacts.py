@@ -63,6 +63,16 @@ async def find(
     return Artifact(*row) if row else None
 
 
+async def list_of_job(conn: Connection, job: UUID, *, org: str, after: Place, limit: int) -> list[Artifact]:
+    rows = await conn.fetch(_SQL["list_of_job"], job, org, after.name, after.fence, limit)
+    return [Artifact(*row) for row in rows]
+
+
+async def find_of_job(conn: Connection, job: UUID, name: str, *, org: str, attempt: int | None) -> Artifact | None:
+    row = await conn.fetchrow(_SQL["find_of_job"], job, org, name, attempt)
+    return Artifact(*row) if row else None
+
+
 async def of_steps(conn: Connection, requested: Sequence[tuple[UUID, str, str]], *, most: int) -> list[StepArtifact]:
     """Return which instances have the artifacts that are given as (run, step, name), up to `most` of a step."""
     return list(map(StepArtifact._make, await conn.fetch(_SQL["of_steps"], *columns(requested), most)))

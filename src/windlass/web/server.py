@@ -60,6 +60,7 @@ RUN_ROUTERS = (
 )  # each run has two addresses
 OTHER_ROUTERS = (
     jobs.router,
+    artifacts.jobs_router,
     schedules.router,
     monitoring.queues_router,
     monitoring.workers_router,

@@ -43,6 +43,25 @@ select a.step, a.index, a.name, a.fence, a.attempt, a.size, a.media_type, a.key,
    and ($6::int is null or a.attempt = $6) and (not $7 or j.status = 'succeeded' and j.claim_no = a.fence)
  order by is_result desc, a.fence desc limit 1
 
+-- name: list_of_job
+-- scope: org
+-- List the artifacts of a job, by name and attempt.
+select a.step, a.index, a.name, a.fence, a.attempt, a.size, a.media_type, a.key, a.created_at,
+       coalesce(j.status = 'succeeded' and j.claim_no = a.fence, false) as is_result
+  from windlass.artifact a left join workflow.workflow_run j on j.id = a.job_id
+ where a.job_id = $1 and a.org = $2 and a.size is not null and a.remove_at is null and (a.name, a.fence) > ($3::text, $4::int)
+ order by a.name, a.fence limit $5
+
+-- name: find_of_job
+-- scope: org
+-- Return one artifact of a job, of attempt $4 if it is given. Otherwise that of the attempt that succeeded, or the latest one.
+select a.step, a.index, a.name, a.fence, a.attempt, a.size, a.media_type, a.key, a.created_at,
+       coalesce(j.status = 'succeeded' and j.claim_no = a.fence, false) as is_result
+  from windlass.artifact a left join workflow.workflow_run j on j.id = a.job_id
+ where a.job_id = $1 and a.org = $2 and a.name = $3 and a.size is not null and a.remove_at is null
+   and ($4::int is null or a.attempt = $4)
+ order by is_result desc, a.fence desc limit 1
+
 -- name: of_steps
 -- scope: owned
 -- Return which instances of steps have an artifact of this name, of the attempt that succeeded, up to $4 per step.

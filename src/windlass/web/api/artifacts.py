@@ -1,4 +1,4 @@
-"""/runs/{run_id}/artifacts: the files that the tasks of a run wrote, and their content."""
+"""/runs/{run_id}/artifacts and /jobs/{job_id}/artifacts: the files that tasks and jobs wrote, and their content."""
 
 import base64
 import binascii
@@ -13,13 +13,26 @@ from starlette.responses import Response, StreamingResponse
 
 from windlass.core.artifacts import BEGINNING, MAX_NAME, Artifact, Place
 from windlass.engine import artifacts
+from windlass.engine.database import Tenant
 from windlass.engine.views import runs as views
 from windlass.errors import Invalid
 from windlass.schemas.tasks import TaskArtifact
-from windlass.web.api.shared import MAX_INT, Attempt, Limit, Listing, Reading, RunId, problems, task_named
+from windlass.web.api.jobs import JobId
+from windlass.web.api.shared import (
+    MAX_INT,
+    Attempt,
+    Limit,
+    Listing,
+    Reading,
+    ReadingJobs,
+    RunId,
+    problems,
+    task_named,
+)
 from windlass.web.api.tasks import TaskName
 
 router = APIRouter(prefix="/{run_id}", tags=["artifacts"])
+jobs_router = APIRouter(prefix="/jobs/{job_id}/artifacts", tags=["artifacts"])
 
 MAX_CURSOR = 1000
 FILE = {"*/*": {"schema": {"type": "string", "format": "binary"}}}
@@ -75,6 +88,38 @@ async def content(
     """Of the attempt that succeeded, or the latest one if none has, unless one is named."""
     with task_named(task):
         artifact = await artifacts.of_step(db, run_id, task, name, index=index, attempt=attempt)
+    return await _download(db, artifact, range_, if_range)
+
+
+# Of jobs, whether they are steps of runs or not
+
+
+@jobs_router.get("", summary="List the artifacts of a job", responses=problems(404, 422))
+async def of_job(db: ReadingJobs, job_id: JobId, after: After = None, limit: Limit = 100) -> Listing[TaskArtifact]:
+    """The files that it wrote, by name, also those of attempts that failed."""
+    run, rows = await artifacts.list_of_job(db, job_id, after=_place(after), limit=limit)
+    return _page(run, rows, limit)
+
+
+@jobs_router.get(
+    "/{name}/content",
+    summary="Download an artifact of a job",
+    responses=CONTENT | problems(404, 416, 422),
+    response_class=Response,
+)
+async def content_of_job(
+    db: ReadingJobs,
+    job_id: JobId,
+    name: ArtifactName,
+    attempt: Attempt = None,
+    range_: ByteRange = None,
+    if_range: IfRange = None,
+) -> Response:
+    """Of the attempt that succeeded, or the latest one if none has, unless one is named."""
+    return await _download(db, await artifacts.find_of_job(db, job_id, name, attempt=attempt), range_, if_range)
+
+
+async def _download(db: Tenant, artifact: Artifact, range_: str | None, if_range: str | None) -> Response:
     tag = f'"{artifact.attempt}-{artifact.fence}-{artifact.size}"'
     headers = {
         "accept-ranges": "bytes",
