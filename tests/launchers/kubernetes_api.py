@@ -10,6 +10,7 @@ import copy
 import json
 import re
 import secrets
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -198,7 +199,7 @@ class Cluster:
         try:
             while not dropped.is_set():
                 changed = asyncio.create_task(self.changed.wait())
-                for change in [change for change in self._history if change.version > seen]:
+                for change in self._history[bisect_right(self._history, seen, key=lambda change: change.version) :]:
                     seen = change.version
                     if change.resource == resource and selected(change.document, query.get("labelSelector", "")):
                         event = {"type": change.kind, "object": change.document}

@@ -249,7 +249,8 @@ class Node:
 
     def _store(self, resource: str, document: Document) -> None:
         """Store a document, unless it was deleted meanwhile."""
-        if self._cluster.named(resource).get(document["metadata"]["name"]) is document:
+        metadata = document["metadata"]
+        if self._cluster.objects.get((resource, metadata["namespace"], metadata["name"])) is document:
             self._cluster.put(resource, document)
 
     def _environment(self, pod: Document, container: Document) -> dict[str, str] | None:
@@ -304,7 +305,8 @@ def timestamp(seconds: float = 0) -> str:
 
 def signal_group(process: asyncio.subprocess.Process, number: int) -> None:
     """Send a signal to a process and its group; SIGKILL also to what it started outside of the group."""
-    started = descendants(process.pid) if number == signal.SIGKILL else []
+    runs = process.returncode is None  # afterwards nothing shows what it has started
+    started = descendants(process.pid) if runs and number == signal.SIGKILL else []
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)
     for pid in started:

@@ -19,7 +19,7 @@ import yaml
 from windlass.effects.launchers.kubernetes.options import KubernetesOptions
 from windlass.errors import Invalid, Unavailable
 
-TIMEOUT = aiohttp.ClientTimeout(total=30)
+TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
 WATCH_SECONDS = 300
 PAGE = 500
 REREAD_AFTER = 2.0  # seconds: credentials may come from a program that takes a while
@@ -105,7 +105,7 @@ class Api:
             "resourceVersion": version,
             "timeoutSeconds": str(WATCH_SECONDS),
         }
-        timeout = aiohttp.ClientTimeout(sock_connect=30, sock_read=WATCH_SECONDS + 30)
+        timeout = aiohttp.ClientTimeout(sock_connect=5, sock_read=WATCH_SECONDS + 30)
         response = await self._call("GET", self._path(resource), query, timeout=timeout)
         try:
             while line := await response.content.readline():
