@@ -9,10 +9,11 @@ import pytest
 
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine.database import Tenant
-from windlass.engine.doctor import Level, examine, judge_lines, judge_schema, judge_server
+from windlass.engine.doctor import Level, examine, judge_lines, judge_pools, judge_schema, judge_server
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import queues
 from windlass.store.doctor import Server, Waiting
+from windlass.store.pools import PoolRow
 from windlass.store.workers import WorkerRow
 from windlass.testing import Clock
 
@@ -94,3 +95,24 @@ async def test_a_database_without_a_schema_is_a_problem_and_not_an_error(
     await conn.execute("drop schema windlass cascade")
     findings = {finding.check: finding.level for finding in await examine(db)}
     assert findings["schema"] is Level.PROBLEM
+
+
+POOL = PoolRow("gpu", "kubernetes", 5, None, "w1", None, NOON, timedelta(seconds=5), 3, 0)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (POOL, None),
+        (replace(POOL, silence=timedelta(minutes=5)), "3 jobs wait for gpu, which is not alive"),
+        (replace(POOL, problem="forbidden"), "3 jobs wait for gpu, which has a problem: forbidden"),
+        (replace(POOL, problem="forbidden", waiting=0), None),
+        (replace(POOL, name="other"), "jobs wait for gpu, and there is no such pool"),
+    ],
+)
+def test_a_pool_that_jobs_wait_for_and_that_cannot_be_used_is_named(row: PoolRow, message: str | None) -> None:
+    line = Waiting("acme/windlass.pool.gpu", "windlass.command", timedelta(minutes=3))
+    findings = list(judge_pools([row], [line]))
+    assert [(finding.level, finding.message) for finding in findings] == ([(Level.PROBLEM, message)] if message else [])
+    assert all(finding.fix for finding in findings)
+    assert list(judge_lines([line], [], {})) == []  # a worker's --queue would not help

@@ -9,15 +9,18 @@ from urllib.parse import urlsplit
 
 from windlass.core import duration
 from windlass.core.jobs.spec import advice
+from windlass.core.launches import POOL_QUEUE, pool_queue
 from windlass.core.orgs import DEFAULT_ORG, owner
 from windlass.effects.handlers import like
-from windlass.engine import maintenance
-from windlass.engine.database import URL_LIVE_WITHIN, Database
+from windlass.engine import maintenance, pools
+from windlass.engine.database import MOST_COUNTED, URL_LIVE_WITHIN, Database
 from windlass.store import doctor as store
 from windlass.store import hooks, quarantine
+from windlass.store import pools as pool_store
 from windlass.store import workers as worker_store
 from windlass.store.doctor import Server, Snapshot, Waiting
 from windlass.store.hooks import RecordedUrl
+from windlass.store.pools import PoolRow
 from windlass.store.quarantine import QuarantineEntry
 from windlass.store.workers import ALIVE_WITHIN, RUNTIME, WorkerRow
 
@@ -56,8 +59,10 @@ async def examine(db: Database) -> list[Finding]:
         urls = await hooks.list_urls(conn, live_within=URL_LIVE_WITHIN)
         called = await hooks.hooks_in_use(conn)
         aside = await quarantine.list_(conn, limit=1000)
+        offered = await pool_store.list_(conn, org=None, cap=MOST_COUNTED)
     alive = [worker for worker in workers if worker.alive]
     findings += [judge_types(types), judge_workers(alive, lines), *judge_lines(lines, alive, registry)]
+    findings += judge_pools(offered, lines)
     findings.append(judge_public_url(urls, db.public_url.configured, called=called))
     return [*findings, *judge_queues(lines), *judge_snapshots(snapshots), *judge_quarantine(aside)]
 
@@ -117,6 +122,8 @@ def judge_lines(
         problem = f"{line.type} in queue {line.queue} has waited {duration.rough(line.waits)}"
         if line.waits <= PATIENCE:
             continue
+        if queue.startswith(POOL_QUEUE) and not line.paused:
+            continue  # see `judge_pools`
         if line.paused:
             fix = f"windlass queues resume {quote(queue)}" + (f" --org {org}" if org != DEFAULT_ORG else "")
             yield Finding(Level.WARNING, "waiting", f"{problem}: the queue is paused", fix)
@@ -129,6 +136,20 @@ def judge_lines(
         elif not any(_serves(worker, line) for worker in alive):
             fix = f"start a worker that has a handler for it: windlass worker MODULE:APP --queue {quote(queue)}"
             yield Finding(Level.PROBLEM, "waiting", f"{problem}: no live worker serves it", fix)
+
+
+def judge_pools(rows: Sequence[PoolRow], lines: Sequence[Waiting]) -> Iterator[Finding]:
+    """Yield the pools that jobs wait for, and that cannot be used."""
+    for row in rows:
+        if row.waiting and (fix := pools.fix_of(row)) is not None:
+            state = "is not alive" if pools.is_silent(row) else f"has a problem: {row.problem}"
+            yield Finding(Level.PROBLEM, "pools", f"{row.waiting} jobs wait for {row.name}, which {state}", fix)
+    known = {pool_queue(row.name) for row in rows}
+    for queue in sorted({owner(line.queue)[1] for line in lines} - known):
+        if queue.startswith(POOL_QUEUE):
+            name = queue.removeprefix(POOL_QUEUE)
+            fix = "start a worker that is configured with it (WINDLASS_POOLS), or cancel the runs"
+            yield Finding(Level.PROBLEM, "pools", f"jobs wait for {name}, and there is no such pool", fix)
 
 
 def judge_queues(lines: Sequence[Waiting]) -> Iterator[Finding]:

@@ -56,9 +56,14 @@ async def forget(db: Tenant, name: str) -> None:
         await audit.record(conn, db, "pool.forget", name)
 
 
+def is_silent(row: PoolRow) -> bool:
+    """Return whether no process offers a pool any more."""
+    return row.silence > ALIVE_WITHIN
+
+
 def fix_of(row: PoolRow) -> str | None:
     """Return what to do about a pool that cannot be used; None if it can."""
-    if row.silence > ALIVE_WITHIN:
+    if is_silent(row):
         worker = (
             "windlass worker --allow-commands"
             if row.launcher == SUBPROCESS
@@ -85,7 +90,7 @@ def _schema(row: PoolRow, db: Tenant) -> Pool:
         problem=row.problem,
         fix=fix_of(row),
         seen_at=row.seen_at,
-        alive=row.silence <= ALIVE_WITHIN,
+        alive=not is_silent(row),
         waiting=row.waiting,
         running=row.running,
     )
