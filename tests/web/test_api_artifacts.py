@@ -108,6 +108,8 @@ async def test_a_part_behind_the_end_is_refused(app: Windlass, run: str, request
         ("tasks/make/artifacts/none/content", "artifact"),
         ("tasks/make/artifacts/digits/content?index=1", "artifact"),
         ("tasks/make/artifacts/digits/content?attempt=3", "artifact"),
+        ("tasks/make/artifacts/a%00b/content", "artifact"),
+        ("tasks/make/artifacts/%F0%9F%93%84/content", "artifact"),
         ("tasks/none/artifacts/digits/content", "task"),
         ("tasks/none/artifacts", "task"),
     ],
@@ -139,6 +141,7 @@ async def test_a_job_that_is_no_step_has_artifacts_of_its_own(app: Windlass) -> 
         assert (await http.get(path, headers={"Range": "bytes=0-2"})).text == "212"
         assert (await http.get(path, params={"attempt": 1})).text == "1123456789"
         assert problem(await http.get(path, params={"attempt": 3}), 404)["what"] == "artifact"
+        assert problem(await http.get(f"/jobs/{job}/artifacts/a%00b/content"), 404)["what"] == "artifact"
         assert problem(await http.get(f"/jobs/{uuid4()}/artifacts"), 404)["what"] == "job"
 
 

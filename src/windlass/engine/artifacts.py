@@ -17,6 +17,7 @@ from windlass.core.artifacts import (
     Place,
     Reference,
     check_media_type,
+    is_name,
     object_key,
 )
 from windlass.core.jobs.job import Claimed
@@ -74,10 +75,12 @@ async def complete(db: Database, job: Claimed, reference: Reference, size: int) 
 
 async def find(db: Tenant, reference: Reference, *, attempt: int | None = None, only_result: bool = False) -> Artifact:
     """Return an artifact of this attempt; by default of the one that succeeded or, unless `only_result`, the latest."""
-    async with db.once() as conn:
-        artifact = await store.find(conn, reference, org=db.org, attempt=attempt, only_result=only_result)
+    artifact = None
+    if is_name(reference.name):  # other texts may be none that Postgres accepts
+        async with db.once() as conn:
+            artifact = await store.find(conn, reference, org=db.org, attempt=attempt, only_result=only_result)
     if artifact is None:
-        raise NotFound("artifact", reference)
+        raise NotFound("artifact", ascii(str(reference))[1:-1])
     return artifact
 
 
@@ -116,10 +119,12 @@ async def list_of_job(
 async def find_of_job(db: Tenant, job: UUID, name: str, *, attempt: int | None = None) -> Artifact:
     """Return an artifact of a job: of this attempt, or of the one that succeeded, or the latest."""
     await jobs.get(db, job)
-    async with db.once() as conn:
-        artifact = await store.find_of_job(conn, job, name, org=db.org, attempt=attempt)
+    artifact = None
+    if is_name(name):
+        async with db.once() as conn:
+            artifact = await store.find_of_job(conn, job, name, org=db.org, attempt=attempt)
     if artifact is None:
-        raise NotFound("artifact", name)
+        raise NotFound("artifact", ascii(name)[1:-1])
     return artifact
 
 
