@@ -76,6 +76,7 @@ LEASE = timedelta(minutes=5)  # after which the jobs of a pool without any proce
 TICK = timedelta(seconds=1)
 SOON = timedelta(milliseconds=50)
 STRAYS_EVERY = 30.0  # seconds
+LIST_AGAIN = 1.0  # seconds after a list that failed
 DETACH_WITHIN = 5.0  # seconds for operations in progress when the worker stops
 CHECK_EVERY, CHECK_WITHIN = 15.0, 5.0  # seconds
 AT_ONCE = 32  # operations of the launcher and the object store
@@ -151,6 +152,8 @@ class Pool:
         self._ended: set[str] = set()  # launches whose outcome is being recorded
         self._remote: dict[str, RemoteJob] = {}
         self._listed_at: float | None = None
+        self._listing: asyncio.Task[None] | None = None
+        self._list_due, self._list_tried_at = True, 0.0
         self._strays_at = 0.0
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._wake = asyncio.Event()
@@ -206,7 +209,7 @@ class Pool:
     async def _follow_hints(self, over: asyncio.Event) -> None:
         while not over.is_set():
             await until(over, timedelta(hours=1), wake=self._launcher.hint)
-            self._listed_at = None
+            self._list_due = True
             self._wake.set()
 
     async def _problem(self) -> str | None:
@@ -336,9 +339,8 @@ class Pool:
         started = time.monotonic()
         if not self._tracked and not self._ended and started < self._strays_at:
             return None
-        if self._listed_at is None or started - self._listed_at >= self._launcher.list_every:
-            self._remote = {job.name: job for job in await self._launcher.list()}
-            self._listed_at = started
+        if self._list_due or started - self._list_tried_at >= self._launcher.list_every:
+            self._list_soon()
         mail = _by_launch(await self._objects.list(mailbox(self.options.name)), mailbox(self.options.name))
         for tracked in list(self._tracked.values()):
             received = mail.get(tracked.launch.name, {})
@@ -350,6 +352,28 @@ class Pool:
             names.update(self._remote, mail)
         await self._remove_unleased(names)
         return SOON if self._ended else None
+
+    def _list_soon(self) -> None:
+        """List the pool in a task of its own: while it does not answer, what the launches report is read all the same.
+
+        The mailbox is listed in the tick after it, so that no end is seen before its status.
+        """
+        if self._listing is None:
+            self._list_due, self._list_tried_at = False, time.monotonic()
+            self._listing = asyncio.create_task(self._list(), name=f"windlass-list-{self.options.name}")
+
+    async def _list(self) -> None:
+        started = time.monotonic()
+        try:
+            self._remote = {job.name: job for job in await self._launcher.list()}
+            self._listed_at = started
+        except Exception as error:
+            self._remote, self._listed_at, self._list_due = {}, None, True
+            _log.warning("pool %s cannot be listed: %s; trying again", self.options.name, error)
+            await asyncio.sleep(LIST_AGAIN)
+        finally:
+            self._listing = None
+            self._wake.set()
 
     def _is_due(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> bool:
         """Take note of the heartbeat; return whether there is anything else to read or to do. Most launches just run:
@@ -381,6 +405,9 @@ class Pool:
 
     async def _end_tasks(self) -> None:
         """Let operations in progress end, but not wait for them for long."""
+        if self._listing is not None:
+            self._listing.cancel()
+            await asyncio.gather(self._listing, return_exceptions=True)
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=DETACH_WITHIN)
         for task in list(self._tasks.values()):
@@ -476,7 +503,7 @@ class Pool:
             launch.stop_sent_at = time.monotonic()
         else:
             launch.tried_at = time.monotonic()
-        self._listed_at = None  # whether it is gone shows in the next list
+        self._list_due = True  # whether it is gone shows in the next list
         await self._objects.put(f"{mailbox(self.options.name)}{name}/{STOP}", b"")
         await self._limited(self._launcher.stop(name))
 
@@ -553,7 +580,7 @@ class Pool:
                     _log.warning("pool %s: stopping %s, which no job is waiting for", self.options.name, name)
                     await self._objects.put(f"{mailbox(self.options.name)}{name}/{STOP}", b"")
                     await self._limited(self._launcher.stop(name))
-                    self._strays_at, self._listed_at = 0.0, None
+                    self._strays_at, self._list_due = 0.0, True
                 else:
                     await self._clean(name)
             except Exception as error:
