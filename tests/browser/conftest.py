@@ -44,6 +44,11 @@ class Stage(NamedTuple):
     database: str = ""
 
 
+@pytest.fixture(autouse=True)
+def tasks_end() -> None:
+    """Cancel nothing after a test: the browser and the server serve all tests, and have tasks that go on."""
+
+
 @pytest.fixture(scope="session")
 def chromium() -> str:
     found = next(filter(None, map(shutil.which, PROGRAMS)), None)
