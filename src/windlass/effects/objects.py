@@ -25,6 +25,7 @@ SCHEMES = ("file", "s3", "gs", "az")
 CHUNK = 1024 * 1024
 # The library's own limit is three minutes: longer than a worker may wait before it reports that the store is away.
 RETRIES: "RetryConfig" = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
+RACES = 10
 _is_staging_name = re.compile(r".*#[0-9]+", re.DOTALL).fullmatch  # a folder has unfinished objects under such names
 
 
@@ -40,6 +41,10 @@ def open_store(url: str) -> "ObjectStore":
         return from_url(url, retry_config=RETRIES)
     except Exception as error:
         raise Invalid(f"the object store {url!r} cannot be used: {_reason(error)}", field=FIELD) from None
+
+
+class _FolderRace(Unavailable):
+    """A folder could not be created because it, or the one above it, was removed at the same moment."""
 
 
 class ObjectMeta(NamedTuple):
@@ -60,6 +65,10 @@ class Objects:
         return cls(url, open_store(url))
 
     async def put(self, key: str, data: bytes) -> None:
+        for _ in range(RACES):
+            with contextlib.suppress(_FolderRace), _errors(key):
+                await self._store.put_async(key, data)
+                return
         with _errors(key):
             await self._store.put_async(key, data)
 
@@ -165,6 +174,8 @@ def _errors(key: str) -> Iterator[None]:
         raise Invalid(f"the key {key!r} is not valid: {_reason(error)}", field="key") from None
     except (BaseError, OSError) as error:
         reason = _reason(error)
+        if "Unable to create dir" in reason and reason.endswith(("(os error 2)", "(os error 17)")):
+            raise _FolderRace(f"the object store cannot be used: {reason}") from error
         if isinstance(error, FileNotFoundError) and not reason.startswith(_MISSING):
             raise NotFound("object", key) from None
         raise Unavailable(f"the object store cannot be used: {reason}") from error
