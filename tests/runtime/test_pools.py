@@ -15,6 +15,7 @@ from windlass import Retry, Run, RunState, Windlass
 from windlass.effects.launchers import PoolOptions
 from windlass.engine import artifacts, pools, secrets
 from windlass.engine.database import Tenant
+from windlass.engine.jobs import checkpoints
 from windlass.engine.jobs import control as jobs
 from windlass.errors import InvalidWorkflow
 from windlass.settings import Settings
@@ -197,6 +198,23 @@ async def test_a_job_that_does_not_start_or_falls_silent_is_stopped(
             assert (await started_run.wait(timeout=60)).state is RunState.FAILED
             assert reason in str(await started_run.explain())
             await eventually(lambda: nothing_left(tmp_path / "home"), seconds=30)
+
+
+async def test_the_state_of_a_launched_job_is_its_progress(app: Windlass, working: Working, tmp_path: Path) -> None:
+    flow = app.workflow("report")
+    flow.command("wait", f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done").on("subprocess")
+    async with working(app, allow_commands=True):
+        run = await started(app, "report")
+        db = await app.open()
+
+        async def is_running() -> bool:
+            instances = await run.instances("wait")
+            progress = await checkpoints.progress(db, instances[0].job_id) if instances else None
+            return progress is not None and progress.message == "running on subprocess"
+
+        await eventually(is_running, seconds=60)
+        (tmp_path / "go").touch()
+        assert (await run.wait(timeout=60)).state is RunState.COMPLETED
 
 
 async def test_a_job_that_another_worker_has_launched_is_taken_over(

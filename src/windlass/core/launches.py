@@ -170,6 +170,19 @@ class View:
     status: Status | None = None
 
 
+def shown_state(launch: Launch, view: View, limits: Limits, pool: str) -> str:
+    """Return where a launch is, for people: launching, waiting with the pool's reason, running, lost, stopping."""
+    if launch.stopped_for is not None:
+        return f"stopping on {pool}"
+    if launch.missing_since is not None and view.now - launch.missing_since >= limits.again:
+        return f"lost: {pool} does not list it any more"
+    if launch.running_at is not None or launch.heard_at is not None:
+        return f"running on {pool}"
+    if view.remote is not None and view.remote.phase is Phase.WAITING and view.remote.detail:
+        return f"waiting on {pool}: {view.remote.detail}"
+    return f"waiting for {pool}: {launch.problem}" if launch.problem else f"launching on {pool}"
+
+
 # What to do about it
 
 

@@ -52,6 +52,7 @@ from windlass.core.launches import (
     next_command,
     parse_name,
     pool_queue,
+    shown_state,
 )
 from windlass.core.workflows.step import CommandAction, JobAction, Placement
 from windlass.core.workflows.step_payload import COMMAND_TYPE
@@ -99,6 +100,7 @@ class Tracked:
     document: Mapping[str, Any] = field(default_factory=dict)  # of the status
     status_version: str | None = None
     chunks: int = 0  # of log lines that were read
+    shown: str = ""  # its state, as progress of the job
 
 
 def offered(configured: Sequence[PoolOptions], *, home: Path, allow_commands: bool) -> Iterator[PoolOptions]:
@@ -384,9 +386,17 @@ class Pool:
         status = mail.get(STATUS)
         is_new = status is not None and status.version != tracked.status_version
         try:
+            self._show(tracked)
             return is_new or log_chunk(tracked.chunks + 1) in mail or self._next(tracked) is not None
         except Exception:  # `_attend` meets it again, and gives up this launch alone
             return True
+
+    def _show(self, tracked: Tracked) -> None:
+        """Report where the launch is as the progress of its job, whenever that changes."""
+        state = shown_state(tracked.launch, self._view(tracked), self._limits, self.options.name)
+        if state != tracked.shown:
+            tracked.shown = state
+            tracked.context.progress(0.0, state)
 
     def _next(self, tracked: Tracked) -> Command | None:
         return next_command(tracked.launch, self._view(tracked), self._limits)
