@@ -15,6 +15,7 @@ LETTERS = {
     "j": "/jobs$",
     "q": "/queues$",
     "k": "/workers$",
+    "p": "/pools$",
     "d": "/dead-letters$",
     "a": "/quarantine$",
     "n": "/organisation$",

@@ -36,6 +36,7 @@ VIEWS = {
     "queues": ("/queues", "attic"),
     "workers": ("/workers", "up"),
     "worker": ("/workers/{worker}", "Running jobs"),
+    "pools": ("/pools", "Pools"),
     "quarantine": ("/quarantine", "Quarantine"),
     "dead-letters": ("/dead-letters", "LookupError"),
     "dead-letters-group": (

@@ -15,6 +15,7 @@ const schedules = () => import("./views/schedules/Schedules");
 const jobs = () => import("./views/jobs/Jobs");
 const queues = () => import("./views/queues/Queues");
 const workers = () => import("./views/workers/Workers");
+const pools = () => import("./views/pools/Pools");
 const deadLetters = () => import("./views/dead-letters/DeadLetters");
 const quarantine = () => import("./views/quarantine/Quarantine");
 const organisation = () => import("./views/organisation/Organisation");
@@ -23,7 +24,7 @@ const run = () => import("./views/run/Run");
 const schedule = () => import("./views/schedules/Schedule");
 const job = () => import("./views/job/Job");
 const worker = () => import("./views/workers/Worker");
-const LOADS = [overview, workflows, runs, schedules, jobs, queues, workers, deadLetters, quarantine, organisation, workflow, run, schedule, job, worker];
+const LOADS = [overview, workflows, runs, schedules, jobs, queues, workers, pools, deadLetters, quarantine, organisation, workflow, run, schedule, job, worker];
 
 export const VIEWS: View[] = [
   { path: "/", title: "Overview", letter: "o", Component: lazy(overview) },
@@ -33,6 +34,7 @@ export const VIEWS: View[] = [
   { path: "/jobs", title: "Jobs", letter: "j", Component: lazy(jobs) },
   { path: "/queues", title: "Queues", letter: "q", Component: lazy(queues) },
   { path: "/workers", title: "Workers", letter: "k", Component: lazy(workers) },
+  { path: "/pools", title: "Pools", letter: "p", Component: lazy(pools) },
   { path: "/dead-letters", title: "Dead letters", letter: "d", Component: lazy(deadLetters) },
   { path: "/quarantine", title: "Quarantine", letter: "a", Component: lazy(quarantine) },
   { path: "/organisation", title: "Organisation", letter: "n", Component: lazy(organisation) },

@@ -163,6 +163,8 @@ class Node:
     """The condition on which it runs, as written."""
     child: str | None
     """The workflow that it runs."""
+    runs_on: str | None = None
+    """The pool that it runs on; null: the worker itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -246,6 +246,7 @@ NODE: Example = {
     "join": "all",
     "if": None,
     "child": None,
+    "runs_on": None,
 }
 GRAPH: Example = {"workflow": "order-processing", "tasks": [NODE], "edges": []}
 CHANGES = ["@@ tasks.charge @@", '-  "timeout": "30s"', '+  "timeout": "1m"']

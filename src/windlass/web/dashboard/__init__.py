@@ -20,6 +20,7 @@ VIEWS = frozenset(
         "schedules",
         "queues",
         "workers",
+        "pools",
         "dead-letters",
         "quarantine",
         "jobs",

@@ -13,6 +13,7 @@ import { Json } from "../../parts/Json";
 import { State } from "../../parts/State";
 import { Ago, Took, useNow } from "../../parts/Time";
 import { countdown, exact } from "../../parts/words";
+import { Progress } from "../job/Progress";
 import { Artifacts } from "./Artifacts";
 import { Attempts } from "./Attempts";
 import { Given } from "./Given";
@@ -20,6 +21,7 @@ import { Instances } from "./Instances";
 import { Logs } from "./Logs";
 import { useGraph, useRun, useRunLife, within, type Picked } from "./queries";
 
+const AGAIN = 2000; // no stream announces progress
 const BEGUN = new Set(["success", "failed", "timeout", "running", "cancelled"]);
 
 export function Panel({ run, picked, name, task, onClose }: { run: RunDetail; picked: Picked | null; name: string; task: Task; onClose: () => void }) {
@@ -46,6 +48,11 @@ export function Panel({ run, picked, name, task, onClose }: { run: RunDetail; pi
         <Line name="Kind">
           <KindIcon kind={task.type} /> {kindTitle(task.type)}
         </Line>
+        {shape?.runs_on && (
+          <Line name="Runs on">
+            <Link href="/pools">{shape.runs_on}</Link>
+          </Line>
+        )}
         {shape?.if && (
           <Line name="Runs if">
             <code>{shape.if}</code>
@@ -102,9 +109,22 @@ function Single({ run, picked, name, task }: { run: RunDetail; picked: Picked | 
       {errors.length > 0 && <Attempts errors={errors} />}
       {job && job.errors.length === 0 && job.error && <pre className="error">{job.error}</pre>}
       {task.status === "success" && <Output run={run.id} name={name} />}
+      {job && task.status === "running" && <Reported id={job.job_id} />}
       {job && <Given id={job.job_id} />}
     </>
   );
+}
+
+/** What the job reported last: the progress of its handler, or where a launched job is. */
+function Reported({ id }: { id: string }) {
+  const job = useQuery({
+    queryKey: ["job", id, "progress"],
+    refetchInterval: AGAIN,
+    queryFn: () => data(api.GET("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } } })),
+  });
+  const progress = job.data?.progress;
+  if (!progress) return null;
+  return progress.fraction === 0 && progress.message ? <p className="reason">{progress.message}</p> : <Progress progress={progress} />;
 }
 
 function Output({ run, name }: { run: string; name: string }) {

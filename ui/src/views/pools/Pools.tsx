@@ -1,0 +1,78 @@
+/** Pools, where steps with `runs_on` run: whether they can be used, and how many jobs wait and run. */
+import { useQuery } from "@tanstack/react-query";
+import { api, page } from "../../api/client";
+import { useLive } from "../../api/live";
+import { Copy } from "../../parts/Copy";
+import { Empty, Found } from "../../parts/Feedback";
+import { Menu } from "../../parts/Menu";
+import { State } from "../../parts/State";
+import { Ago } from "../../parts/Time";
+import { count } from "../../parts/words";
+import { Slots } from "../workers/Slots";
+import { AGAIN } from "../workers/Workers";
+
+export default function Pools() {
+  useLive("/api/v1/stream?kind=job&kind=task", [["pools"]], undefined, 1000);
+  const pools = useQuery({ queryKey: ["pools"], queryFn: () => page(api.GET("/api/v1/pools")), refetchInterval: AGAIN });
+  return (
+    <section className="view">
+      <div className="view-head">
+        <h1>Pools</h1>
+        <div className="actions">
+          <Menu label="Copy">
+            <Copy text={location.href}>Link to this list</Copy>
+            <Copy text="windlass pools list">Command</Copy>
+            <Copy text={`curl '${location.origin}/api/v1/pools'`}>curl command</Copy>
+          </Menu>
+        </div>
+      </div>
+      <Found query={pools}>
+        {({ rows }) =>
+          rows.length === 0 ? (
+            <Empty title="No pools" commands={["windlass worker --allow-commands"]}>
+              A step with <code>runs_on</code> runs as a job of a pool: a process of its own, on this machine, on Kubernetes, Ray or Dask. A pool exists once a worker that is configured with it has started:
+            </Empty>
+          ) : (
+            <div className="table" tabIndex={0} role="region" aria-label="Pools">
+              <table>
+                <thead>
+                  <tr>
+                    <th>State</th>
+                    <th>Pool</th>
+                    <th>Launcher</th>
+                    <th>Running</th>
+                    <th>Waiting</th>
+                    <th>Last seen</th>
+                    <th>Problem</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {rows.map((pool) => (
+                    <tr key={pool.name}>
+                      <td>
+                        <State state={pool.alive ? (pool.problem ? "failed" : "up") : "silent"} />
+                      </td>
+                      <td title={pool.image ?? undefined}>{pool.name}</td>
+                      <td>{pool.launcher}</td>
+                      <td>
+                        <Slots active={pool.running} slots={pool.max_parallel} />
+                      </td>
+                      <td className="num">{count(pool.waiting)}</td>
+                      <td>
+                        <Ago when={pool.seen_at} />
+                      </td>
+                      <td>
+                        {pool.problem}
+                        {pool.fix && <p className="dim">{pool.fix}</p>}
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )
+        }
+      </Found>
+    </section>
+  );
+}
