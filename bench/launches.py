@@ -19,10 +19,10 @@ from uuid import uuid4
 
 from bench.server import own_server
 from windlass import Windlass, WorkerOptions
-from windlass.core.launches import HEARTBEAT, STATUS, Launch, Phase, RemoteJob, TaskSpec, launch_name, mailbox
-from windlass.effects.launchers import LaunchRequest, PoolOptions
+from windlass.core.launches import HEARTBEAT, STATUS, Launch, Limits, Phase, RemoteJob, TaskSpec, launch_name, mailbox
+from windlass.effects.launchers import LaunchRequest
 from windlass.engine import pools
-from windlass.runtime.pools import Pool, Tracked
+from windlass.runtime.pools.launches import Launches, Tracked
 from windlass.settings import Settings
 
 OVERHEAD, TICK = 0.25, 1.0  # seconds: the ceilings
@@ -97,17 +97,17 @@ async def tick(app: Windlass, live: int) -> None:
         await objects.put(f"{mailbox('many')}{name}/{STATUS}", b'{"state": "running"}')
         await objects.put(f"{mailbox('many')}{name}/{HEARTBEAT}", b"1")
     launcher = Listed([RemoteJob(name, Phase.RUNNING) for name in names])
-    pool = Pool(db, PoolOptions(name="many", launcher="subprocess"), launcher=launcher, objects=objects)
+    launches = Launches(db, "many", worker="pool:many", launcher=launcher, objects=objects, limits=Limits())
     loop = asyncio.get_running_loop()
     for name in names:
         launch = Launch(name=name, since=0.0, tried_at=0.0, started_at=time.monotonic())
-        pool._tracked[name] = Tracked(launch, None, None, _spec(name), loop.create_future())  # type: ignore[arg-type]
+        launches._tracked[name] = Tracked(launch, None, None, _spec(name), loop.create_future())  # type: ignore[arg-type]
     seconds = []
     for n in range(6):
         for name in names[n * live // 10 : (n + 1) * live // 10]:  # a tenth has a new heartbeat, as in each second
             await objects.put(f"{mailbox('many')}{name}/{HEARTBEAT}", str(n + 2).encode())
         started = time.perf_counter()
-        await pool.tick()
+        await launches.tick()
         seconds.append(time.perf_counter() - started)
     first, rest = seconds[0], statistics.median(seconds[1:])
     verdict = "ok" if rest < TICK else f"above {TICK:g} s"

@@ -44,7 +44,7 @@ from windlass.store.postgres.pool import Connection, DatabaseOptions
 
 if TYPE_CHECKING:  # a program that only submits jobs, or a command, imports neither the worker nor the cron scheduler
     from windlass.cron.cron import Cron
-    from windlass.runtime.pools import Pool
+    from windlass.runtime.pools.pool import Pool
     from windlass.runtime.worker.worker import Worker
 
 P = ParamSpec("P")
@@ -259,7 +259,7 @@ class Windlass(Operations):
 
     async def _pools(self, *, allow_commands: bool) -> "Sequence[Pool]":
         """Open the pools of this process: those of the settings, and `subprocess` where commands are allowed."""
-        from windlass.runtime.pools import open_pools
+        from windlass.runtime.pools.pool import open_pools
 
         database = (await self.open()).database
         return await open_pools(

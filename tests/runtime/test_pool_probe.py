@@ -13,7 +13,7 @@ from tests.runtime.test_pools import written
 from windlass.core.launches import PROBE_FENCE, PROBE_WITHIN, Cause, Phase, RemoteJob, is_live_probe, launch_name
 from windlass.effects.launchers import PoolOptions
 from windlass.engine.database import new_ids
-from windlass.runtime.pool_probe import ProbeCheck, late, probe
+from windlass.runtime.pools.probe import ProbeCheck, late, probe
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the subprocess launcher requires Unix")
 

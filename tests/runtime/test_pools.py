@@ -154,7 +154,9 @@ async def test_secrets_are_masked_and_not_in_the_object_store(app: Windlass, wor
     await secrets.set_(await app.open(), "TOKEN", "c4nary-0123456789")
     wait = f"touch {tmp_path}/began; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
     flow = app.workflow("report")
-    flow.command("print", f"{wait}; echo {{{{secrets.TOKEN}}}}; echo '\"done\"'").on("subprocess")
+    flow.command("print", f"{wait}; echo {{{{secrets.TOKEN}}}}; echo '\"done\"'").on(
+        "subprocess", env={"TASK_SPEC_PATH": "that/of/another"}
+    )
     async with working(app, allow_commands=True):
         run = await started(app, "report")
         await eventually(lambda: exists(tmp_path / "began"), seconds=30)

@@ -276,6 +276,9 @@ class Context:
         in each interval is written, and the last one always.
         """
         share, text = fraction_of(fraction), None if message is None else plain(str(message)[:MAX_MESSAGE])
+        if self._redaction is not None:
+            text = None if text is None else self._redaction.text(text)
+            data = self._redaction.json(data)
         encode(data, field="data", limit=MAX_DATA)
         if self._context_data is not None:
             self._context_data.progress(self.id, self.fence, share, text, data)

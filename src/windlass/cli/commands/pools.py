@@ -16,7 +16,7 @@ from windlass.errors import Invalid
 
 if TYPE_CHECKING:
     from windlass.effects.launchers import PoolOptions
-    from windlass.runtime.pool_probe import ProbeCheck
+    from windlass.runtime.pools.probe import ProbeCheck
     from windlass.schemas.monitoring import Pool
     from windlass.settings import Settings
 
@@ -80,7 +80,7 @@ def test_(name: str, timeout: str, allow_commands: bool, json: bool) -> None:
     It uses WINDLASS_POOLS and WINDLASS_OBJECTS_URL of this process, and no database: run it where the worker runs. It
     removes everything that it made.
     """
-    from windlass.runtime.pool_probe import ProbeCheck, probe
+    from windlass.runtime.pools.probe import ProbeCheck, probe
 
     chosen = settings.read()
     logs.configure(chosen, brief=True)
@@ -114,7 +114,7 @@ def forget(names: tuple[str, ...], json: bool) -> None:
 
 
 def _configured(chosen: "Settings", name: str, *, allow_commands: bool) -> "PoolOptions":
-    from windlass.runtime.pools import offered
+    from windlass.runtime.pools.pool import offered
 
     chosen_pools = [pool for pool in chosen.pools if pool.name == name]
     for pool in offered(chosen_pools, home=chosen.home, allow_commands=allow_commands):

@@ -23,7 +23,7 @@ from windlass.runtime.loops.deliveries import Deliveries
 from windlass.runtime.loops.loop import Duties, run_periodically
 from windlass.runtime.loops.objects import ObjectRemoval
 from windlass.runtime.loops.upkeep import LeaseRecovery, Upkeep, UpkeepOptions
-from windlass.runtime.pools import Pool
+from windlass.runtime.pools.pool import Pool
 from windlass.runtime.worker.worker import Worker
 
 NOW = timedelta()

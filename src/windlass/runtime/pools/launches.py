@@ -1,0 +1,399 @@
+"""The launches of a pool: what the pool and the mailbox show of them, and what is done about each.
+
+A tick lists the mailbox (the objects that launched processes write), and does what `core.launches.next_command` decides
+for each launch. Hints of the launcher only shorten the wait for a tick.
+
+What is neither known here nor leased to the pool is a stray: its lease was lost, or its job was cancelled, while no
+process had the pool. Strays are stopped and removed.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from windlass.core.artifacts import MAX_OUTPUT
+from windlass.core.jobs.job import Failed, Outcome, Succeeded
+from windlass.core.json_value import encode, parse
+from windlass.core.launches import (
+    HEARTBEAT,
+    OUTPUT,
+    STATUS,
+    STOP,
+    Command,
+    Finish,
+    Launch,
+    Limits,
+    Phase,
+    RemoteJob,
+    Start,
+    Status,
+    Stop,
+    TaskSpec,
+    View,
+    is_live_probe,
+    log_chunk,
+    mailbox,
+    next_command,
+    parse_name,
+    shown_state,
+)
+from windlass.effects.context import Context
+from windlass.effects.launchers import Launcher, LaunchRequest
+from windlass.effects.objects import ObjectMeta, Objects
+from windlass.effects.outcomes import failed
+from windlass.engine.database import Database
+from windlass.engine.faults import point
+from windlass.engine.workers import turn
+from windlass.errors import Invalid, NotFound, Unavailable
+from windlass.runtime.loops.loop import until
+from windlass.runtime.pools import artifacts
+
+SOON = timedelta(milliseconds=50)
+STRAYS_EVERY = 30.0  # seconds
+LIST_AGAIN = 1.0  # seconds after a list that failed
+DETACH_WITHIN = 5.0  # seconds for operations in progress when the worker stops
+AT_ONCE = 32  # operations of the launcher and the object store
+MAX_CHUNK, MAX_STATUS = 8 * 1024 * 1024, 1024 * 1024
+T = TypeVar("T")
+_log = logging.getLogger("windlass.pools")
+
+
+@dataclass(slots=True, eq=False)
+class Tracked:
+    """A launch of this worker, with the attempt that waits for it."""
+
+    launch: Launch
+    context: Context
+    request: LaunchRequest
+    spec: TaskSpec
+    ended: asyncio.Future[Outcome]
+    status: Status | None = None
+    document: Mapping[str, Any] = field(default_factory=dict)  # of the status
+    status_version: str | None = None
+    chunks: int = 0  # of log lines that were read
+    shown: str = ""  # its state, as progress of the job
+
+
+class Launches:
+    """The launches of one pool in one process. `worker` is the id that their jobs are leased to."""
+
+    def __init__(
+        self, db: Database, pool: str, *, worker: str, launcher: Launcher, objects: Objects, limits: Limits
+    ) -> None:
+        self.wake = asyncio.Event()
+        self._db = db
+        self._pool = pool
+        self._worker = worker
+        self._launcher = launcher
+        self._objects = objects
+        self._limits = limits
+        self._tracked: dict[str, Tracked] = {}
+        self._ended: set[str] = set()  # launches whose outcome is being recorded
+        self._remote: dict[str, RemoteJob] = {}
+        self._listed_at: float | None = None
+        self._listing: asyncio.Task[None] | None = None
+        self._list_due, self._list_tried_at = True, 0.0
+        self._strays_at = 0.0
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._tasks: dict[str, asyncio.Task[bool]] = {}  # by launch: one operation at a time
+
+    def add(self, ctx: Context, spec: TaskSpec, request: LaunchRequest) -> Tracked:
+        """Launch a job, or take over one that another process has launched, as soon as possible."""
+        launch, ended = Launch(name=spec.name, since=time.monotonic(), timeout=ctx.timeout), asyncio.Future[Outcome]()
+        tracked = self._tracked[spec.name] = Tracked(launch, ctx, request, spec, ended)
+        self.wake.set()
+        return tracked
+
+    def stop(self, tracked: Tracked, outcome: Outcome) -> None:
+        """Stop a launched job; `ended` gets the outcome when it is gone."""
+        tracked.launch.stopped_for = outcome
+        self.wake.set()
+
+    def forget(self, tracked: Tracked, *, detached: bool) -> None:
+        """End the tracking of a launch. Unless it goes on elsewhere, it is removed once its outcome is recorded."""
+        self._tracked.pop(tracked.launch.name, None)
+        if not detached:
+            self._ended.add(tracked.launch.name)
+            self.wake.set()
+
+    async def follow_hints(self, over: asyncio.Event) -> None:
+        while not over.is_set():
+            await until(over, timedelta(hours=1), wake=self._launcher.hint)
+            self._list_due = True
+            self.wake.set()
+
+    async def tick(self) -> timedelta | None:
+        """Look at the pool and the mailbox, and do what is due about every launch."""
+        started = time.monotonic()
+        if not self._tracked and not self._ended and started < self._strays_at:
+            return None
+        if self._list_due or started - self._list_tried_at >= self._launcher.list_every:
+            self._list_soon()
+        mail = _by_launch(await self._objects.list(mailbox(self._pool)), mailbox(self._pool))
+        for tracked in list(self._tracked.values()):
+            received = mail.get(tracked.launch.name, {})
+            if tracked.launch.name not in self._tasks and self._is_due(tracked, received):
+                self._attend_soon(tracked, received)
+        names = set(self._ended)
+        if started >= self._strays_at:
+            self._strays_at = started + STRAYS_EVERY
+            names.update(self._remote, mail)
+        await self._remove_unleased(names)
+        return SOON if self._ended else None
+
+    def _list_soon(self) -> None:
+        """List the pool in a task of its own: while it does not answer, what the launches report is read all the same.
+
+        The mailbox is listed in the tick after it, so that no end is seen before its status.
+        """
+        if self._listing is None:
+            self._list_due, self._list_tried_at = False, time.monotonic()
+            self._listing = asyncio.create_task(self._list(), name=f"windlass-list-{self._pool}")
+
+    async def _list(self) -> None:
+        started = time.monotonic()
+        try:
+            self._remote = {job.name: job for job in await self._launcher.list()}
+            self._listed_at = started
+        except Exception as error:
+            self._remote, self._listed_at, self._list_due = {}, None, True
+            _log.warning("pool %s cannot be listed: %s; trying again", self._pool, error)
+            await asyncio.sleep(LIST_AGAIN)
+        finally:
+            self._listing = None
+            self.wake.set()
+
+    def _is_due(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> bool:
+        """Take note of the heartbeat; return whether there is anything else to read or to do. Most launches just run:
+        this is all that a tick costs for them."""
+        launch = tracked.launch
+        if (beat := mail.get(HEARTBEAT)) and beat.version != launch.heartbeat:
+            launch.heartbeat, launch.heard_at = beat.version, time.monotonic()
+        status = mail.get(STATUS)
+        is_new = status is not None and status.version != tracked.status_version
+        try:
+            self._show(tracked)
+            return is_new or log_chunk(tracked.chunks + 1) in mail or self._next(tracked) is not None
+        except Exception:  # `_attend` meets it again, and gives up this launch alone
+            return True
+
+    def _show(self, tracked: Tracked) -> None:
+        """Report where the launch is as the progress of its job, whenever that changes."""
+        state = shown_state(tracked.launch, self._view(tracked), self._limits, self._pool)
+        if state != tracked.shown:
+            tracked.shown = state
+            tracked.context.progress(0.0, state)
+
+    def _next(self, tracked: Tracked) -> Command | None:
+        return next_command(tracked.launch, self._view(tracked), self._limits)
+
+    def _attend_soon(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> None:
+        """Attend to a launch in a task of its own: a slow operation delays no other launch and no tick."""
+        name = tracked.launch.name
+        task = asyncio.create_task(self._attend(tracked, mail), name=f"windlass-{name}")
+        self._tasks[name] = task
+        task.add_done_callback(lambda ended: self._attended(name, ended))
+
+    def _attended(self, name: str, task: asyncio.Task[bool]) -> None:
+        del self._tasks[name]
+        if not task.cancelled() and task.result():
+            self.wake.set()
+
+    async def end_tasks(self) -> None:
+        """Let operations in progress end, but not wait for them for long."""
+        if self._listing is not None:
+            self._listing.cancel()
+            await asyncio.gather(self._listing, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=DETACH_WITHIN)
+        for task in list(self._tasks.values()):
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _attend(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> bool:
+        """Read what is new about a launch, and do what is due; return whether something was done.
+
+        An error that nobody foresaw ends this attempt, not the others.
+        """
+        launch = tracked.launch
+        try:
+            await self._read_mail(tracked, mail)
+            command = self._next(tracked)
+            if command is None or tracked.ended.done():
+                return False
+            match command:
+                case Start():
+                    await self._start(tracked)
+                case Stop(name, outcome):
+                    await self._stop(tracked, name, outcome)
+                case Finish(_, outcome):
+                    await self._finish(tracked, outcome)
+            return True
+        except (Unavailable, NotFound) as error:
+            _log.warning("pool %s, %s: %s; trying again", self._pool, launch.name, error)
+        except Exception as error:
+            _log.exception("pool %s, %s: the attempt is given up", self._pool, launch.name)
+            await self._give_up(tracked, error)
+        return False
+
+    def _view(self, tracked: Tracked) -> View:
+        launch, now = tracked.launch, time.monotonic()
+        remote = self._remote.get(launch.name)
+        if self._listed_at is None or remote is not None or self._listed_at <= (launch.started_at or now):
+            launch.missing_since = None
+        elif launch.missing_since is None:
+            launch.missing_since = now
+        return View(
+            now=now,
+            listed_at=self._listed_at,
+            remote=remote,
+            older=self._older(tracked) if launch.started_at is None else (),
+            status=tracked.status,
+        )
+
+    def _older(self, tracked: Tracked) -> list[str]:
+        """Return the live launches of earlier claims of the same job: only one may run at a time."""
+        own = tracked.launch.name
+        live = (name for name, job in self._remote.items() if job.phase is not Phase.ENDED and name != own)
+        return [name for name in live if name.startswith(own.rpartition("-")[0] + "-")]
+
+    async def _read_mail(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> None:
+        """Read what is new: log lines before the status, so that an attempt that ends has all of them."""
+        launch, now = tracked.launch, time.monotonic()
+        while chunk := mail.get(log_chunk(tracked.chunks + 1)):
+            for at, level, message in json.loads(await self._limited(self._objects.get(chunk.key, most=MAX_CHUNK))):
+                tracked.context.keep(str(level), str(message), datetime.fromisoformat(at))
+            tracked.chunks += 1
+            launch.heard_at = now
+        if (status := mail.get(STATUS)) and status.version != tracked.status_version:
+            document = json.loads(await self._limited(self._objects.get(status.key, most=MAX_STATUS)))
+            tracked.status, tracked.document = Status(str(document["state"]), document.get("error")), document
+            tracked.status_version, launch.heard_at = status.version, now
+            launch.running_at = launch.running_at or now
+
+    async def _start(self, tracked: Tracked) -> None:
+        launch = tracked.launch
+        launch.tried_at = time.monotonic()
+        try:
+            await self._limited(self._objects.put(tracked.request.env["TASK_SPEC_PATH"], tracked.spec.encode()))
+            point("launch.specified")
+            await self._limited(self._launcher.start(tracked.request))
+            point("launch.started")
+        except Unavailable as error:
+            if str(error) != launch.problem:
+                _log.warning("pool %s cannot start %s: %s", self._pool, launch.name, error)
+            launch.problem = str(error)
+        except Invalid as error:
+            await self._finish(tracked, Failed({"type": "Refused", "message": str(error)}, retryable=False))
+        else:
+            launch.started_at = time.monotonic()
+
+    async def _stop(self, tracked: Tracked, name: str, outcome: Outcome | None) -> None:
+        launch = tracked.launch
+        if outcome is not None:
+            launch.stopped_for = outcome
+        if name == launch.name:
+            launch.stop_sent_at = time.monotonic()
+        else:
+            launch.tried_at = time.monotonic()
+        self._list_due = True  # whether it is gone shows in the next list
+        await self._objects.put(f"{mailbox(self._pool)}{name}/{STOP}", b"")
+        await self._limited(self._launcher.stop(name))
+
+    async def _finish(self, tracked: Tracked, outcome: Outcome | None) -> None:
+        if outcome is None:
+            outcome = await self._outcome(tracked)
+        elif isinstance(outcome, Failed) and outcome.error["type"] in ("Lost", "OutOfMemory", "NeverStarted"):
+            with contextlib.suppress(Exception):  # it only helps to explain the failure
+                for line in (await self._limited(self._launcher.logs(tracked.launch.name))).splitlines()[-20:]:
+                    tracked.context.keep("ERROR", line)
+        written = tracked.document.get("artifacts")
+        await artifacts.adopt(self._db, self._objects, tracked.context, tracked.spec, written)
+        point("launch.ended")
+        if not tracked.ended.done():
+            tracked.ended.set_result(outcome)
+
+    async def _outcome(self, tracked: Tracked) -> Outcome:
+        """Return the outcome that the launched process has written."""
+        status = tracked.status
+        if status is None or status.state != "success":
+            document = tracked.document
+            error = status.error if status is not None else None
+            pause = document.get("retry_after")
+            return Failed(
+                error if isinstance(error, dict) else {"type": "Failed", "message": "the task failed"},
+                document.get("retryable") is not False,
+                None if pause is None else timedelta(seconds=float(pause)),
+            )
+        try:
+            key = tracked.spec.mailbox + OUTPUT
+            text = (await self._limited(self._objects.get(key, most=MAX_OUTPUT))).decode()
+            return Succeeded(encode(parse(text, field="output"), field="output", limit=MAX_OUTPUT))
+        except (Invalid, UnicodeDecodeError) as error:
+            return failed(error, retryable=False, trace=False)
+
+    async def _give_up(self, tracked: Tracked, error: Exception) -> None:
+        """End an attempt that raises something unforeseen, and stop what was launched for it, as far as possible."""
+        try:
+            await self._launcher.stop(tracked.launch.name)
+        except Exception:
+            _log.exception("pool %s: %s could not be stopped", self._pool, tracked.launch.name)
+        if not tracked.ended.done():
+            tracked.ended.set_result(failed(error))
+
+    async def _clean(self, name: str) -> None:
+        """Remove what is left of a launch. What cannot be removed now is found again as a stray."""
+        self._ended.discard(name)
+        try:
+            mail = await self._limited(self._objects.list(f"{mailbox(self._pool)}{name}/"))
+            await self._limited(self._objects.delete([meta.key for meta in mail]))
+            point("launch.emptied")
+            await self._limited(self._launcher.remove(name))
+            self._remote.pop(name, None)
+            point("launch.removed")
+        except Exception as error:
+            _log.warning("pool %s: what is left of %s is removed later: %s", self._pool, name, error)
+
+    async def _remove_unleased(self, names: Iterable[str]) -> None:
+        """Remove launches that are not leased to this pool any more: their outcome is recorded, or of no interest.
+
+        Not before: if this process dies before the outcome is recorded, the next one needs the objects.
+        """
+        unknown = {
+            name: fence
+            for name in names
+            if name not in self._tracked and not is_live_probe(name, time.time()) and (fence := parse_name(name))
+        }
+        if not unknown:
+            return
+        held = {lease.fence for lease in await turn.held(self._db, unknown.values(), worker=self._worker)}
+        for name in [name for name, fence in unknown.items() if fence not in held]:
+            remote = self._remote.get(name)
+            try:
+                if name not in self._ended and remote is not None and remote.phase is not Phase.ENDED:
+                    _log.warning("pool %s: stopping %s, which no job is waiting for", self._pool, name)
+                    await self._objects.put(f"{mailbox(self._pool)}{name}/{STOP}", b"")
+                    await self._limited(self._launcher.stop(name))
+                    self._strays_at, self._list_due = 0.0, True
+                else:
+                    await self._clean(name)
+            except Exception as error:
+                _log.warning("pool %s: %s could not be stopped: %s", self._pool, name, error)
+
+    async def _limited(self, operation: Awaitable[T]) -> T:
+        async with self._slots:
+            return await operation
+
+
+def _by_launch(objects: Sequence[ObjectMeta], prefix: str) -> dict[str, dict[str, ObjectMeta]]:
+    mail: dict[str, dict[str, ObjectMeta]] = {}
+    for meta in objects:
+        launch, _, name = meta.key.removeprefix(prefix).partition("/")
+        mail.setdefault(launch, {})[name] = meta
+    return mail
