@@ -9,12 +9,13 @@ import asyncpg
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests.unit.test_workflow import POOLS
 from tests.unit.test_workflow import workflows as any_workflows
 from windlass.core.definition.parser import parse
 from windlass.core.orgs import Role, Scope
 from windlass.core.workflows.step import JobAction, Step
 from windlass.core.workflows.workflow import Workflow
-from windlass.engine import workflows
+from windlass.engine import pools, workflows
 from windlass.engine.database import Tenant
 from windlass.engine.definitions import Definitions, UnreadableVersion
 from windlass.engine.workflows import Change
@@ -243,6 +244,7 @@ def test_any_definition_survives_publishing_and_loading(database: str, wanted: W
     async def there_and_back() -> None:
         db = await Tenant.open(DatabaseOptions(url=database, size=1, notify=False))
         try:
+            await pools.offer(db.database, [(name, "subprocess", 1, None) for name in POOLS])
             published = await workflows.publish(db, wanted)
             async with db.once() as conn:
                 [loaded] = (await Definitions().of(conn, [published.version_id])).values()

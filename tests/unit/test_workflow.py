@@ -64,9 +64,10 @@ retries = st.builds(
     cap=st.none() | st.floats(0, 1e9),
     jitter=st.floats(0, 1),
 )
+POOLS = ("subprocess", "gpu")
 placements = st.builds(
     Placement,
-    runs_on=st.sampled_from(["subprocess", "gpu"]),
+    runs_on=st.sampled_from(POOLS),
     image=st.none() | lines,
     resources=st.fixed_dictionaries({}, optional={"cpu": st.just("500m"), "memory": st.just("2Gi"), "gpu": st.just(1)}),
     env=st.dictionaries(st.sampled_from(["MODE", "lang"]), words, max_size=2),

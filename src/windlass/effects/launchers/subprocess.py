@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -29,6 +30,8 @@ except ImportError:  # Windows
 
 GRACE = 8.0  # seconds between SIGTERM and SIGKILL
 LOG_TAIL = 4096  # bytes
+STARTS, START_AGAIN = 50, 0.01  # seconds
+NO_CHILD = -1000  # in place of the exit code of a process that another launcher has started
 PROCESSES = Path("/proc")
 PASSED_ON = ("PYTHONPATH", "VIRTUAL_ENV")  # to import the same modules as this process
 
@@ -105,7 +108,7 @@ class SubprocessLauncher:
         self._folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(self._lock_file(request.name), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            if not _seize(lock) or os.pread(lock, 1, 0):
+            if not _seize_to_start(lock) or os.pread(lock, 1, 0):
                 return None  # it runs, or has ended
             env = inherited(os.environ) | {name: os.environ[name] for name in PASSED_ON if name in os.environ}
             env |= {**self._env, **request.env, **request.secret_env}
@@ -140,10 +143,11 @@ class SubprocessLauncher:
                     runs, pid = not _seize(lock), _pid(lock)
                 finally:
                     os.close(lock)
-                if runs:
+                code = None if pid is None else self._children.get(pid, NO_CHILD)
+                if runs or (pid is not None and code is None):  # the file is unlocked before the exit code is known
                     jobs.append((RemoteJob(name, Phase.RUNNING), pid))
                 elif pid is not None:
-                    jobs.append((self._ended(name, self._children.get(pid)), pid))
+                    jobs.append((self._ended(name, None if code == NO_CHILD else code), pid))
         return jobs
 
     def _reap(self) -> None:
@@ -230,6 +234,17 @@ def _seize(lock: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _seize_to_start(lock: int) -> bool:
+    """Take the lock to start a job. `list` holds it for a moment, when no job has written its pid yet."""
+    for _ in range(STARTS):
+        if _seize(lock):
+            return True
+        if os.pread(lock, 1, 0):
+            return False
+        threading.Event().wait(START_AGAIN)
+    return False
 
 
 def _pid(lock: int) -> int | None:
