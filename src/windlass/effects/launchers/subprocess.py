@@ -26,7 +26,7 @@ from windlass.errors import Invalid, Unavailable
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # a module or nothing
 
 GRACE = 8.0  # seconds between SIGTERM and SIGKILL
 LOG_TAIL = 4096  # bytes

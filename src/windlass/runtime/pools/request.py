@@ -83,6 +83,7 @@ class Requests:
 
     def _request(self, spec: TaskSpec, placement: Placement, hidden: Mapping[str, Any]) -> LaunchRequest:
         own = {"WINDLASS_OBJECTS_URL": self.objects_url, "TASK_SPEC_PATH": spec.mailbox + SPEC}
+        # The definition has checked the names and types of resources, which mypy sees only as str | int.
         resources = Resources(**placement.resources) if placement.resources else self.pool.resources  # type: ignore[arg-type]
         limits = self.limits
         return LaunchRequest(

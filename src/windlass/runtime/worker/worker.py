@@ -45,8 +45,7 @@ from windlass.runtime.worker.lanes import Lanes, ServedTypes
 __all__ = ["Worker", "WorkerOptions"]
 
 _log = logging.getLogger("windlass.worker")
-LOCKED_PAUSE = 5.0  # seconds before a report whose rows are locked is sent again
-MOST_NAMED = 20  # job ids listed in one log line
+LOCKED_PAUSE, MOST_NAMED = 5.0, 20  # seconds before a report of locked rows is sent again; job ids in one log line
 
 
 class Worker:
@@ -67,9 +66,7 @@ class Worker:
         self._wakes = 0
         self._flowing = False  # the last claim was filled completely, so a second concurrent claim is worthwhile
         self._open = False  # registered, not draining, and not quieted by an operator
-        # Jobs may be leased to this worker but not running here: a turn that claimed has failed, or another process
-        # has had this id.
-        self._orphaned = self.options.is_handed_over
+        self._orphaned = self.options.is_handed_over  # jobs may be leased to this id and not run here: see `_adopt`
         self._draining = False
         self._dispatch_due = False
         self._pause = 0.0
@@ -255,7 +252,7 @@ class Worker:
         asyncio.get_running_loop().call_later(LOCKED_PAUSE, again)
 
     async def _adopt(self) -> None:
-        """Start jobs that a failed turn has claimed for this worker.
+        """Start jobs that a failed turn has claimed for this worker, or that the process before it has left.
 
         No other turn claims at the same time (see `_room`), so a job leased to this worker but not in `_leases` is an
         orphan. That does not hold if another process uses the same worker id: then nothing is adopted.
@@ -264,7 +261,7 @@ class Worker:
             held = set(self._leases.fences())
             adopted = await turn.adopt(self._db, worker=self.options.id, held=held)
             if adopted:
-                _log.warning("%d jobs were claimed by a turn that failed: starting them now", len(adopted))
+                _log.warning("%d jobs are leased to this worker and do not run: starting them now", len(adopted))
             self._begin(adopted)
         self._orphaned = False
 
