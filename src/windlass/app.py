@@ -32,6 +32,7 @@ from windlass.engine.workflows import Published
 from windlass.errors import Invalid
 from windlass.runtime.batching import RunStarter
 from windlass.runtime.built_workflows import BuiltWorkflows
+from windlass.runtime.collector import freeze_modules
 from windlass.runtime.handle import Run, Waiters
 from windlass.runtime.live import Live
 from windlass.runtime.loops.deliveries import delivery_handler, ping
@@ -253,6 +254,7 @@ class Windlass(Operations):
         worker = await self.worker(options)
         pools = await self._pools(allow_commands=worker.options.allow_commands)
         await self._check_keys_and_publish()  # after the pools, which workflows may name
+        freeze_modules()
         stop = stop or asyncio.Event()
         await self._run_loops(stop, worker.options.id, worker=worker, pools=pools, at_once=at_once)
         return worker

@@ -1,0 +1,14 @@
+"""A worker's full garbage collections do not visit the modules."""
+
+import gc
+
+from windlass.runtime.collector import freeze_modules
+
+
+def test_what_exists_when_a_worker_starts_is_exempt_from_collection() -> None:
+    freeze_modules.cache_clear()
+    try:
+        freeze_modules()
+        assert gc.get_freeze_count() > len(gc.get_objects())
+    finally:
+        gc.unfreeze()
