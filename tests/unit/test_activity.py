@@ -9,6 +9,7 @@ from tests.unit.reference import node
 from tests.unit.snapshots import NOW, SECOND, job
 from windlass.core.explain.activity import Activity, StepActivity, activity_of
 from windlass.core.explain.snapshot import Served, StepSnapshot
+from windlass.core.launches import LaunchState
 from windlass.core.runs.run import Fan, Letter, RunState
 from windlass.core.workflows.step import ChildAction, HookAction, Parallel, SleepAction
 
@@ -37,6 +38,10 @@ def test_a_step_that_was_not_begun_waits_for_its_run_or_for_other_steps() -> Non
     [
         ({"state": "leased"}, StepActivity(Activity.RUNNING)),
         ({"state": "leased", "stopping": True}, StepActivity(Activity.STOPPING)),
+        ({"state": "leased", "launch": LaunchState.LAUNCHING}, StepActivity(Activity.LAUNCHING)),
+        ({"state": "leased", "launch": LaunchState.RUNNING}, StepActivity(Activity.RUNNING)),
+        ({"state": "leased", "launch": LaunchState.LOST}, StepActivity(Activity.LOST)),
+        ({"state": "leased", "launch": LaunchState.LAUNCHING, "stopping": True}, StepActivity(Activity.STOPPING)),
         ({"state": "succeeded"}, StepActivity(Activity.RUNNING)),
         ({}, StepActivity(Activity.QUEUED)),
         ({"served": Served.NO_WORKER}, StepActivity(Activity.NO_WORKER)),
@@ -68,3 +73,4 @@ def test_a_fanned_out_step_runs_while_a_worker_holds_one_of_its_instances() -> N
     fan: dict[str, Any] = {"fan_out": Parallel(3), "fan": Fan(3, created=3), "job": job()}
     assert of(**fan) == StepActivity(Activity.QUEUED)
     assert of(**fan, busy=True) == StepActivity(Activity.RUNNING)
+    assert of(**fan, busy=True, is_launching=True) == StepActivity(Activity.LAUNCHING)

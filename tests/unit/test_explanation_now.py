@@ -10,6 +10,7 @@ from tests.unit.snapshots import ID, NOW, SECOND, account, job
 from windlass.core import duration
 from windlass.core.explain.activity import current_sentences, first_line, summary
 from windlass.core.explain.snapshot import ChildSnapshot, Served
+from windlass.core.launches import LaunchState
 from windlass.core.runs.run import Fan, RunState
 from windlass.core.workflows.step import Action, HookAction, JobAction
 
@@ -63,6 +64,21 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
         "No worker serves type windlass.command.v1 in queue windlass: start one with `windlass worker "
         "--allow-commands`: anyone who can deploy workflows can run programs there.",
         "no worker serves windlass.command.v1 in queue windlass",
+    ),
+    "no process for a pool": (
+        JOB,
+        {"job": job(served=Served.NO_WORKER, type="windlass.command.v1", queue="windlass.pool.gpu")},
+        "No process offers pool gpu: start a worker whose WINDLASS_POOLS has gpu.",
+        "no process offers pool gpu",
+    ),
+    "waiting for its pool": (
+        JOB,
+        {
+            "job": job("leased", launch=LaunchState.LAUNCHING, launch_text="waiting on gpu: no node has 4 GPUs"),
+            "began_at": NOW - 5 * SECOND,
+        },
+        "Its job is waiting on gpu: no node has 4 GPUs (attempt 1 of 3 for 5.0s).",
+        "waiting on gpu: no node has 4 GPUs",
     ),
     "tried again later by nobody": (
         JOB,

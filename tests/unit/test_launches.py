@@ -61,21 +61,25 @@ def test_a_name_is_valid_for_kubernetes_and_leads_back_to_the_claim() -> None:
 @pytest.mark.parametrize(
     ("launch", "remote", "expected"),
     [
-        (fresh(), None, "launching on gpu"),
-        (Launch(name=NAME, since=0.0, problem="forbidden"), None, "waiting for gpu: forbidden"),
-        (fresh(), RemoteJob(NAME, Phase.WAITING), "launching on gpu"),
-        (fresh(), RemoteJob(NAME, Phase.WAITING, Cause.IMAGE, "image not found"), "waiting on gpu: image not found"),
-        (running(), RUNNING, "running on gpu"),
-        (Launch(name=NAME, since=0.0, running_at=1.0, missing_since=1.0), None, "lost: gpu does not list it any more"),
-        (Launch(name=NAME, since=0.0, running_at=1.0, missing_since=9.0), None, "running on gpu"),
-        (Launch(name=NAME, since=0.0, running_at=1.0, stopped_for=STOPPED), RUNNING, "stopping on gpu"),
+        (fresh(), None, "launching: launching on gpu"),
+        (Launch(name=NAME, since=0.0, problem="forbidden"), None, "launching: waiting for gpu: forbidden"),
+        (fresh(), RemoteJob(NAME, Phase.WAITING), "launching: launching on gpu"),
+        (fresh(), RemoteJob(NAME, Phase.WAITING, Cause.IMAGE, "no image"), "launching: waiting on gpu: no image"),
+        (running(), RUNNING, "running: running on gpu"),
+        (
+            Launch(name=NAME, since=0.0, running_at=1.0, missing_since=1.0),
+            None,
+            "lost: lost: gpu does not list it any more",
+        ),
+        (Launch(name=NAME, since=0.0, running_at=1.0, missing_since=9.0), None, "running: running on gpu"),
+        (Launch(name=NAME, since=0.0, running_at=1.0, stopped_for=STOPPED), RUNNING, "stopping: stopping on gpu"),
     ],
 )
 def test_the_state_of_a_launch_is_shown_with_the_reason_of_the_pool(
     launch: Launch, remote: RemoteJob | None, expected: str
 ) -> None:
     view = View(now=12.0, listed_at=12.0, remote=remote)
-    assert shown_state(launch, view, LIMITS, "gpu") == expected
+    assert ": ".join(shown_state(launch, view, LIMITS, "gpu")) == expected
 
 
 # Starting

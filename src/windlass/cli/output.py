@@ -24,6 +24,7 @@ COLOURS = {
     "completed": "green",
     "running": "green",
     "active": "cyan",
+    "dispatched": "cyan",
     "leased": "cyan",
     "pending": "yellow",
     "draining": "yellow",

@@ -20,7 +20,7 @@ from windlass.cli.backend.interface import LETTERS, RunBackend, word
 from windlass.cli.output import COLOURS, cell, note
 from windlass.core import duration
 from windlass.core.diagrams import MARKS, places
-from windlass.core.runs.run import BAD, Letter
+from windlass.core.runs.run import BAD, WORDS, Letter
 from windlass.errors import NotFound, Unavailable
 from windlass.schemas.runs import RunDetail
 from windlass.schemas.tasks import Task
@@ -157,9 +157,9 @@ def _line(left: str, name: str, task: Task, since: timedelta, width: int) -> Tex
     if took is not None and letter is Letter.ACTIVE:
         took += since
     line = Text(left, "dim", no_wrap=True, overflow="ellipsis")
-    line.append(f"{MARKS[state]} ", style or "default")
+    line.append(f"{MARKS[WORDS[letter]]} ", style or "default")
     line.append(cell(name).ljust(width - len(left)), "default")
-    line.append(f"  {state:<9}", style or "default")
+    line.append(f"  {state:<10}", style or "default")
     line.append(f"  {duration.brief(took) if took is not None else '':>6}", "default")
     line.append(f"  {cell(task.remark)}".rstrip(), "red" if letter in BAD else "dim")
     return line

@@ -56,6 +56,11 @@ def pool_queue(pool: str) -> str:
     return POOL_QUEUE + pool
 
 
+def pool_of_queue(queue: str) -> str | None:
+    """Return the pool whose jobs are in this queue, without the org; None if it is not the queue of a pool."""
+    return queue.removeprefix(POOL_QUEUE) if queue.startswith(POOL_QUEUE) else None
+
+
 def mailbox(pool: str) -> str:
     """Return the prefix of the objects of a pool's live launches: one listing shows what is new.
 
@@ -170,17 +175,30 @@ class View:
     status: Status | None = None
 
 
-def shown_state(launch: Launch, view: View, limits: Limits, pool: str) -> str:
-    """Return where a launch is, for people: launching, waiting with the pool's reason, running, lost, stopping."""
+class LaunchState(StrEnum):
+    LAUNCHING = "launching"  # it has not reported that it runs
+    RUNNING = "running"
+    LOST = "lost"  # the pool does not list it any more
+    STOPPING = "stopping"
+
+
+def shown_state(launch: Launch, view: View, limits: Limits, pool: str) -> tuple[LaunchState, str]:
+    """Return where a launch is, and the same for people, with the pool's reason if it waits."""
     if launch.stopped_for is not None:
-        return f"stopping on {pool}"
+        return LaunchState.STOPPING, f"stopping on {pool}"
     if launch.missing_since is not None and view.now - launch.missing_since >= limits.again:
-        return f"lost: {pool} does not list it any more"
+        return LaunchState.LOST, f"lost: {pool} does not list it any more"
     if launch.running_at is not None or launch.heard_at is not None:
-        return f"running on {pool}"
+        return LaunchState.RUNNING, f"running on {pool}"
     if view.remote is not None and view.remote.phase is Phase.WAITING and view.remote.detail:
-        return f"waiting on {pool}: {view.remote.detail}"
-    return f"waiting for {pool}: {launch.problem}" if launch.problem else f"launching on {pool}"
+        return LaunchState.LAUNCHING, f"waiting on {pool}: {view.remote.detail}"
+    message = f"waiting for {pool}: {launch.problem}" if launch.problem else f"launching on {pool}"
+    return LaunchState.LAUNCHING, message
+
+
+def progress_data(state: LaunchState, fence: int) -> dict[str, Any]:
+    """Return the data of the progress of a launched job. The fence tells it from that of an earlier attempt."""
+    return {"launch": state, "fence": fence}
 
 
 # What to do about it

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from windlass.core import duration
 from windlass.core.launches import SUBPROCESS, is_pool_name
-from windlass.core.workflows.step import CommandAction, JobAction
+from windlass.core.workflows.step import pool_of
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import MOST_COUNTED, Database, Tenant
 from windlass.engine.orgs import audit
@@ -99,10 +99,10 @@ def _schema(row: PoolRow, db: Tenant) -> Pool:
 async def check_placements(db: Database, workflows: Sequence[Workflow]) -> None:
     """Raise `InvalidWorkflow` with every `runs_on` that names a pool which no process has offered."""
     placed = [
-        (workflow, step.name, step.action.placement.runs_on)
+        (workflow, step.name, pool)
         for workflow in workflows
         for step in workflow.steps
-        if isinstance(step.action, CommandAction | JobAction) and not step.action.placement.is_local
+        if (pool := pool_of(step.action)) is not None
     ]
     if not placed:
         return

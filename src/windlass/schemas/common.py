@@ -27,6 +27,7 @@ Starts = Literal["run", "job"]
 
 class TaskStatus(StrEnum):
     PENDING = "pending"
+    DISPATCHED = "dispatched"
     RUNNING = "running"
     SLEEPING = "sleeping"
     WAITING = "waiting"

@@ -1,6 +1,6 @@
 """Read-only queries for inspecting a run: the jobs of its steps, their child runs, and the log lines of handlers."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from windlass.core.explain.snapshot import JobSnapshot, ResponseSnapshot, Round
 from windlass.core.jobs.job import JobState
 from windlass.core.json_value import decode
 from windlass.store.events import snapshot_arguments
+from windlass.store.pools import launch_state
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, mapping, statements
 
@@ -27,10 +28,12 @@ class FirstJob(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """The instance of a fanned-out step that is shown; `busy`: a worker holds one of the instances."""
+    """The instance of a fanned-out step that is shown; `busy`: a worker holds one of the instances; `launching`: a pool
+    has them, and none of them has reported that it runs."""
 
     job: JobSnapshot
     busy: bool
+    launching: bool
 
 
 class Tally(NamedTuple):
@@ -106,9 +109,10 @@ async def tally(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, 
     return {row["step"]: Tally(row["updated_at"], None if row["id"] is None else _job(row)) for row in rows}
 
 
-async def waiting_jobs(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, Instance]:
-    rows = await conn.fetch(_SQL["waiting_jobs"], run, list(steps))
-    return {row["step"]: Instance(_job(row), row["busy"]) for row in rows}
+async def waiting_jobs(conn: Connection, run: UUID, steps: Mapping[int, bool]) -> dict[int, Instance]:
+    """Return an instance of each of these steps, which are given with whether they run on a pool."""
+    rows = await conn.fetch(_SQL["waiting_jobs"], run, list(steps), list(steps.values()))
+    return {row["step"]: Instance(_job(row), row["busy"], row["launching"]) for row in rows}
 
 
 async def paused(conn: Connection, queues: Iterable[str]) -> set[str]:
@@ -205,6 +209,8 @@ def _job(row: asyncpg.Record) -> JobSnapshot:
         error=row["last_error"],
         worker=row["worker"],
         stopping=row["cancel_requested"],
+        launch=launch_state(row["queue"], row["status"], row.get("launch")),
+        launch_text=row.get("launch_text"),
     )
 
 

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from windlass.core.launches import POOL_QUEUE
+from windlass.core.jobs.job import JobState
+from windlass.core.launches import POOL_QUEUE, LaunchState, pool_of_queue
+from windlass.core.orgs import owner
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, statements
 
@@ -23,6 +25,15 @@ class PoolRow:
     silence: timedelta
     waiting: int  # jobs
     running: int
+
+
+def launch_state(queue: str, status: str, reported: str | None) -> LaunchState | None:
+    """Return the state of the launch of a job, as its pool reported it last for this claim; None: no pool holds it."""
+    if status != JobState.LEASED or pool_of_queue(owner(queue)[1]) is None:
+        return None
+    if reported is None:
+        return LaunchState.LAUNCHING
+    return LaunchState(reported) if reported in tuple(LaunchState) else LaunchState.RUNNING
 
 
 async def offer(conn: Connection, pools: Iterable[tuple[str, str, int, str | None]]) -> None:

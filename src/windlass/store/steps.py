@@ -8,6 +8,8 @@ from uuid import UUID
 
 from windlass.core.jobs.job import JobState
 from windlass.core.json_value import decode, decode_objects
+from windlass.core.launches import LaunchState
+from windlass.store.pools import launch_state
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, statements
 
@@ -123,6 +125,7 @@ class Instance:
     leased_by: str | None
     created_at: datetime
     updated_at: datetime
+    launch: LaunchState | None = None  # of one that a pool holds
 
 
 async def enqueue(
@@ -220,6 +223,7 @@ async def instances(conn: Connection, run: UUID, step: int, *, after: int = -1, 
             leased_by=row["leased_by"],
             created_at=row["created_at"],
             updated_at=row["updated_at"],
+            launch=launch_state(row["queue"], row["status"], row["launch"]),
         )
         for row in rows
     ]

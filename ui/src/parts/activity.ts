@@ -13,7 +13,7 @@ const BLOCKED: Partial<Record<Activity, string>> = {
 };
 
 /** These can change without an event of the run: a worker starts or stops, a queue is paused. */
-const UNANNOUNCED = new Set<Activity | null | undefined>(["queued", "no_worker", "queue_paused", "type_disabled", "other_runtime", "backing_off"]);
+const UNANNOUNCED = new Set<Activity | null | undefined>(["queued", "no_worker", "queue_paused", "type_disabled", "other_runtime", "backing_off", "launching", "lost"]);
 
 /** The name under which parts/State.tsx has its look: its activity, or its status once it has ended. */
 export function stateOf(task: Task): string {

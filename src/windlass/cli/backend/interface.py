@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LETTERS: Mapping[str, Letter] = {  # of steps, by the status of the task
     "pending": Letter.WAITING,
+    "dispatched": Letter.ACTIVE,
     "running": Letter.ACTIVE,
     "sleeping": Letter.ACTIVE,
     "waiting": Letter.ACTIVE,
@@ -39,7 +40,7 @@ LETTERS: Mapping[str, Letter] = {  # of steps, by the status of the task
 
 def word(status: str) -> str:
     """Return the state of a step as commands print it."""
-    return WORDS[LETTERS[status]]
+    return status if status == "dispatched" else WORDS[LETTERS[status]]
 
 
 class RunBackend(Protocol):

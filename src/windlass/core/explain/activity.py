@@ -16,6 +16,7 @@ from typing import NamedTuple
 from windlass.core import duration
 from windlass.core.explain.snapshot import ChildSnapshot, JobSnapshot, Round, RunSnapshot, Served, StepSnapshot
 from windlass.core.jobs.job import JobState
+from windlass.core.launches import SUBPROCESS, LaunchState, pool_of_queue
 from windlass.core.runs.run import Fan, Letter, RunState
 from windlass.core.workflows.step import ChildAction, HookAction, SleepAction, Step
 from windlass.core.workflows.step_payload import COMMAND_TYPE, HTTP_TYPE
@@ -37,7 +38,9 @@ class Activity(StrEnum):
     TYPE_DISABLED = "type_disabled"  # its type is switched off in the registry
     OTHER_RUNTIME = "other_runtime"  # its type is registered to another runtime
     BACKING_OFF = "backing_off"  # an attempt failed, the next one is not due yet
+    LAUNCHING = "launching"  # its pool has it, and it has not reported that it runs
     RUNNING = "running"
+    LOST = "lost"  # its pool does not list it any more
     STOPPING = "stopping"  # its worker was asked to stop
     SLEEPING = "sleeping"
     WAITING_FOR_CALLBACK = "waiting_for_callback"
@@ -49,6 +52,12 @@ class StepActivity(NamedTuple):
     until: datetime | None = None  # when a sleep, a wait or a backoff ends
 
 
+LAUNCHED = {
+    LaunchState.LAUNCHING: Activity.LAUNCHING,
+    LaunchState.RUNNING: Activity.RUNNING,
+    LaunchState.LOST: Activity.LOST,
+    LaunchState.STOPPING: Activity.STOPPING,
+}
 SERVED = {
     Served.YES: Activity.QUEUED,
     Served.NO_WORKER: Activity.NO_WORKER,
@@ -101,7 +110,12 @@ def _job(run: RunSnapshot, step: StepSnapshot, job: JobSnapshot) -> Iterator[str
         since = step.took(run.now) if step.fan is None else None
         time = f" for {duration.brief(since)}" if since is not None and not job.failures else ""
         stopping = " and was asked to stop" if job.stopping else ""
-        yield f"Worker {job.worker} has been running it{time}, attempt {job.attempts} of {job.max_attempts}{stopping}."
+        attempt = f"attempt {job.attempts} of {job.max_attempts}"
+        if job.launch is not None:
+            text = job.launch_text or f"launching on {pool_of_queue(job.queue)}"
+            yield f"{which} is {text} ({attempt}{time}){stopping}."
+        else:
+            yield f"Worker {job.worker} has been running it{time}, {attempt}{stopping}."
     elif job.state is JobState.PENDING:
         if job.failures:
             yield f"Attempt {job.failures} of {job.max_attempts} failed: {first_line(job.error)}."
@@ -117,7 +131,7 @@ def _job(run: RunSnapshot, step: StepSnapshot, job: JobSnapshot) -> Iterator[str
 def _queue_sentence(which: str, job: JobSnapshot) -> str:
     match job.served:
         case Served.NO_WORKER:
-            return f"No worker serves type {job.type} in queue {job.queue}: {_remedy(job)}."
+            return f"N{_unserved(job)[1:]}: {_remedy(job)}."
         case Served.PAUSED:
             return f"Queue {job.queue} is paused: `windlass queues resume {job.queue}`."
         case Served.OFF:
@@ -128,8 +142,18 @@ def _queue_sentence(which: str, job: JobSnapshot) -> str:
             return f"{which} waits in queue {job.queue} for a free worker."
 
 
+def _unserved(job: JobSnapshot, word: str = "type ") -> str:
+    pool = pool_of_queue(job.queue)
+    return (
+        f"no worker serves {word}{job.type} in queue {job.queue}" if pool is None else f"no process offers pool {pool}"
+    )
+
+
 def _remedy(job: JobSnapshot) -> str:
     """Return how to start a worker that serves this job."""
+    pool = pool_of_queue(job.queue)
+    if pool is not None and pool != SUBPROCESS:
+        return f"start a worker whose WINDLASS_POOLS has {pool}"
     if job.type == HTTP_TYPE:
         return "start one with `windlass worker`, or `windlass up`"
     if job.type == COMMAND_TYPE:
@@ -182,11 +206,12 @@ def _waiting(step: StepSnapshot) -> list[str]:
 def _job_summary(job: JobSnapshot) -> list[str]:
     if job.state is JobState.LEASED:
         attempt = [f"attempt {job.attempts} of {job.max_attempts}"] if job.failures else []
-        return attempt + (["asked to stop"] if job.stopping else [])
+        launch = [job.launch_text] if job.launch_text else []
+        return attempt + launch + (["asked to stop"] if job.stopping else [])
     if job.state is not JobState.PENDING:
         return []
     if job.served is Served.NO_WORKER:
-        return [f"no worker serves {job.type} in queue {job.queue}"]
+        return [_unserved(job, word="")]
     if job.served is Served.PAUSED:
         return [f"queue {job.queue} is paused"]
     if job.served is Served.OFF:
@@ -209,13 +234,14 @@ def activity_of(step: StepSnapshot, run: RunState, now: datetime) -> StepActivit
     if isinstance(step.step.action, ChildAction):
         return StepActivity(Activity.WAITING_FOR_CHILD)
     if step.busy or step.job is None:
-        return StepActivity(Activity.RUNNING)
+        return StepActivity(Activity.LAUNCHING if step.is_launching else Activity.RUNNING)
     return _job_activity(step.job, now)
 
 
 def _job_activity(job: JobSnapshot, now: datetime) -> StepActivity:
     if job.state is not JobState.PENDING:  # leased, or ended and not yet settled
-        return StepActivity(Activity.STOPPING if job.stopping else Activity.RUNNING)
+        launched = Activity.RUNNING if job.launch is None else LAUNCHED[job.launch]
+        return StepActivity(Activity.STOPPING if job.stopping else launched)
     if job.served is Served.YES and job.due_at > now:
         return StepActivity(Activity.BACKING_OFF, job.due_at)
     return StepActivity(SERVED[job.served])

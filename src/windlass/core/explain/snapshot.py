@@ -14,6 +14,7 @@ from uuid import UUID
 
 from windlass.core.cron import schedule
 from windlass.core.jobs.job import JobState
+from windlass.core.launches import LaunchState
 from windlass.core.runs.run import OPEN, WORDS, Fan, Letter, RunState
 from windlass.core.workflows.step import SleepAction, Step
 from windlass.core.workflows.workflow import Workflow
@@ -135,6 +136,8 @@ class JobSnapshot:
     stopping: bool = False  # its worker was asked to stop
     served: Served = Served.YES
     runtime: str = "python"
+    launch: LaunchState | None = None  # of a job that a pool holds
+    launch_text: str | None = None  # the same for people
 
     @property
     def attempts(self) -> int:
@@ -173,6 +176,7 @@ class StepSnapshot:
     fan: Fan | None = None
     job: JobSnapshot | None = None  # of a fanned-out step: the job of the first instance
     busy: bool = False  # of a fanned-out step: a worker holds one of its instances
+    is_launching: bool = False  # of a fanned-out step: those are on a pool, and none of them has reported that it runs
     failed: JobSnapshot | None = None  # the first instance that failed
     child: ChildSnapshot | None = None
     answer: ResponseSnapshot | None = None

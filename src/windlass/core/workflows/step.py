@@ -98,6 +98,13 @@ class ChildAction:
 Action = JobAction | HttpAction | SleepAction | HookAction | CommandAction | ChildAction
 
 
+def pool_of(action: Action) -> str | None:
+    """Return the pool that a step runs on; None if it is not placed on one."""
+    if not isinstance(action, CommandAction | JobAction) or action.placement.is_local:
+        return None
+    return action.placement.runs_on
+
+
 @dataclass(frozen=True, slots=True)
 class Parallel:
     """`count` instances: a number, or the path of one."""

@@ -24,7 +24,7 @@ from windlass.core.jobs.job import JobState
 from windlass.core.jobs.spec import check_range
 from windlass.core.orgs import owner, shown
 from windlass.core.runs.run import OPEN, WORDS, Fan, Letter, RunState
-from windlass.core.workflows.step import ChildAction, HttpAction
+from windlass.core.workflows.step import ChildAction, HttpAction, pool_of
 from windlass.core.workflows.workflow import Workflow
 from windlass.effects.handlers import like
 from windlass.engine.database import Database, Tenant
@@ -212,7 +212,8 @@ async def _steps(conn: Connection, db: Tenant, row: RunRow, workflow: Workflow) 
     active = [n for n in begun if n in fans and n not in below and letters[n] is Letter.ACTIVE]
     jobs = await store.first_jobs(conn, row.id, begun) if begun else {}
     tallies = await store.tally(conn, row.id, ended) if ended else {}
-    waiting = await store.waiting_jobs(conn, row.id, active) if active else {}
+    placed = {n: pool_of(workflow.steps[n].action) is not None for n in active}
+    waiting = await store.waiting_jobs(conn, row.id, placed) if active else {}
     children = await store.children(conn, row.id, below) if below else {}
     wakes = await store.wake_times(conn, row.id) if Letter.ACTIVE in letters else {}
     served = await _service(
@@ -226,6 +227,7 @@ async def _steps(conn: Connection, db: Tenant, row: RunRow, workflow: Workflow) 
                 fan=fans.get(n),
                 wakes_at=wakes.get(n),
                 busy=n in waiting and waiting[n].busy,
+                is_launching=n in waiting and waiting[n].launching,
             ),
             job=served.get(waiting[n].job.id) if n in waiting else served.get(jobs[n].job.id) if n in jobs else None,
             first=jobs.get(n),

@@ -8,11 +8,12 @@ from uuid import UUID
 from windlass.core.artifacts import Artifact as ArtifactRow
 from windlass.core.artifacts import Reference
 from windlass.core.explain import activity as explain_activity
-from windlass.core.explain.activity import activity_of, summary
+from windlass.core.explain.activity import Activity, activity_of, summary
 from windlass.core.explain.explanation import Explanation as RunExplanation
 from windlass.core.explain.snapshot import ChildSnapshot, Origin, RunSnapshot, StepSnapshot
 from windlass.core.jobs.job import JobState
 from windlass.core.json_value import masked
+from windlass.core.launches import LaunchState
 from windlass.core.runs.run import NEVER_BEGAN, OPEN, WORDS, Fan, Letter, RunState
 from windlass.core.workflows.step import (
     Action,
@@ -23,6 +24,7 @@ from windlass.core.workflows.step import (
     JobAction,
     SleepAction,
     Step,
+    pool_of,
 )
 from windlass.engine.runs.control import Instance as InstanceRow
 from windlass.engine.runs.control import RunEvent as EventRow
@@ -71,6 +73,7 @@ ACTION_TYPES: Mapping[type[Action], str] = {
     ChildAction: "workflow",
 }
 _ACTIVE: Mapping[type[Action], TaskStatus] = {SleepAction: TaskStatus.SLEEPING, HookAction: TaskStatus.WAITING}
+_BEGUN = frozenset({Activity.RUNNING, Activity.LOST, Activity.STOPPING})  # what a task on a pool does once it runs
 _LETTERS: Mapping[str, Letter] = {word: letter for letter, word in WORDS.items()}
 
 # Runs
@@ -125,7 +128,7 @@ def explanation(account: RunSnapshot, explained: RunExplanation) -> Explanation:
     tasks = [
         TaskExplanation(
             task=one.step,
-            status=task_status(step.letter, step.step.action, step.code),
+            status=_status(step, account.state, account.now),
             does=one.does,
             sentences=one.sentences,
         )
@@ -195,9 +198,9 @@ def named_task(step: StepSnapshot, account: RunSnapshot) -> NamedTask:
 
 
 def instance(row: InstanceRow) -> Instance:
-    status = INSTANCE_STATUS[row.status]
-    begun = status in (TaskStatus.RUNNING, TaskStatus.SUCCESS)
-    open_ = status in (TaskStatus.PENDING, TaskStatus.RUNNING)
+    status = TaskStatus.DISPATCHED if row.launch is LaunchState.LAUNCHING else INSTANCE_STATUS[row.status]
+    begun = row.status in (JobState.LEASED, JobState.SUCCEEDED)
+    open_ = row.status in (JobState.PENDING, JobState.LEASED)
     return Instance(
         index=row.item,
         job_id=str(row.job_id),
@@ -263,7 +266,7 @@ def _task(step: StepSnapshot, run: RunState, now: datetime) -> dict[str, Any]:
     current = activity_of(step, run, now)
     took = milliseconds(step.took(now))
     return {
-        "status": task_status(step.letter, step.step.action, step.code),
+        "status": _status(step, run, now),
         "type": ACTION_TYPES[type(step.step.action)],
         "activity": current.activity if current else None,
         "until": current.until if current else None,
@@ -312,6 +315,15 @@ def _started_at(step: StepSnapshot) -> datetime | None:
 
 
 # Statuses
+
+
+def _status(step: StepSnapshot, run: RunState, now: datetime) -> TaskStatus:
+    """Return the status of a task. One on a pool is dispatched until it reports that it runs."""
+    if step.letter is Letter.ACTIVE and pool_of(step.step.action) is not None:
+        current = activity_of(step, run, now)
+        if current is not None and current.activity not in _BEGUN:
+            return TaskStatus.DISPATCHED
+    return task_status(step.letter, step.step.action, step.code)
 
 
 def task_status(letter: Letter, action: Action, code: str | None = None) -> TaskStatus:

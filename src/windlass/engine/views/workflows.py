@@ -7,7 +7,7 @@ from typing import Any
 from windlass.core import duration
 from windlass.core.definition.parser import parse
 from windlass.core.diagrams import conditions, doing, lines
-from windlass.core.workflows.step import Action, CommandAction, JobAction, Step
+from windlass.core.workflows.step import Step, pool_of
 from windlass.core.workflows.workflow import Workflow as Definition
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.engine.schedules.sql import JobScheduleRow, ScheduleRow
@@ -162,14 +162,8 @@ def _node(step: Step) -> Node:
         join=step.join,
         if_=step.condition,
         child=getattr(step.action, "workflow", None),
-        runs_on=_pool_of(step.action),
+        runs_on=pool_of(step.action),
     )
-
-
-def _pool_of(action: Action) -> str | None:
-    if not isinstance(action, CommandAction | JobAction) or action.placement.is_local:
-        return None
-    return action.placement.runs_on
 
 
 # Schedules

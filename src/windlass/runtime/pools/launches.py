@@ -41,6 +41,7 @@ from windlass.core.launches import (
     mailbox,
     next_command,
     parse_name,
+    progress_data,
     shown_state,
 )
 from windlass.effects.context import Context
@@ -185,10 +186,10 @@ class Launches:
 
     def _show(self, tracked: Tracked) -> None:
         """Report where the launch is as the progress of its job, whenever that changes."""
-        state = shown_state(tracked.launch, self._view(tracked), self._limits, self._pool)
-        if state != tracked.shown:
-            tracked.shown = state
-            tracked.context.progress(0.0, state)
+        state, text = shown_state(tracked.launch, self._view(tracked), self._limits, self._pool)
+        if text != tracked.shown:
+            tracked.shown = text
+            tracked.context.progress(0.0, text, progress_data(state, tracked.spec.fence))
 
     def _next(self, tracked: Tracked) -> Command | None:
         return next_command(tracked.launch, self._view(tracked), self._limits)

@@ -4,19 +4,23 @@
 -- name: first_jobs
 -- scope: owned
 -- Return the job of each of these steps, or its first instance, and the worker that holds it or held it last. `began_at` of a job
--- that was reset is the time of the reset.
+-- that was reset is the time of the reset. `launch` is the progress that a pool reported for this claim, `running` if something else
+-- did (a job that reports progress runs).
 select s.step, j.*,
        case j.epoch when 0 then j.created_at else coalesce((
          select max(e.created_at) from workflow.workflow_event e
           where e.workflow_id = j.id and (e.event_type = 'created' or e.data ->> 'reason' = 'reopened')), j.created_at) end as began_at,
        coalesce(j.leased_by, (
          select e.actor from workflow.workflow_event e where e.workflow_id = j.id and e.event_type = 'leased'
-          order by e.id desc limit 1)) as worker
+          order by e.id desc limit 1)) as worker,
+       case when p.job_id is not null then coalesce(p.data ->> 'launch', 'running') end as launch, p.message as launch_text
   from unnest($2::int[]) as s(step)
  cross join lateral (
    select id, item, type, queue, status, attempt, lost, max_attempts, run_at, last_error, leased_by, cancel_requested, epoch,
-          created_at, updated_at
+          claim_no, created_at, updated_at
      from workflow.workflow_run j where j.run_id = $1 and j.step = s.step order by j.item limit 1) as j
+  left join windlass.progress p
+    on j.status = 'leased' and p.job_id = j.id and coalesce(p.data ->> 'fence', j.claim_no::text) = j.claim_no::text
 
 -- name: tally
 -- scope: owned
@@ -31,10 +35,15 @@ select s.step, t.updated_at, j.id, j.item, j.type, j.queue, j.status, j.attempt,
 
 -- name: waiting_jobs
 -- scope: owned
--- Return, for each of these fanned-out steps, a pending instance or else a leased one, and whether any instance is leased.
-select s.step, j.*,
-       exists (select from workflow.workflow_run h where h.run_id = $1 and h.step = s.step and h.status = 'leased') as busy
-  from unnest($2::int[]) as s(step)
+-- Return, for each of these fanned-out steps, a pending instance or else a leased one, and whether any instance is leased. Those on
+-- a pool ($3) are launching if none of the leased ones has reported that it runs.
+select s.step, j.*, null as launch, null as launch_text,
+       exists (select from workflow.workflow_run h where h.run_id = $1 and h.step = s.step and h.status = 'leased') as busy,
+       s.placed and not exists (
+         select from workflow.workflow_run h join windlass.progress p on p.job_id = h.id
+          where h.run_id = $1 and h.step = s.step and h.status = 'leased' and p.data ->> 'launch' <> 'launching'
+            and p.data ->> 'fence' = h.claim_no::text) as launching
+  from unnest($2::int[], $3::boolean[]) as s(step, placed)
  cross join lateral (
    (select id, item, type, queue, status, attempt, lost, max_attempts, run_at, last_error, leased_by as worker, cancel_requested
       from workflow.workflow_run j where j.run_id = $1 and j.step = s.step and j.status = 'pending' order by j.item limit 1)

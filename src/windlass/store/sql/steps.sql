@@ -193,11 +193,13 @@ select c.parent_id, c.parent_step, c.id, c.version_id, c.steps
 
 -- name: instances
 -- scope: owned
--- Return a page of the instances of a step, in order. Jobs left over from an earlier round are ignored.
-select j.item, j.id, j.status, j.attempt, j.lost, j.max_attempts, j.result, j.last_error, j.errors,
+-- Return a page of the instances of a step, in order. Jobs left over from an earlier round are ignored. `launch` as in `first_jobs`.
+select j.item, j.id, j.queue, j.status, j.attempt, j.lost, j.max_attempts, j.result, j.last_error, j.errors,
        windlass.shown_name(j.org, j.leased_by) as leased_by, j.created_at,
-       j.updated_at
+       j.updated_at, case when p.job_id is not null then coalesce(p.data ->> 'launch', 'running') end as launch
   from windlass.run r join workflow.workflow_run j on j.run_id = r.id
+  left join windlass.progress p
+    on j.status = 'leased' and p.job_id = j.id and coalesce(p.data ->> 'fence', j.claim_no::text) = j.claim_no::text
  where r.id = $1 and j.step = $2 and j.item >= $3
    and (j.items is null or j.item < coalesce((r.fans -> ($2::int)::text ->> 0)::int, 0)) order by j.item limit $4
 

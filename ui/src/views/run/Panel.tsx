@@ -53,6 +53,7 @@ export function Panel({ run, picked, name, task, onClose }: { run: RunDetail; pi
             <Link href="/pools">{shape.runs_on}</Link>
           </Line>
         )}
+        {shape?.runs_on && task.activity && !task.instances && task.remark && <Line name="Launch">{task.remark}</Line>}
         {shape?.if && (
           <Line name="Runs if">
             <code>{shape.if}</code>
