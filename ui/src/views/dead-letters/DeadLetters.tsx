@@ -4,9 +4,9 @@ import { useState } from "react";
 import { Link, useSearchParams } from "wouter";
 import { api, page } from "../../api/client";
 import { useLive } from "../../api/live";
-import { Copy } from "../../parts/Copy";
 import { Empty, Found } from "../../parts/Feedback";
-import { Menu } from "../../parts/Menu";
+import { ListHead } from "../../parts/ListHead";
+import { ActionsHead, More, Table } from "../../parts/Table";
 import { Ago } from "../../parts/Time";
 import { count } from "../../parts/words";
 import { path, read, type Group } from "./group";
@@ -31,16 +31,7 @@ function Groups() {
   const rows = groups.data?.pages.flatMap((each) => each.rows) ?? [];
   return (
     <section className="view">
-      <div className="view-head">
-        <h1>Dead letters</h1>
-        <div className="actions">
-          <Menu label="Copy">
-            <Copy text={location.href}>Link to this list</Copy>
-            <Copy text="windlass dead-letters list">Command</Copy>
-            <Copy text={`curl '${location.origin}/api/v1/dead-letters'`}>curl command</Copy>
-          </Menu>
-        </div>
-      </div>
+      <ListHead title="Dead letters" command="windlass dead-letters list" url={`${location.origin}/api/v1/dead-letters`} />
       <Found query={groups}>
         {() =>
           rows.length === 0 ? (
@@ -48,34 +39,26 @@ function Groups() {
               A job that has used up its attempts is listed here, grouped with the others that failed for the same reason. Retry them once the cause is fixed, or drop them:
             </Empty>
           ) : (
-            <div className="table" tabIndex={0} role="region" aria-label="Groups of dead letters">
-              <table>
-                <thead>
-                  <tr>
-                    <th className="num">Jobs</th>
-                    <th>Error</th>
-                    <th className="wide-only">Queue</th>
-                    <th>Last</th>
-                    <th>
-                      <span className="hidden">Actions</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {rows.map((group) => (
-                    <Row key={path(group)} group={group} ask={setPlan} />
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table
+              label="Groups of dead letters"
+              head={
+                <>
+                  <th className="num">Jobs</th>
+                  <th>Error</th>
+                  <th className="wide-only">Queue</th>
+                  <th>Last</th>
+                  <ActionsHead />
+                </>
+              }
+            >
+              {rows.map((group) => (
+                <Row key={path(group)} group={group} ask={setPlan} />
+              ))}
+            </Table>
           )
         }
       </Found>
-      {groups.hasNextPage && (
-        <button type="button" className="more" onClick={() => void groups.fetchNextPage()}>
-          Show more
-        </button>
-      )}
+      <More query={groups} />
       {plan && <Steering plan={plan} onClose={() => setPlan(null)} />}
     </section>
   );

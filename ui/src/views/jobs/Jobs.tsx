@@ -2,9 +2,8 @@
 import { keepPreviousData, useInfiniteQuery } from "@tanstack/react-query";
 import { api, page } from "../../api/client";
 import { useLive } from "../../api/live";
-import { Copy } from "../../parts/Copy";
 import { Empty, Found, Trouble } from "../../parts/Feedback";
-import { Menu } from "../../parts/Menu";
+import { ListHead } from "../../parts/ListHead";
 import { FilterBar } from "./FilterBar";
 import { address, command, query, useFilters, write } from "./filters";
 import { JobTable } from "./JobTable";
@@ -25,16 +24,7 @@ export default function Jobs() {
   const rows = jobs.data?.pages.flatMap((each) => each.rows) ?? [];
   return (
     <section className="view">
-      <div className="view-head">
-        <h1>Jobs</h1>
-        <div className="actions">
-          <Menu label="Copy">
-            <Copy text={location.href}>Link to this list</Copy>
-            <Copy text={command(filters)}>Command</Copy>
-            <Copy text={`curl '${address(filters)}'`}>curl command</Copy>
-          </Menu>
-        </div>
-      </div>
+      <ListHead title="Jobs" command={command(filters)} url={address(filters)} />
       <FilterBar filters={filters} change={change} />
       {jobs.error && jobs.data && <Trouble error={jobs.error} />}
       <Found query={jobs}>

@@ -2,10 +2,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { api, page } from "../../api/client";
 import { useLive } from "../../api/live";
-import { Copy } from "../../parts/Copy";
 import { Empty, Found } from "../../parts/Feedback";
-import { Menu } from "../../parts/Menu";
+import { ListHead } from "../../parts/ListHead";
 import { State } from "../../parts/State";
+import { Table } from "../../parts/Table";
 import { Ago } from "../../parts/Time";
 import { count } from "../../parts/words";
 import { Slots } from "../workers/Slots";
@@ -16,16 +16,7 @@ export default function Pools() {
   const pools = useQuery({ queryKey: ["pools"], queryFn: () => page(api.GET("/api/v1/pools")), refetchInterval: AGAIN });
   return (
     <section className="view">
-      <div className="view-head">
-        <h1>Pools</h1>
-        <div className="actions">
-          <Menu label="Copy">
-            <Copy text={location.href}>Link to this list</Copy>
-            <Copy text="windlass pools list">Command</Copy>
-            <Copy text={`curl '${location.origin}/api/v1/pools'`}>curl command</Copy>
-          </Menu>
-        </div>
-      </div>
+      <ListHead title="Pools" command="windlass pools list" url={`${location.origin}/api/v1/pools`} />
       <Found query={pools}>
         {({ rows }) =>
           rows.length === 0 ? (
@@ -33,43 +24,41 @@ export default function Pools() {
               A step with <code>runs_on</code> runs as a job of a pool: a process of its own, on this machine, on Kubernetes, Ray or Dask. A pool exists once a worker that is configured with it has started:
             </Empty>
           ) : (
-            <div className="table" tabIndex={0} role="region" aria-label="Pools">
-              <table>
-                <thead>
-                  <tr>
-                    <th>State</th>
-                    <th>Pool</th>
-                    <th>Launcher</th>
-                    <th>Running</th>
-                    <th>Waiting</th>
-                    <th>Last seen</th>
-                    <th>Problem</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {rows.map((pool) => (
-                    <tr key={pool.name}>
-                      <td>
-                        <State state={pool.alive ? (pool.problem ? "failed" : "up") : "silent"} />
-                      </td>
-                      <td title={pool.image ?? undefined}>{pool.name}</td>
-                      <td>{pool.launcher}</td>
-                      <td>
-                        <Slots active={pool.running} slots={pool.max_parallel} />
-                      </td>
-                      <td className="num">{count(pool.waiting)}</td>
-                      <td>
-                        <Ago when={pool.seen_at} />
-                      </td>
-                      <td>
-                        {pool.problem}
-                        {pool.fix && <p className="dim">{pool.fix}</p>}
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table
+              label="Pools"
+              head={
+                <>
+                  <th>State</th>
+                  <th>Pool</th>
+                  <th>Launcher</th>
+                  <th>Running</th>
+                  <th>Waiting</th>
+                  <th>Last seen</th>
+                  <th>Problem</th>
+                </>
+              }
+            >
+              {rows.map((pool) => (
+                <tr key={pool.name}>
+                  <td>
+                    <State state={pool.alive ? (pool.problem ? "failed" : "up") : "silent"} />
+                  </td>
+                  <td title={pool.image ?? undefined}>{pool.name}</td>
+                  <td>{pool.launcher}</td>
+                  <td>
+                    <Slots active={pool.running} slots={pool.max_parallel} />
+                  </td>
+                  <td className="num">{count(pool.waiting)}</td>
+                  <td>
+                    <Ago when={pool.seen_at} />
+                  </td>
+                  <td>
+                    {pool.problem}
+                    {pool.fix && <p className="dim">{pool.fix}</p>}
+                  </td>
+                </tr>
+              ))}
+            </Table>
           )
         }
       </Found>

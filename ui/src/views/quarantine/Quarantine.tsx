@@ -6,7 +6,9 @@ import { useLive } from "../../api/live";
 import { Allowed } from "../../parts/Allowed";
 import { Copy } from "../../parts/Copy";
 import { Empty, Found, Trouble } from "../../parts/Feedback";
+import { ListHead } from "../../parts/ListHead";
 import { Menu } from "../../parts/Menu";
+import { ActionsHead, Table } from "../../parts/Table";
 import { Ago } from "../../parts/Time";
 import { count, isId, quoted, short } from "../../parts/words";
 import { MOST, pageOf, useQuarantine, useScheduleNames, type Quarantined } from "./queries";
@@ -28,16 +30,7 @@ export default function Quarantine() {
   const schedules = useScheduleNames(entries.data?.rows ?? []);
   return (
     <section className="view">
-      <div className="view-head">
-        <h1>Quarantine</h1>
-        <div className="actions">
-          <Menu label="Copy">
-            <Copy text={location.href}>Link to this list</Copy>
-            <Copy text="windlass quarantine list">Command</Copy>
-            <Copy text={`curl '${location.origin}/api/v1/quarantine'`}>curl command</Copy>
-          </Menu>
-        </div>
-      </div>
+      <ListHead title="Quarantine" command="windlass quarantine list" url={`${location.origin}/api/v1/quarantine`} />
       <Found query={entries}>
         {({ rows }) =>
           rows.length === 0 ? (
@@ -60,28 +53,24 @@ export default function Quarantine() {
 
 function Entries({ rows, schedules }: { rows: Quarantined[]; schedules: Map<string, string> }) {
   return (
-    <div className="table" tabIndex={0} role="region" aria-label="Quarantine">
-      <table>
-        <thead>
-          <tr>
-            <th>Kind</th>
-            <th>Key</th>
-            <th className="num wide-only">Failures</th>
-            <th>Reason</th>
-            <th className="wide-only">Last failure</th>
-            <th>Next retry</th>
-            <th>
-              <span className="hidden">Actions</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((entry) => (
-            <Row key={`${entry.kind} ${entry.key}`} entry={entry} page={pageOf(entry, schedules)} name={schedules.get(entry.key)} />
-          ))}
-        </tbody>
-      </table>
-    </div>
+    <Table
+      label="Quarantine"
+      head={
+        <>
+          <th>Kind</th>
+          <th>Key</th>
+          <th className="num wide-only">Failures</th>
+          <th>Reason</th>
+          <th className="wide-only">Last failure</th>
+          <th>Next retry</th>
+          <ActionsHead />
+        </>
+      }
+    >
+      {rows.map((entry) => (
+        <Row key={`${entry.kind} ${entry.key}`} entry={entry} page={pageOf(entry, schedules)} name={schedules.get(entry.key)} />
+      ))}
+    </Table>
   );
 }
 

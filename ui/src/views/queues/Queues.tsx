@@ -6,8 +6,10 @@ import { useLive } from "../../api/live";
 import { Allowed } from "../../parts/Allowed";
 import { Copy } from "../../parts/Copy";
 import { Empty, Found, Trouble } from "../../parts/Feedback";
+import { ListHead } from "../../parts/ListHead";
 import { Menu } from "../../parts/Menu";
 import { State } from "../../parts/State";
+import { ActionsHead, More, Table } from "../../parts/Table";
 import { Ago, Grown } from "../../parts/Time";
 import { count, quoted } from "../../parts/words";
 
@@ -27,16 +29,7 @@ export default function Queues() {
   const rows = queues.data?.pages.flatMap((each) => each.rows) ?? [];
   return (
     <section className="view">
-      <div className="view-head">
-        <h1>Queues</h1>
-        <div className="actions">
-          <Menu label="Copy">
-            <Copy text={location.href}>Link to this list</Copy>
-            <Copy text="windlass queues list">Command</Copy>
-            <Copy text={`curl '${location.origin}/api/v1/queues'`}>curl command</Copy>
-          </Menu>
-        </div>
-      </div>
+      <ListHead title="Queues" command="windlass queues list" url={`${location.origin}/api/v1/queues`} />
       <Found query={queues}>
         {() =>
           rows.length === 0 ? (
@@ -44,37 +37,29 @@ export default function Queues() {
               A queue exists as soon as a job is submitted to it; workers serve queues by name. Submit a job:
             </Empty>
           ) : (
-            <div className="table" tabIndex={0} role="region" aria-label="Queues">
-              <table>
-                <thead>
-                  <tr>
-                    <th>Queue</th>
-                    <th>State</th>
-                    <th className="num">Due</th>
-                    <th className="num">Running</th>
-                    <th className="num">Scheduled</th>
-                    <th className="num">Oldest waiting</th>
-                    <th className="num">Finished / s</th>
-                    <th>
-                      <span className="hidden">Actions</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {rows.map((queue) => (
-                    <Row key={queue.name} queue={queue} since={queues.dataUpdatedAt} />
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table
+              label="Queues"
+              head={
+                <>
+                  <th>Queue</th>
+                  <th>State</th>
+                  <th className="num">Due</th>
+                  <th className="num">Running</th>
+                  <th className="num">Scheduled</th>
+                  <th className="num">Oldest waiting</th>
+                  <th className="num">Finished / s</th>
+                  <ActionsHead />
+                </>
+              }
+            >
+              {rows.map((queue) => (
+                <Row key={queue.name} queue={queue} since={queues.dataUpdatedAt} />
+              ))}
+            </Table>
           )
         }
       </Found>
-      {queues.hasNextPage && (
-        <button type="button" className="more" onClick={() => void queues.fetchNextPage()}>
-          Show more
-        </button>
-      )}
+      <More query={queues} />
     </section>
   );
 }

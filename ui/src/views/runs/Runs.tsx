@@ -4,8 +4,8 @@ import { useState } from "react";
 import { api, page } from "../../api/client";
 import { useLive } from "../../api/live";
 import { Allowed } from "../../parts/Allowed";
-import { Copy } from "../../parts/Copy";
 import { Empty, Found, Trouble } from "../../parts/Feedback";
+import { ListHead } from "../../parts/ListHead";
 import { Menu } from "../../parts/Menu";
 import { Bulk } from "./Bulk";
 import { FilterBar } from "./FilterBar";
@@ -36,26 +36,18 @@ export default function Runs() {
   const url = `${location.origin}/api/v1/runs?${new URLSearchParams(asked)}`;
   return (
     <section className="view">
-      <div className="view-head">
-        <h1>Runs</h1>
-        <div className="actions">
-          <Menu label="Copy">
-            <Copy text={location.href}>Link to this list</Copy>
-            <Copy text={command(filters)}>Command</Copy>
-            <Copy text={`curl '${url}'`}>curl command</Copy>
+      <ListHead title="Runs" command={command(filters)} url={url}>
+        <Allowed scope="operate">
+          <Menu label="All matching">
+            <button type="button" className="item" onClick={() => setBulk("cancel")}>
+              Cancel…
+            </button>
+            <button type="button" className="item" onClick={() => setBulk("retry")}>
+              Retry…
+            </button>
           </Menu>
-          <Allowed scope="operate">
-            <Menu label="All matching">
-              <button type="button" className="item" onClick={() => setBulk("cancel")}>
-                Cancel…
-              </button>
-              <button type="button" className="item" onClick={() => setBulk("retry")}>
-                Retry…
-              </button>
-            </Menu>
-          </Allowed>
-        </div>
-      </div>
+        </Allowed>
+      </ListHead>
       <FilterBar filters={filters} change={change} workflows={workflows.data?.rows.map((each) => each.name) ?? []} />
       {runs.error && runs.data && <Trouble error={runs.error} />}
       <Found query={runs}>

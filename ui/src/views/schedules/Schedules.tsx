@@ -3,10 +3,10 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { api, page, type Schemas } from "../../api/client";
 import { useLive } from "../../api/live";
-import { Copy } from "../../parts/Copy";
 import { Empty, Found } from "../../parts/Feedback";
-import { Menu } from "../../parts/Menu";
+import { ListHead } from "../../parts/ListHead";
 import { State } from "../../parts/State";
+import { ActionsHead, More, Table } from "../../parts/Table";
 import { Ago } from "../../parts/Time";
 import { Actions } from "./Actions";
 import { OfSql } from "./OfSql";
@@ -24,16 +24,7 @@ export default function Schedules() {
   const rows = schedules.data?.pages.flatMap((each) => each.rows) ?? [];
   return (
     <section className="view">
-      <div className="view-head">
-        <h1>Schedules</h1>
-        <div className="actions">
-          <Menu label="Copy">
-            <Copy text={location.href}>Link to this list</Copy>
-            <Copy text="windlass schedules list">Command</Copy>
-            <Copy text={`curl '${location.origin}/api/v1/schedules'`}>curl command</Copy>
-          </Menu>
-        </div>
-      </div>
+      <ListHead title="Schedules" command="windlass schedules list" url={`${location.origin}/api/v1/schedules`} />
       <Found query={schedules}>
         {() =>
           rows.length === 0 ? (
@@ -41,36 +32,28 @@ export default function Schedules() {
               Add a cron trigger to a workflow to run it on a schedule, for example under <Link href="/workflows/+/edit">New workflow</Link>:
             </Empty>
           ) : (
-            <div className="table" tabIndex={0} role="region" aria-label="Schedules">
-              <table>
-                <thead>
-                  <tr>
-                    <th>Starts</th>
-                    <th>Cron</th>
-                    <th>Next</th>
-                    <th>Last</th>
-                    <th className="wide-only">Overlap</th>
-                    <th>State</th>
-                    <th>
-                      <span className="hidden">Actions</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {rows.map((schedule) => (
-                    <Row key={schedule.id} schedule={schedule} />
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table
+              label="Schedules"
+              head={
+                <>
+                  <th>Starts</th>
+                  <th>Cron</th>
+                  <th>Next</th>
+                  <th>Last</th>
+                  <th className="wide-only">Overlap</th>
+                  <th>State</th>
+                  <ActionsHead />
+                </>
+              }
+            >
+              {rows.map((schedule) => (
+                <Row key={schedule.id} schedule={schedule} />
+              ))}
+            </Table>
           )
         }
       </Found>
-      {schedules.hasNextPage && (
-        <button type="button" className="more" onClick={() => void schedules.fetchNextPage()}>
-          Show more
-        </button>
-      )}
+      <More query={schedules} />
     </section>
   );
 }

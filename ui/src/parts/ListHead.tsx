@@ -1,0 +1,20 @@
+/** The heading of a list, and how to get the same list elsewhere: a link, a command, curl. */
+import type { ReactNode } from "react";
+import { Copy } from "./Copy";
+import { Menu } from "./Menu";
+
+export function ListHead({ title, command, url, children }: { title: string; command: string; url: string; children?: ReactNode }) {
+  return (
+    <div className="view-head">
+      <h1>{title}</h1>
+      <div className="actions">
+        <Menu label="Copy">
+          <Copy text={location.href}>Link to this list</Copy>
+          <Copy text={command}>Command</Copy>
+          <Copy text={`curl '${url}'`}>curl command</Copy>
+        </Menu>
+        {children}
+      </div>
+    </div>
+  );
+}
