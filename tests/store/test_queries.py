@@ -122,4 +122,6 @@ def test_a_query_of_an_org_names_it(name: str) -> None:
     if "-- scope: org, in the key" in lines:
         return
     code = "\n".join(line for line in lines if not line.startswith("--"))
-    assert re.search(r"\borg = \$\d|\binsert into \S+(?: as \w+)? \([^)]*\borg\b|dead_letters\(\$1\)", code)
+    assert re.search(
+        r"\borg = \$\d|\binsert into \S+(?: as \w+)? \([^)]*\borg\b|(?:dead_letters|send|send_signal)\(\$1\b", code
+    )

@@ -11,6 +11,7 @@ from windlass.core.compositions import MAX_LEVELS
 from windlass.core.runs.event import (
     Begun,
     CancelRequested,
+    Ended,
     Event,
     Expired,
     ended_child,
@@ -25,6 +26,7 @@ from windlass.engine.quarantine import Kind, each_alone, split_batch
 from windlass.engine.runs.settle import Wakeups, settle
 from windlass.errors import Unavailable
 from windlass.store import claims, compositions, runs, steps
+from windlass.store.messages import waiters
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
 from windlass.store.steps import EndedJob
@@ -35,12 +37,12 @@ Load = Callable[[Connection, list[LockedRun]], Awaitable[dict[UUID, list[Event]]
 
 
 async def sweep_runs(db: Database, *, batch: int = 500) -> int:
-    """Apply ends of jobs that plain SQL recorded, and notices; return the number of runs."""
+    """Apply ends of jobs that plain SQL recorded, notices and received messages; return the number of runs."""
     async with db.once() as conn:
         ids = await runs.find_unsettled(conn, batch)
 
     async def load(conn: Connection, locked: list[LockedRun]) -> dict[UUID, list[Event]]:
-        return await pending_events(conn, locked, batch=batch)
+        return await _with_messages(conn, locked, await pending_events(conn, locked, batch=batch))
 
     return await _apply(db, ids, load)
 
@@ -66,6 +68,19 @@ async def with_notices(
             letter = Letter(notice.letter or Letter.FAILED)
             earlier = notice.round is not None and notice.round < run.round
             events[run.id].append(ended_child(notice.step, notice.item or 0, letter, notice.reason, earlier=earlier))
+    return events
+
+
+async def _with_messages(
+    conn: Connection, locked: Sequence[LockedRun], known: Mapping[UUID, Sequence[Event]]
+) -> dict[UUID, list[Event]]:
+    """Return these events and the ends of the waits of steps that have received their messages."""
+    events: dict[UUID, list[Event]] = defaultdict(list, {id_: [*some] for id_, some in known.items()})
+    served = await waiters.take_steps(conn, [run.id for run in locked])
+    if served:
+        await steps.delete_timers(conn, served)
+    for id_, step in served:
+        events[id_].append(Ended(step, Letter.SUCCEEDED))
     return events
 
 
@@ -119,7 +134,8 @@ async def retry(db: Database, id_: UUID) -> bool:
         events = await _expired(conn, locked)
         if not events:
             events = defaultdict(list, await _due_timers(db, conn, locked))
-            for run, more in (await pending_events(conn, locked)).items():
+            known = await pending_events(conn, locked)
+            for run, more in (await _with_messages(conn, locked, known)).items():
                 events[run] += more
         wakeups = await settle(conn, db, locked, events, actor=ACTOR) if events else Wakeups()
     wakeups.poke(db)

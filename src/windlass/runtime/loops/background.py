@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
-from windlass.engine import quarantine, upkeep
+from windlass.engine import messages, quarantine, upkeep
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, Retry
 from windlass.engine.runs import sweep
@@ -139,7 +139,8 @@ class Scheduler:
 
 class Sweeper:
     """Applies events that did not come through a worker's report: job completions written by plain SQL, and notices
-    of other runs. Also starts runs that wait for their workflow's concurrency limit, and retries what is in quarantine.
+    of other runs. Also gives messages to those who wait for them, starts runs that wait for their workflow's
+    concurrency limit, and retries what is in quarantine.
     """
 
     def __init__(self, db: Database, options: LoopOptions | None = None) -> None:
@@ -150,12 +151,14 @@ class Sweeper:
         self._wake = asyncio.Event()
 
     async def tick(self) -> int:
-        """Run one sweep; return how many runs were started, settled or retried."""
+        """Run one sweep; return how many addresses of messages, handlers and runs were processed."""
         batch = self.options.batch
         started = await self._duties.run("begin", self._held.start, 0)
+        routed = await self._duties.run("route", lambda: messages.route(self._db), 0)
+        woken = await self._duties.run("wake", lambda: messages.wake_handlers(self._db), 0)
         settled = await self._duties.run("settle", lambda: sweep.sweep_runs(self._db, batch=batch), 0)
         retried = await self._duties.run("retry", lambda: quarantine.retry_due(self._db, retries(self._db)), 0)
-        return started + settled + retried
+        return started + routed + woken + settled + retried
 
     async def run(self, stop: asyncio.Event) -> None:
         async def round_() -> timedelta | None:
@@ -165,7 +168,7 @@ class Sweeper:
             await run_periodically(round_, every=self.options.every, stop=stop, wake=self._wake)
 
     def _woken(self, topic: str) -> None:
-        if topic in ("settle", ""):
+        if topic in ("settle", messages.TOPIC, ""):
             self._wake.set()
 
 

@@ -120,8 +120,8 @@ select n.run_id, n.step, n.word, n.code, n.reason, $6, (select windlass.now())
 
 -- name: find_unsettled
 -- scope: global
--- Return runs with unapplied events: job ends that were not recorded by Python workers, and notices. Runs in quarantine are filtered
--- out before the limit, so that their rows do not hide those of other runs.
+-- Return runs with unapplied events: job ends that were not recorded by Python workers, notices, and messages that steps received.
+-- Runs in quarantine are filtered out before the limit, so that their rows do not hide those of other runs.
 (select distinct run_id from (
    select run_id from workflow.workflow_run
     where not settled and (status in ('succeeded', 'failed', 'cancelled') or deleted_at is not null)
@@ -130,6 +130,11 @@ union
 (select distinct run_id from (
    select run_id from windlass.notice where run_id <> all(array(select key::uuid from windlass.quarantine where kind = 'run'))
     order by run_id limit $1) as notified)
+union
+(select distinct run_id from (
+   select run_id from windlass.waiter
+    where state = 'received' and run_id is not null
+      and run_id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) order by id limit $1) as received)
 
 -- name: take_notices
 -- scope: owned
@@ -442,5 +447,7 @@ keys as (delete from windlass.reserved_key where run_id = any(array(select run_i
 items as (delete from windlass.item where run_id = any(array(select id from gone))),
 news as (delete from windlass.notice where run_id = any(array(select id from gone))),
 hooks as (delete from windlass.hook where run_id = any(array(select id from gone))),
+waiters as (delete from windlass.waiter where run_id = any(array(select id from gone))),
+waits as (delete from windlass.waiter where job_id = any(array(select id from jobs))),
 trail as (delete from windlass.event where run_id = any(array(select id from gone)))
 select count(*) from gone

@@ -1,0 +1,144 @@
+"""Messages: sends signals and events, and gives them to the runs and handlers that wait for them.
+
+A signal is addressed to one run, or to one job that is no step of a run, and is received once, by the place there that
+has waited longest for its name. A published event has a name and a key, and reaches every place that waits for both.
+A message that arrives before the wait begins is kept. The sender's id makes sending idempotent.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from windlass.core.jobs.spec import check_name
+from windlass.core.json_value import encode
+from windlass.engine import quarantine
+from windlass.engine.database import Database, Tenant
+from windlass.engine.quarantine import Kind, split_batch
+from windlass.errors import Conflict, Gone, Locked, NotFound
+from windlass.store.messages import messages, waiters
+from windlass.store.messages.messages import Address
+from windlass.store.postgres.pool import Connection, savepoint, translated
+
+TOPIC = "message"
+MAX_KEY = 400
+MAX_ID = 255
+MOST_SIGNALS = 1000  # with one name that a run or job has not received yet
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The result of sending. `again`: the sender has sent a message with this id before; nothing changed."""
+
+    again: bool
+
+
+async def publish(
+    db: Tenant,
+    name: str,
+    *,
+    key: str = "",
+    payload: Any = None,
+    id_: str | None = None,
+    connection: Connection | None = None,
+) -> Sent:
+    """Publish an event. With `connection` it becomes part of the caller's transaction."""
+    check_message_name(name)
+    check_key(key)
+    text = _checked(payload, id_)
+    async with _transaction(db, connection) as conn:
+        new = await messages.publish(conn, name, key, text, org=db.org, id_=id_, sender=db.actor)
+    if connection is None:
+        db.poke(TOPIC)
+    return Sent(again=not new)
+
+
+async def signal(
+    db: Tenant,
+    target: UUID,
+    name: str,
+    *,
+    payload: Any = None,
+    id_: str | None = None,
+    connection: Connection | None = None,
+) -> Sent:
+    """Send a signal to a run, or to a job that is no step of a run."""
+    check_message_name(name)
+    text = _checked(payload, id_)
+    async with _transaction(db, connection) as conn:
+        result = await messages.signal(
+            conn, target, name, text, org=db.org, id_=id_, sender=db.actor, most=MOST_SIGNALS
+        )
+        if result == "unknown":
+            raise NotFound("run", target)
+        if result == "ended":
+            raise Gone(f"run {target} has ended: a signal can only reach a live one")
+        if result == "full":
+            raise Conflict(f"{target} has {MOST_SIGNALS} signals {name!r} that it has not received yet: send later")
+    if connection is None:
+        db.poke(TOPIC)
+    return Sent(again=result == "again")
+
+
+@asynccontextmanager
+async def _transaction(db: Tenant, connection: Connection | None) -> AsyncIterator[Connection]:
+    if connection is None:
+        async with db.begin() as conn:
+            yield conn
+    else:
+        with translated():
+            async with savepoint(connection):  # all or nothing, even if the caller catches the error and commits
+                yield connection
+
+
+def check_message_name(name: object) -> None:
+    check_name(name, "name", "give the message a name")
+
+
+def check_key(key: object) -> None:
+    if key != "":
+        check_name(key, "key", "leave it out or give a key", limit=MAX_KEY)
+
+
+def _checked(payload: Any, id_: str | None) -> str:
+    """Return the payload as JSON; raise `Invalid` for a bad id."""
+    if id_ is not None:
+        check_name(id_, "id", "leave it out or give an id", limit=MAX_ID)
+    return encode(payload, field="payload")
+
+
+# The router
+
+
+async def route(db: Database, *, batch: int = 1000) -> int:
+    """Give new messages to those who wait for them, and new waiters the messages that came early.
+
+    Return the number of addresses that were looked at; 0 if there is nothing to do, or another process does it.
+    """
+    async with db.once() as conn:
+        addresses = await messages.unrouted(conn, batch)
+    if not addresses:
+        return 0
+
+    async def attempt(some: Sequence[Address]) -> int:
+        async with db.begin() as conn:
+            if not await messages.become_router(conn):
+                return 0
+            await messages.route(conn, some, batch)
+        return len(some)
+
+    async def isolate(address: Address, error: Exception) -> int | None:
+        if not isinstance(error, Locked):  # else the next round tries it again
+            await quarantine.set_aside(db, Kind.MESSAGE, "/".join(address[:3]), error)
+        return None
+
+    return sum(await split_batch(addresses, attempt, isolate))
+
+
+async def wake_handlers(db: Database, *, batch: int = 1000) -> int:
+    """Make the jobs of handlers due that have received what they wait for; return their number."""
+    async with db.begin() as conn:
+        queues = await waiters.wake_handlers(conn, batch)
+    db.poke(*set(queues))
+    return len(queues)

@@ -1,0 +1,1 @@
+"""Messages, and the places in runs and handlers that wait for them."""

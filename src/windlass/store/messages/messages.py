@@ -1,0 +1,62 @@
+"""Messages (signals and published events), and the router that gives them to waiters.
+
+A sender inserts a message, an owner inserts its waiter, and the router gives the one to the other: see
+0027_messages.sql.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import columns, statements
+
+_SQL = statements("messages")
+
+
+class Address(NamedTuple):
+    """What a message is sent to, and what a waiter waits for. The key of a signal is the id of its run or job."""
+
+    org: str
+    name: str
+    key: str
+    is_signal: bool
+
+
+async def publish(
+    conn: Connection, name: str, key: str, payload: str, *, org: str, id_: str | None, sender: str
+) -> bool:
+    """Store an event; return False if the sender has sent one with this id before."""
+    return bool(await conn.fetchval(_SQL["publish"], org, name, key, payload, id_, sender))
+
+
+async def signal(
+    conn: Connection, target: UUID, name: str, payload: str, *, org: str, id_: str | None, sender: str, most: int
+) -> str:
+    """Store a signal; return `sent`, `again`, `unknown`, `ended` or `full`: see `windlass.send_signal`."""
+    result: str = await conn.fetchval(_SQL["signal"], org, target, name, payload, id_, sender, most)
+    return result
+
+
+# The router
+
+
+async def unrouted(conn: Connection, batch: int) -> list[Address]:
+    """Return addresses with messages or waiters that the router has not looked at."""
+    return list(map(Address._make, await conn.fetch(_SQL["unrouted"], batch)))
+
+
+async def become_router(conn: Connection) -> bool:
+    """Return whether this transaction may route; False if another one does."""
+    return await conn.fetchval(_SQL["become_router"]) is True
+
+
+async def route(conn: Connection, addresses: Sequence[Address], batch: int) -> None:
+    """Number the messages at these addresses, and give them to the waiters there. The caller is the router."""
+    await conn.execute(_SQL["number"], *columns(addresses), batch)
+    signals = [address[:3] for address in addresses if address.is_signal]
+    events = [address[:3] for address in addresses if not address.is_signal]
+    if signals:
+        await conn.execute(_SQL["match_signals"], *columns(signals))
+    if events:
+        await conn.execute(_SQL["match_events"], *columns(events))

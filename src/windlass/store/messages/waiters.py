@@ -1,0 +1,128 @@
+"""Places that wait for messages: steps of runs, and calls in handlers.
+
+Waiters are locked after runs and jobs, in ascending id.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from windlass.core.json_value import decode
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import column, columns, statements
+from windlass.store.steps import StepRef
+
+_SQL = statements("waiters")
+
+
+class StepWait(NamedTuple):
+    """A wait of a step of a run. `until` is for display: a timer ends the wait."""
+
+    run_id: UUID
+    step: int
+    round: int
+    name: str
+    key: str
+    is_signal: bool
+    number: int  # of messages
+    until: datetime | None
+
+
+class HandlerWait(NamedTuple):
+    """A wait of a handler at a place, the name of its recorded step. A signal needs no key: the job is its address.
+
+    `until` is for display: the job's `run_at` ends the wait.
+    """
+
+    job_id: UUID
+    place: str
+    name: str
+    key: str
+    is_signal: bool
+    number: int = 1  # of messages
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a place waits for, and how much of it has arrived."""
+
+    place: int | str  # the number of a step, or the name of a handler's recorded step
+    name: str
+    key: str
+    is_signal: bool
+    count: int
+    received: int
+    until: datetime | None
+    created_at: datetime
+
+
+# Waits of steps
+
+
+async def begin_in_steps(conn: Connection, waits: Sequence[StepWait]) -> None:
+    await conn.execute(_SQL["begin_in_steps"], *columns(waits))
+
+
+async def take_steps(conn: Connection, runs: Iterable[UUID]) -> list[StepRef]:
+    """Take what locked runs have received; return the steps whose waits have ended."""
+    return [(row[0], row[1]) for row in await conn.fetch(_SQL["take_steps"], list(runs))]
+
+
+async def close_steps(conn: Connection, places: Sequence[StepRef]) -> set[StepRef]:
+    """End the waits of these steps of locked runs; return those that had received everything, which counts."""
+    rows = await conn.fetch(_SQL["close_steps"], *columns(places))
+    return {(row[0], row[1]) for row in rows if row[2]}
+
+
+async def payloads(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, str]:
+    """Return what these steps received, as JSON."""
+    return {(row[0], row[1]): row[2] for row in await conn.fetch(_SQL["payloads"], *columns(places))}
+
+
+async def of_steps(conn: Connection, runs: Sequence[UUID]) -> dict[StepRef, Waiting]:
+    """Return what steps of these runs wait for."""
+    return {(row[0], row[1]): Waiting(*row[1:]) for row in await conn.fetch(_SQL["of_steps"], list(runs))}
+
+
+# Waits of handlers
+
+
+async def begin_in_handlers(conn: Connection, waits: Sequence[HandlerWait]) -> None:
+    """Begin to wait, in the transaction that suspends the handlers. The caller holds the locks of their jobs.
+
+    The router looks for messages that arrived before, and `wake_handlers` makes the job due: poke the topic `message`
+    after the commit. A place that waits already keeps what it has received.
+    """
+    await conn.execute(_SQL["begin_in_handlers"], *columns(waits))
+
+
+async def wake_handlers(conn: Connection, batch: int) -> list[str]:
+    """Record what suspended handlers have received as the results of their places; return the queues of their jobs."""
+    return column(await conn.fetch(_SQL["wake_handlers"], batch))
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    payload: Any
+
+
+async def give_up(conn: Connection, job: UUID, place: str) -> Received | None:
+    """End the wait of a handler whose time is over. If its message has arrived, return that: it counts.
+
+    Record the result in the same transaction, under the lock of the job. None also if the place does not wait.
+    """
+    row = await conn.fetchrow(_SQL["give_up"], job, place)
+    return Received(decode(row[1])) if row is not None and row[0] else None
+
+
+async def close_handlers(conn: Connection, jobs: Sequence[UUID]) -> None:
+    """End all waits of jobs that have ended or that start over."""
+    await conn.execute(_SQL["close_handlers"], list(jobs))
+
+
+async def of_jobs(conn: Connection, jobs: Sequence[UUID]) -> list[tuple[UUID, Waiting]]:
+    """Return what these jobs wait for."""
+    return [(row[0], Waiting(*row[1:])) for row in await conn.fetch(_SQL["of_jobs"], list(jobs))]

@@ -1,0 +1,93 @@
+-- Messages, and the router that gives them to waiters: see 0027_messages.sql.
+
+-- name: publish
+-- scope: org
+-- Store an event. Returns false if the sender has sent one with this id before.
+select windlass.send($1, $2, $3, false, $4::jsonb, $5, $6)
+
+-- name: signal
+-- scope: org
+-- Store a signal for a run or a job. Returns what became of it.
+select windlass.send_signal($1, $2, $3, $4::jsonb, $5, $6, $7)
+
+-- name: unrouted
+-- scope: global
+-- Return the names and keys of messages that have no number yet, each once, and those of new waiters. What is in quarantine is
+-- left out until its next retry. The recursion reads one row of the index for each name and key, however many messages it has.
+with recursive aside as (select key from windlass.quarantine where kind = 'message' and retry_at > windlass.now()),
+sent as (
+  (select org, name, key, is_signal, 1 as n from windlass.message where seq is null order by org, name, key, is_signal limit 1)
+  union all
+  select m.org, m.name, m.key, m.is_signal, sent.n + 1 from sent cross join lateral (
+    select * from windlass.message m
+     where m.seq is null and (m.org, m.name, m.key, m.is_signal) > (sent.org, sent.name, sent.key, sent.is_signal)
+     order by m.org, m.name, m.key, m.is_signal limit 1) as m
+   where sent.n < $1)
+select org, name, key, is_signal from sent where org || '/' || name || '/' || key <> all(array(select key from aside))
+union
+(select org, name, key, is_signal from windlass.waiter
+  where state = 'new' and org || '/' || name || '/' || key <> all(array(select key from aside)) order by id limit $1)
+
+-- name: become_router
+-- scope: global
+-- Return whether this transaction is the router. There is one at a time: it compares messages with waiters that are committed.
+select pg_try_advisory_xact_lock(hashtextextended('windlass.messages', 0))
+
+-- name: number
+-- scope: global
+-- Number the messages with these names and keys, up to $5 of each. The numbers follow the order of the commits.
+with next as (
+  select id, nextval('windlass.message_order') as seq from (
+    select m.id from unnest($1::text[], $2::text[], $3::text[], $4::boolean[]) as k(org, name, key, is_signal) cross join lateral (
+      select id from windlass.message m
+       where m.org = k.org and m.name = k.name and m.key = k.key and m.is_signal = k.is_signal and m.seq is null
+       order by m.id limit $5) as m
+     order by m.id) as unrouted)
+update windlass.message m set seq = next.seq from next where m.id = next.id
+
+-- name: match_events
+-- scope: global
+-- Give each waiter for these names and keys the events that it has not received yet, up to the number that it waits for.
+with target as (
+  select w.id, w.org, w.name, w.key, w.seq, w.since, w.state, w.count - jsonb_array_length(w.received) as missing
+    from unnest($1::text[], $2::text[], $3::text[]) as k(org, name, key)
+    join windlass.waiter w on w.org = k.org and w.name = k.name and w.key = k.key and w.state in ('new', 'open')
+   where not w.is_signal order by w.id for update of w),
+matched as (
+  select t.id, t.state, t.missing, count(m.seq) as count, max(m.seq) as seq,
+         coalesce(jsonb_agg(m.payload order by m.seq) filter (where m.seq is not null), '[]') as payloads
+    from target t left join lateral (
+      select m.seq, m.payload from windlass.message m
+       where m.org = t.org and m.name = t.name and m.key = t.key and not m.is_signal and m.seq > t.seq and m.created_at >= t.since
+       order by m.seq limit t.missing) as m on true
+   group by t.id, t.state, t.missing)
+update windlass.waiter w
+   set received = w.received || g.payloads, state = case when g.count = g.missing then 'received' else 'open' end,
+       seq = case when g.count = g.missing then g.seq else coalesce(pg_sequence_last_value('windlass.message_order'), 0) end
+  from matched g where w.id = g.id and (g.count > 0 or g.state = 'new')
+
+-- name: match_signals
+-- scope: global
+-- Give the signals that wait at these addresses to the waiters there, the oldest signal to the oldest waiter, each once.
+with target as (
+  select w.id, w.org, w.name, w.key, w.state, w.count - jsonb_array_length(w.received) as missing
+    from unnest($1::text[], $2::text[], $3::text[]) as k(org, name, key)
+    join windlass.waiter w on w.org = k.org and w.name = k.name and w.key = k.key and w.state in ('new', 'open')
+   where w.is_signal order by w.id for update of w),
+span as (select *, sum(missing) over (partition by org, name, key order by id) as last from target),
+queued as (
+  select m.id, m.org, m.name, m.key, m.seq, m.payload, row_number() over (partition by m.org, m.name, m.key order by m.seq) as place
+    from unnest($1::text[], $2::text[], $3::text[]) as k(org, name, key)
+    join windlass.message m on m.org = k.org and m.name = k.name and m.key = k.key and m.is_signal and m.waiter_id is null and m.seq > 0),
+pair as (
+  select s.id as waiter_id, q.id, q.seq, q.payload from span s
+    join queued q on q.org = s.org and q.name = s.name and q.key = s.key and q.place > s.last - s.missing and q.place <= s.last),
+consumed as (update windlass.message m set waiter_id = p.waiter_id from pair p where m.id = p.id),
+matched as (
+  select s.id, s.state, s.missing, count(p.seq) as count, max(p.seq) as seq,
+         coalesce(jsonb_agg(p.payload order by p.seq) filter (where p.seq is not null), '[]') as payloads
+    from span s left join pair p on p.waiter_id = s.id group by s.id, s.state, s.missing)
+update windlass.waiter w
+   set received = w.received || g.payloads, state = case when g.count = g.missing then 'received' else 'open' end,
+       seq = coalesce(g.seq, w.seq)
+  from matched g where w.id = g.id and (g.count > 0 or g.state = 'new')

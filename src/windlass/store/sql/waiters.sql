@@ -1,0 +1,109 @@
+-- Places that wait for messages: steps of runs, and calls in handlers. They are locked after runs and jobs, in ascending id.
+
+-- name: begin_in_steps
+-- scope: owned
+-- Insert the waiters of steps of runs. It continues after what the same run has received for the same name and key.
+insert into windlass.waiter (org, name, key, is_signal, run_id, step, round, count, since, until, seq)
+select r.org, w.name, w.key, w.is_signal, w.run_id, w.step, w.round, w.count, r.created_at, w.until, coalesce((
+         select max(e.seq) from windlass.waiter e
+          where e.run_id = w.run_id and e.name = w.name and e.key = w.key and e.is_signal = w.is_signal), 0)
+  from unnest($1::uuid[], $2::int[], $3::int[], $4::text[], $5::text[], $6::boolean[], $7::int[], $8::timestamptz[])
+    as w(run_id, step, round, name, key, is_signal, count, until)
+  join windlass.run r on r.id = w.run_id
+ order by w.run_id, w.step
+on conflict (run_id, step, round) where run_id is not null do nothing
+
+-- name: begin_in_handlers
+-- scope: owned
+-- Insert the waiters of handlers. A signal is addressed to the job's run, or to the job if it is no step. An existing row is kept:
+-- it may have received something already.
+insert into windlass.waiter (org, name, key, is_signal, job_id, place, round, count, since, until, seq)
+select j.org, w.name, case when w.is_signal then coalesce(j.run_id, j.id)::text else w.key end, w.is_signal, j.id, w.place, j.epoch,
+       w.count, coalesce(r.created_at, j.created_at), w.until, coalesce((
+         select max(e.seq) from windlass.waiter e
+          where e.job_id = j.id and e.name = w.name and e.is_signal = w.is_signal and (e.is_signal or e.key = w.key)), 0)
+  from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::int[], $7::timestamptz[])
+    as w(job_id, place, name, key, is_signal, count, until)
+  join workflow.workflow_run j on j.id = w.job_id
+  left join windlass.run r on r.id = j.run_id
+ order by w.job_id, w.place
+on conflict (job_id, place, round) where job_id is not null do nothing
+
+-- name: take_steps
+-- scope: owned
+-- Take what these runs have received, as an end of their waits. The caller holds the locks of the runs.
+update windlass.waiter w set state = 'taken'
+  from (select id from windlass.waiter where run_id = any($1) and state = 'received' order by id for update) as full_
+ where w.id = full_.id returning w.run_id, w.step, w.round
+
+-- name: close_steps
+-- scope: owned
+-- End the waits of these steps. Returns those that had received everything: their messages count. The caller holds the locks of
+-- the runs.
+with live as (
+  select w.id, w.state from unnest($1::uuid[], $2::int[]) as s(run_id, step)
+    join windlass.waiter w on w.run_id = s.run_id and w.step = s.step and w.state in ('new', 'open', 'received')
+   order by w.id for update of w)
+update windlass.waiter w set state = case live.state when 'received' then 'taken' else 'closed' end
+  from live where w.id = live.id returning w.run_id, w.step, w.state = 'taken' as is_taken
+
+-- name: payloads
+-- scope: owned
+-- Return what these steps received when they last waited: a payload, or a list if they waited for several.
+select w.run_id, w.step, case w.count when 1 then w.received -> 0 else w.received end
+  from unnest($1::uuid[], $2::int[]) as s(run_id, step) cross join lateral (
+    select * from windlass.waiter w where w.run_id = s.run_id and w.step = s.step order by w.round desc limit 1) as w
+ where w.state = 'taken'
+
+-- name: wake_handlers
+-- scope: global
+-- Record what suspended handlers have received as the results of their places, and make their jobs due. A job that a worker holds
+-- is left alone: its attempt takes the messages itself (`give_up`). Jobs are locked before waiters. The trigger on the table makes
+-- the jobs due.
+with job as (
+  select j.id, md5(j.payload::text) as input from workflow.workflow_run j
+   where j.id = any(array(
+           select w.job_id from windlass.waiter w join workflow.workflow_run j on j.id = w.job_id and j.status = 'pending'
+            where w.state = 'received' order by w.id limit $1))
+     and j.status = 'pending' order by j.id for update skip locked),
+taken as (
+  update windlass.waiter w set state = 'taken'
+    from (select w.id from job join windlass.waiter w on w.job_id = job.id and w.state = 'received' order by w.id for update of w) as full_
+   where w.id = full_.id
+  returning w.job_id, w.place, case w.count when 1 then w.received -> 0 else w.received end as payload),
+recorded as (
+  insert into windlass.checkpoint (job_id, name, state, input)
+  select t.job_id, t.place, t.payload, job.input from taken t join job on job.id = t.job_id
+  on conflict (job_id, name) do nothing)
+update workflow.workflow_run j set run_at = windlass.now()
+ where j.id = any(array(select job_id from taken)) and j.run_at > windlass.now()
+returning j.queue
+
+-- name: give_up
+-- scope: owned
+-- End the wait of a handler. Returns whether it had received everything, in which case that counts, and the payload.
+with live as (
+  select id, state from windlass.waiter where job_id = $1 and place = $2 and state in ('new', 'open', 'received')
+   order by id for update)
+update windlass.waiter w set state = case live.state when 'received' then 'taken' else 'closed' end
+  from live where w.id = live.id
+returning w.state = 'taken' as is_taken, case w.count when 1 then w.received -> 0 else w.received end as payload
+
+-- name: close_handlers
+-- scope: owned
+-- End all waits of these jobs, because they have ended or start over.
+update windlass.waiter w set state = 'closed'
+  from (select id from windlass.waiter where job_id = any($1) and state in ('new', 'open', 'received') order by id for update) as live
+ where w.id = live.id
+
+-- name: of_jobs
+-- scope: owned
+-- Return what these jobs wait for.
+select job_id, place, name, key, is_signal, count, jsonb_array_length(received) as received, until, created_at
+  from windlass.waiter where job_id = any($1) and state in ('new', 'open', 'received') order by id
+
+-- name: of_steps
+-- scope: owned
+-- Return what the steps of these runs wait for.
+select run_id, step, name, key, is_signal, count, jsonb_array_length(received) as received, until, created_at
+  from windlass.waiter where run_id = any($1) and state in ('new', 'open', 'received') order by id
