@@ -75,11 +75,12 @@ class Pool:
         launcher: Launcher,
         objects: Objects,
         app: str | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.options = options
         self._db = db
         self._launcher = launcher
-        limits = Limits(start_within=options.start_within, heartbeat_within=options.heartbeat_within)
+        limits = limits or Limits(start_within=options.start_within, heartbeat_within=options.heartbeat_within)
         self._requests = Requests(pool=options, objects_url=objects.url, app=app, limits=limits)
         self._launches = Launches(
             db, options.name, worker=worker_id(options.name), launcher=launcher, objects=objects, limits=limits
