@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.jobs.job import Claimed, JobMove, Report, Setback, Success
+from windlass.core.jobs.replay import Recorded
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler, Handlers
 from windlass.runtime.worker import attempts as attempts_
@@ -25,6 +26,11 @@ LIMIT = 50
 
 def claimed(job: int, claim_no: int, *, type_: str = "polite.x.v1", alone: bool = False) -> Claimed:
     return Claimed(UUID(int=job), type_, "{}", "default", 100, job, 0, 0, 9, claim_no, None, None, BORN, None, alone)
+
+
+class NothingRecorded(ContextData):
+    async def recorded(self, job: UUID) -> list[Recorded]:
+        return []
 
 
 class Stage:
@@ -44,7 +50,7 @@ class Stage:
         ):
             handlers.add(Handler.of(type_, call, concurrency=LIMIT))
         nothing: Any = None  # these handlers record nothing and are no steps
-        self.attempts = Attempts(handlers, 100, self._ended, ContextData(nothing, 20))
+        self.attempts = Attempts(handlers, 100, self._ended, NothingRecorded(nothing, 20))
 
     def claim(self, job: Claimed) -> None:
         self.attempts.start(job)

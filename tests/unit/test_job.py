@@ -38,12 +38,12 @@ S, M = JobState, JobMove
 
 # Read by column: what each move does to each state. A dash is a refusal.
 SQUARE = """
-            claim   succeed    retry    fail    release  cancel     expire  reopen
-pending     leased  -          -        -       -        cancelled  failed  -
-leased      -       succeeded  pending  failed  pending  cancelled  -       -
-succeeded   -       -          -        -       -        -          -       pending
-failed      -       -          -        -       -        -          -       pending
-cancelled   -       -          -        -       -        -          -       pending
+            claim   succeed    retry    fail    release  suspend  cancel     expire  reopen
+pending     leased  -          -        -       -        -        cancelled  failed  -
+leased      -       succeeded  pending  failed  pending  pending  cancelled  -       -
+succeeded   -       -          -        -       -        -        -          -       pending
+failed      -       -          -        -       -        -        -          -       pending
+cancelled   -       -          -        -       -        -        -          -       pending
 """
 
 ERROR = {"type": "ValueError", "message": "no such file"}

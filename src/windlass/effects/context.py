@@ -1,6 +1,5 @@
 """The context of a handler's attempt at a job: its durable steps, progress and log lines."""
 
-import asyncio
 import functools
 import inspect
 import logging
@@ -12,14 +11,16 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
+from windlass.core.duration import Duration
 from windlass.core.jobs.job import MAX_DATA, MAX_LINES, MAX_MESSAGE, Claimed, fraction_of
-from windlass.core.jobs.spec import check_name
-from windlass.core.json_value import RESULT_LIMIT, decode, encode, plain
+from windlass.core.jobs.replay import Recorded, Suspended
+from windlass.core.json_value import encode, plain
 from windlass.core.orgs import DEFAULT_ORG
 from windlass.core.redaction import Redaction
 from windlass.core.workflows.step import Action
 from windlass.effects.artifacts import Artifacts, ArtifactStore
-from windlass.errors import Conflict, Invalid, NonRetryable
+from windlass.effects.durable import CallStore, DurableCalls
+from windlass.errors import Conflict, Invalid
 
 # Handlers log through this logger (`ctx.log`) or through any other.
 job_logger = logging.getLogger("windlass.job")
@@ -63,87 +64,13 @@ class Upstream(Mapping[str, Any]):
         return len(self._outputs) + len(self._too_large)
 
 
-class ContextData(ArtifactStore, Protocol):
+class ContextData(ArtifactStore, CallStore, Protocol):
     """Stores data that must outlive an attempt. `fence` identifies the claim: writes of a lost claim are refused."""
-
-    async def steps(self, job: UUID) -> dict[str, Any]: ...
-
-    async def save_step(self, job: UUID, fence: int, name: str, result: Any) -> None: ...
-
-    async def call(self, function: Callable[[], Any]) -> Any:
-        """Call a sync function in a thread."""
 
     def progress(self, job: UUID, fence: int, fraction: float, message: str | None, data: Any) -> None: ...
 
     async def secrets(self, org: str, names: Sequence[str]) -> Mapping[str, str]:
         """Return the values of these secrets of an org; unknown names are left out."""
-
-
-class Steps:
-    """The durable steps of one attempt: a step's result is recorded before the handler continues, so that a later
-    attempt does not repeat the step. Without `context_data` (a handler called directly in a test) nothing is recorded.
-    """
-
-    def __init__(self, job: UUID, fence: int, context_data: ContextData | None) -> None:
-        self._job = job
-        self._fence = fence
-        self._context_data = context_data
-        self._named: set[str] = set()
-        self._known: dict[str, Any] | None = None
-        self._loading = asyncio.Lock()
-
-    async def run(self, name: str, function: Callable[[], Any], *, is_async: bool) -> Any:
-        """Return the result of this step, recorded by an earlier attempt or computed now."""
-        known, value = await self._find(name)
-        if not known:
-            if is_async or self._context_data is None:
-                value = function()
-            else:
-                value = await self._context_data.call(function)
-            if inspect.isawaitable(value):
-                value = await value
-            value = await self._record(name, value)
-        return value
-
-    def run_sync(self, name: str, function: Callable[[], Any]) -> Any:
-        """Like `run`, from a handler's thread."""
-        if self._context_data is None:
-            self._take(name)
-            return _checked(name, function())
-        known, value = self._context_data.wait(self._find(name))
-        return value if known else self._context_data.wait(self._record(name, function()))
-
-    async def _find(self, name: str) -> tuple[bool, Any]:
-        self._take(name)
-        if self._known is None and self._context_data is not None:
-            async with self._loading:
-                if self._known is None:
-                    self._known = await self._context_data.steps(self._job)
-        known = self._known or {}
-        return name in known, known.get(name)
-
-    def _take(self, name: str) -> None:
-        try:
-            check_name(name, "step", "name the step, for example charge")
-        except Invalid as error:
-            raise NonRetryable(str(error)) from None
-        if name in self._named:
-            raise NonRetryable(f"step {name!r} was already called in this attempt: give each call its own name")
-        self._named.add(name)
-
-    async def _record(self, name: str, value: Any) -> Any:
-        """Record a value and return it as a later attempt will read it: both must see the same value."""
-        value = _checked(name, value)
-        if self._context_data is not None:
-            await self._context_data.save_step(self._job, self._fence, name, value)
-        return value
-
-
-def _checked(name: str, value: Any) -> Any:
-    try:
-        return decode(encode(value, field="result", limit=RESULT_LIMIT))
-    except Invalid as error:  # the work was done; a retry would return the same
-        raise NonRetryable(f"the result of step {name!r} cannot be recorded: {error}") from None
 
 
 class Done:
@@ -194,7 +121,9 @@ class Context:
     _job: Claimed | None = None
     _artifact_store: ArtifactStore | None = None  # of a launched process
     _context_data: ContextData | None = None  # None: nothing is recorded, for example if a test calls the handler
-    _steps: Steps | None = None
+    _calls: DurableCalls | None = None
+    _recorded: Sequence[Recorded] = ()  # calls of earlier attempts
+    _executor: object = None  # the task or the thread that runs the handler
     _lines: int = 0
     _stopped: bool = False
     _detached: bool = False  # the attempt goes on elsewhere: this process only stops waiting for it
@@ -260,14 +189,26 @@ class Context:
         """Call `function` once per job: its result is recorded before this returns, and a later attempt returns the
         recorded result instead of calling it again.
 
-        A sync function runs in a thread. `name` must be unique within the handler.
+        A sync function runs in a thread. Calls with the same name are told apart by their number.
         """
         call = functools.partial(function, *args, **kwargs)
-        return await self._durable().run(name, call, is_async=inspect.iscoroutinefunction(function))
+        return await self._durable.step(name, call, is_async=inspect.iscoroutinefunction(function))
 
     def step_sync(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Like `step`, for sync handlers."""
-        return self._durable().run_sync(name, functools.partial(function, *args, **kwargs))
+        return self._durable.step_sync(name, functools.partial(function, *args, **kwargs))
+
+    async def sleep(self, length: Duration, *, name: str = "sleep") -> None:
+        """Suspend the handler: 30, "30s", "1d" or a timedelta.
+
+        The job gives back its lease and its place on the worker, and uses up no attempt. After the sleep the handler
+        runs again from its beginning, over its recorded steps.
+        """
+        await self._durable.sleep(length, name)
+
+    def sleep_sync(self, length: Duration, *, name: str = "sleep") -> None:
+        """Like `sleep`, for sync handlers."""
+        self._durable.sleep_sync(length, name)
 
     def progress(self, fraction: float, message: str | None = None, data: Any = None) -> Done:
         """Report the progress of the job: a fraction from 0 to 1, a message, and any JSON data.
@@ -284,9 +225,17 @@ class Context:
             self._context_data.progress(self.id, self.fence, share, text, data)
         return DONE
 
-    def _durable(self) -> Steps:
-        self._steps = steps = self._steps or Steps(self.id, self.fence, self._context_data)
-        return steps
+    @property
+    def suspended(self) -> Suspended | None:
+        """The outcome, if the handler waits. Read by the worker."""
+        return None if self._calls is None else self._calls.suspended
+
+    @property
+    def _durable(self) -> DurableCalls:
+        if self._calls is None:
+            self._calls = DurableCalls(self.id, self.fence, self._context_data, self._recorded)
+            self._calls.executor = self._executor
+        return self._calls
 
     def cancel(self) -> None:
         """Mark the attempt as cancelled. Called by the worker, not by handlers."""
@@ -295,7 +244,9 @@ class Context:
             self._cancel_event.set()
 
     def keep(self, level: str, message: str, at: datetime | None = None) -> None:
-        """Store a log line of this attempt, up to MAX_LINES."""
+        """Store a log line of this attempt, up to MAX_LINES; not those that an earlier attempt has stored already."""
+        if self._recorded and self._durable.is_replaying:
+            return
         if self._redaction is not None:
             message = self._redaction.text(message)
         self._lines += 1
@@ -308,7 +259,7 @@ class Context:
                 self.id,
                 self.epoch,
                 self.attempt,
-                self._lines,
+                (self.fence - 1) * (MAX_LINES + 1) + self._lines,  # a resumed attempt continues after the lines before
                 at or datetime.now(UTC),
                 level,
                 plain(message[:MAX_MESSAGE]),

@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import inspect
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import OWN_PREFIX
 from windlass.core.json_value import RESULT_LIMIT, encode, exceeds, plain
 from windlass.effects.context import Context, current, enter
+from windlass.effects.durable import Suspend
 from windlass.effects.outcomes import failed, message_of
 from windlass.errors import Invalid, NonRetryable, RetryAfter
 
@@ -206,10 +208,12 @@ async def perform(
     try:
         first = (context,) if handler.wants_context else ()
         if handler.is_async:
+            context._executor = asyncio.current_task()
             value = await handler.call(*first, *args, **named)
         else:
-            value = await threads.run(lambda: handler.call(*first, *args, **named))
+            value = await threads.run(lambda: _call_in_thread(context, lambda: handler.call(*first, *args, **named)))
             if inspect.isawaitable(value):  # a plain wrapper around an async function
+                context._executor = asyncio.current_task()
                 value = await value
     except NonRetryable as error:
         return failed(error, retryable=False)
@@ -217,9 +221,19 @@ async def perform(
         return failed(error, retry_after=error.delay)
     except asyncio.CancelledError:
         raise
+    except Suspend as error:
+        return context.suspended or failed(error)
+    except BaseExceptionGroup as group:  # of a task group in which a call waits
+        _, others = group.split(Suspend)
+        return context.suspended or failed(group) if others is None else failed(others)
     except (Exception, SystemExit) as error:
         return failed(error)
-    return await _outcome(context, value, limit)
+    return context.suspended or await _outcome(context, value, limit)
+
+
+def _call_in_thread(context: Context, call: Callable[[], Any]) -> Any:
+    context._executor = threading.current_thread()
+    return call()
 
 
 async def _outcome(context: Context, value: Any, limit: int) -> Outcome:

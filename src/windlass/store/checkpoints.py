@@ -1,12 +1,14 @@
 """Data that outlives an attempt: a worker's saved state, the results of a handler's finished steps, and the latest
 progress report."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from windlass.core.jobs.job import Suspension
+from windlass.core.jobs.replay import NewRecord, Recorded
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import columns, statements
@@ -45,13 +47,43 @@ async def remove(conn: Connection, job: UUID) -> None:
     await conn.execute(_SQL["remove"], job)
 
 
-async def steps(conn: Connection, job: UUID) -> dict[str, Any]:
-    return {row[0]: decode(row[1]) for row in await conn.fetch(_SQL["steps"], job)}
+async def recorded(conn: Connection, jobs: Sequence[UUID]) -> dict[UUID, list[Recorded]]:
+    """Return the recorded calls of handlers, by job and in order; a job without any is left out."""
+    calls: dict[UUID, list[Recorded]] = {}
+    for job, name, kind, place, state, waits, over in await conn.fetch(_SQL["recorded"], list(jobs)):
+        calls.setdefault(job, []).append(Recorded(name, kind, place, decode(state), waits, over))
+    return calls
 
 
-async def save_step(conn: Connection, job: UUID, fence: int, name: str, result: str) -> bool:
-    """Save a step's result; return False if this attempt no longer holds the job."""
-    return await conn.fetchval(_SQL["save_step"], job, fence, name, result) is True
+async def record(conn: Connection, job: UUID, fence: int, records: Sequence[NewRecord]) -> bool:
+    """Record calls of a handler; return False if this attempt no longer holds the job."""
+    return await conn.fetchval(_SQL["record"], job, fence, *columns(records)) is True
+
+
+class SuspendedJob(NamedTuple):
+    """A job whose suspension was recorded."""
+
+    id: UUID
+    status: str
+    queue: str  # its stored name
+    due: bool  # what its handler waits for has happened already
+
+
+async def suspend(
+    conn: Connection, reports: Sequence[Suspension], *, worker: str, holders: Mapping[UUID, str] | None = None
+) -> list[SuspendedJob]:
+    """Put jobs back whose handlers wait, fenced. The caller has locked them."""
+    jobs = [(report.job.id, report.job.claim_no, holders[report.job.id] if holders else None) for report in reports]
+    records = [(report.job.id, *record) for report in reports for record in report.outcome.records]
+    waits = [(report.job.id, name) for report in reports for name in report.outcome.waits]
+    rows = await conn.fetch(
+        _SQL["suspend"],
+        *columns(jobs),
+        worker,
+        *(columns(records) if records else [[] for _ in range(len(NewRecord._fields) + 1)]),
+        *(columns(waits) if waits else ([], [])),
+    )
+    return [SuspendedJob(*row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

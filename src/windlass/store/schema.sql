@@ -112,6 +112,11 @@ table windlass.checkpoint
   input text
   saved_at timestamp with time zone not null default windlass.now()
   xid xid8 not null default pg_current_xact_id()
+  kind text not null default 'step'::text
+  place integer
+  waits boolean not null default false
+  until timestamp with time zone
+  constraint checkpoint_kind_check CHECK ((kind = ANY (ARRAY['step'::text, 'sleep'::text, 'wait'::text, 'run'::text, 'now'::text])))
   constraint checkpoint_pkey PRIMARY KEY (job_id, name)
   CREATE UNIQUE INDEX checkpoint_pkey ON windlass.checkpoint USING btree (job_id, name)
   policy of_job permissive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (( SELECT j.org

@@ -90,7 +90,7 @@ def error_document(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def job_event_types(word: str, reason: object) -> Sequence[str]:
     """Return the event names of an entry of a job's event trail; empty if it is no OJS event."""
-    if word == "retried" and reason in ("handed back", "reopened"):
+    if word == "retried" and reason in ("handed back", "reopened", "suspended"):
         return ("job.enqueued",)
     if word == "failed" and reason == "expired":
         return ("job.expired",)

@@ -24,6 +24,7 @@ from windlass.core.workflows.step_payload import COMMAND_TYPE, HTTP_TYPE
 LONGEST_ERROR = 300
 REOPENED = "reopened"
 HANDED_BACK = "handed back"
+SUSPENDED = "suspended"  # its handler waits
 EXPLAINED = frozenset(
     {Letter.FAILED, Letter.TIMED_OUT, Letter.SKIPPED, Letter.CANCELLED}
 )  # a summary includes the reason
@@ -354,7 +355,8 @@ def _worked(trail: Sequence[Move], now: datetime) -> Iterator[Span]:
                 attempt = move.attempt or attempt
                 yield Span(move.step, SpanKind.RUNNING, attempt, move.at, until, _came_to_nothing(following))
             case "retried":
-                attempt = 1 if move.reason == REOPENED else attempt + 1
+                if move.reason != SUSPENDED:
+                    attempt = 1 if move.reason == REOPENED else attempt + 1
                 yield from _again(move, attempt, until, now)
             case _:
                 pass  # the job has ended
@@ -363,18 +365,19 @@ def _worked(trail: Sequence[Move], now: datetime) -> Iterator[Span]:
 def _came_to_nothing(following: Move | None) -> bool:
     if following is None or following.word != "retried":
         return following is not None and following.word == "failed"
-    return following.reason not in (REOPENED, HANDED_BACK)
+    return following.reason not in (REOPENED, HANDED_BACK, SUSPENDED)
 
 
 def _again(move: Move, attempt: int, until: datetime | None, now: datetime) -> Iterator[Span]:
-    """Yield the backoff until the job is due again, then the time in the queue."""
+    """Yield the backoff, or the wait of a handler, until the job is due again; then the time in the queue."""
     queued = Span(move.step, SpanKind.QUEUED, attempt, move.at, until)
+    pause = SpanKind.WAITING if move.reason == SUSPENDED else SpanKind.BACKOFF
     if move.delay is None:
-        yield queued
+        yield replace(queued, kind=pause) if pause is SpanKind.WAITING else queued
         return
     due = move.at + move.delay
     if due >= (until or now):
-        yield replace(queued, kind=SpanKind.BACKOFF)
+        yield replace(queued, kind=pause)
     else:
-        yield replace(queued, kind=SpanKind.BACKOFF, ended_at=due)
+        yield replace(queued, kind=pause, ended_at=due)
         yield replace(queued, began_at=due)

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from windlass.core.jobs.replay import Suspended
 from windlass.core.jobs.retry import SQUARED_MINUTES, Retry
 from windlass.core.json_value import decode
 from windlass.core.orgs import owner
@@ -46,6 +47,7 @@ class JobMove(StrEnum):
     RETRY = "retry"  # a charged failure with attempts left
     FAIL = "fail"
     RELEASE = "release"  # handed back, or the lease expired
+    SUSPEND = "suspend"  # the handler waits
     CANCEL = "cancel"
     EXPIRE = "expire"  # not started in time
     REOPEN = "reopen"
@@ -61,6 +63,7 @@ EDGES: Mapping[tuple[JobState, JobMove], JobState] = {
     (JobState.LEASED, JobMove.RETRY): JobState.PENDING,
     (JobState.LEASED, JobMove.FAIL): JobState.FAILED,
     (JobState.LEASED, JobMove.RELEASE): JobState.PENDING,
+    (JobState.LEASED, JobMove.SUSPEND): JobState.PENDING,
     (JobState.LEASED, JobMove.CANCEL): JobState.CANCELLED,
     (JobState.SUCCEEDED, JobMove.REOPEN): JobState.PENDING,  # its step is run again
     (JobState.FAILED, JobMove.REOPEN): JobState.PENDING,
@@ -97,7 +100,7 @@ class Cancelled:
     """The attempt stopped on request, because its run was cancelled."""
 
 
-Outcome = Succeeded | Failed | Released | Cancelled
+Outcome = Succeeded | Failed | Released | Cancelled | Suspended
 
 Fence = tuple[UUID, int]  # job id, claim number: identifies one attempt; reports of a stale worker are refused by it
 
@@ -160,7 +163,14 @@ class Setback:
     dead_letter: bool = False  # the job fails and becomes a dead letter
 
 
-Report = Success | Setback
+class Suspension(NamedTuple):
+    """The job goes back to its queue until what its handler waits for has happened."""
+
+    job: Claimed
+    outcome: Suspended
+
+
+Report = Success | Setback | Suspension
 
 
 def after(job: Claimed, outcome: Outcome, retry: Retry | None, roll: float) -> Report:
@@ -172,6 +182,8 @@ def after(job: Claimed, outcome: Outcome, retry: Retry | None, roll: float) -> R
             return Setback(job, JobMove.RELEASE, None if reason is None else {"message": reason}, delay)
         case Cancelled():
             return Setback(job, JobMove.CANCEL, None, timedelta())
+        case Suspended():
+            return Suspension(job, outcome)
         case Failed(error, retryable, retry_after):
             failures, rule = job.attempt + 1, policy(job, retry)
             final = rule.is_final(error.get("type"), error.get("code"))

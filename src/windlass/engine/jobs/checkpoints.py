@@ -10,7 +10,8 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.jobs.job import MAX_DATA, MAX_MESSAGE, TERMINAL
-from windlass.core.json_value import PAYLOAD_LIMIT, RESULT_LIMIT, encode, plain
+from windlass.core.jobs.replay import NewRecord, Recorded
+from windlass.core.json_value import PAYLOAD_LIMIT, encode, plain
 from windlass.engine.database import Database, Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.errors import Conflict, Invalid, LeaseLost, NotFound
@@ -62,17 +63,16 @@ async def remove(db: Tenant, job: UUID) -> None:
         await store.remove(conn, job)
 
 
-async def steps(db: Database, job: UUID) -> dict[str, Any]:
-    """Return the results of the steps that earlier attempts finished."""
+async def recorded(db: Database, jobs: Sequence[UUID]) -> dict[UUID, list[Recorded]]:
+    """Return the calls that earlier attempts of these jobs recorded."""
     async with db.once() as conn:
-        return await store.steps(conn, job)
+        return await store.recorded(conn, jobs)
 
 
-async def save_step(db: Database, job: UUID, *, fence: int, name: str, result: Any) -> None:
-    """Record a finished step; raise `LeaseLost` if the job is no longer held under this fence."""
-    text = encode(result, field="result", limit=RESULT_LIMIT)
+async def record(db: Database, job: UUID, *, fence: int, records: Sequence[NewRecord]) -> None:
+    """Record calls of a handler; raise `LeaseLost` if the job is no longer held under this fence."""
     async with db.once() as conn:
-        if not await store.save_step(conn, job, fence, name, text):
+        if not await store.record(conn, job, fence, records):
             raise LeaseLost(job)
 
 

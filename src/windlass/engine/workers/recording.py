@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
-from windlass.core.jobs.job import JobMove, Report, Setback, Success
+from windlass.core.jobs.job import JobMove, Report, Setback, Success, Suspension
 from windlass.core.json_value import plain
 from windlass.core.runs.event import ended_jobs, ended_letter
 from windlass.core.runs.run import Letter, Reason
@@ -22,7 +22,8 @@ from windlass.engine.faults import point
 from windlass.engine.quarantine import Kind, split_batch
 from windlass.engine.runs.settle import Wakeups, settle
 from windlass.errors import Locked, Unavailable
-from windlass.store import events, jobs, runs, steps
+from windlass.store import checkpoints, events, jobs, runs, steps
+from windlass.store.checkpoints import SuspendedJob
 from windlass.store.events import NewLogLine
 from windlass.store.jobs import Lane
 from windlass.store.postgres.pool import Connection
@@ -55,7 +56,7 @@ class Turn:
     def is_single(self) -> bool:
         """Return whether a single statement does all of the turn."""
         kinds = {type(report) for report in self.reports}
-        return len(kinds) + bool(self.lines) + bool(self.lanes and self.count) <= 1
+        return Suspension not in kinds and len(kinds) + bool(self.lines) + bool(self.lanes and self.count) <= 1
 
 
 async def lock_and_record(conn: Connection, db: Database, request: Turn) -> tuple[set[UUID], Wakeups]:
@@ -72,20 +73,26 @@ async def record(
     """Write reports and advance their runs, which are locked; return the jobs recorded and the wakeups."""
     if request.lines:
         await events.insert_log_lines(conn, request.lines)
-    states = await _finish(conn, request)
+    states, suspended = await _finish(conn, request)
     point("settle.recorded")
+    wakeups = Wakeups()
     if held_runs:
         ended = ended_jobs(_ends(request.reports, states, {run.id for run in held_runs}))
-        return set(states), await settle(conn, db, held_runs, ended, actor=request.worker)
-    return set(states), Wakeups()
+        wakeups = await settle(conn, db, held_runs, ended, actor=request.worker)
+    if suspended:
+        wakeups.asleep = True
+        wakeups.queues.update(job.queue for job in suspended if job.due)
+    return set(states), wakeups
 
 
-async def _finish(conn: Connection, request: Turn) -> dict[UUID, str]:
-    """Write the reports; return the state of each job whose report was accepted."""
+async def _finish(conn: Connection, request: Turn) -> tuple[dict[UUID, str], Sequence[SuspendedJob]]:
+    """Write the reports; return the state of each job whose report was accepted, and those that are suspended."""
     successes = [report for report in request.reports if isinstance(report, Success)]
     setbacks = [report for report in request.reports if isinstance(report, Setback)]
+    suspensions = [report for report in request.reports if isinstance(report, Suspension)]
     states: dict[UUID, str] = {}
-    if successes and setbacks:  # two statements: lock all rows first, in the order of ids
+    suspended: Sequence[SuspendedJob] = ()
+    if (successes and setbacks) or suspensions:  # several statements: lock all rows first, in the order of ids
         await jobs.lock(conn, (report.job.id for report in request.reports))
     if successes:
         states |= dict.fromkeys(
@@ -93,7 +100,10 @@ async def _finish(conn: Connection, request: Turn) -> dict[UUID, str]:
         )
     if setbacks:
         states |= await jobs.set_back(conn, setbacks, worker=request.worker, holders=request.holders)
-    return states
+    if suspensions:
+        suspended = await checkpoints.suspend(conn, suspensions, worker=request.worker, holders=request.holders)
+        states |= {job.id: job.status for job in suspended}
+    return states, suspended
 
 
 def _ends(
@@ -119,7 +129,7 @@ async def record_apart(db: Database, request: Turn) -> set[UUID]:
     async def alone(item: Report | NewLogLine, error: Exception) -> set[UUID]:
         if isinstance(error, Locked):
             return _keep(request, item, error)
-        if isinstance(item, Success | Setback):
+        if isinstance(item, Report):
             return await _record_culprit(db, _part(request, [item]), item, error)
         _log.error("a log line was dropped: %s", plain(str(error)))
         return set()
@@ -132,15 +142,15 @@ def _keep(request: Turn, item: Report | NewLogLine, error: Locked) -> set[UUID]:
     """Hand a report that needs a row locked by another session back to the worker, which tries again later."""
     if request.locked is None:
         raise error
-    if isinstance(item, Success | Setback):
+    if isinstance(item, Report):
         request.locked(item)
     return set()
 
 
 def _part(request: Turn, items: Sequence[Report | NewLogLine]) -> Turn:
     """Return the turn with only these reports and lines, and no claim."""
-    reports = [item for item in items if isinstance(item, Success | Setback)]
-    lines = [item for item in items if not isinstance(item, Success | Setback)]
+    reports = [item for item in items if isinstance(item, Report)]
+    lines = [item for item in items if not isinstance(item, Report)]
     return replace(request, reports=reports, lines=lines, lanes=(), count=0)
 
 
@@ -179,7 +189,7 @@ async def _record_unsettled(db: Database, request: Turn, error: Exception) -> se
     """Record a step's report without advancing its run; set the run aside: its retry applies the step's end."""
     [report] = request.reports
     async with db.begin() as conn:
-        states = await _finish(conn, request)
+        states, _ = await _finish(conn, request)
         ended = [id_ for id_, state in states.items() if state != "pending"]
         await steps.unsettle(conn, ended)
     if ended and report.job.run_id is not None:

@@ -255,6 +255,8 @@ class Attempts:
             if isinstance(payload, dict):
                 attempt.context.item = payload.get("item")
             await self._context_data.prepare(attempt.job, attempt.context, upstream=attempt.handler.wants_upstream)
+        if attempt.job.claim_no > 1 and attempt.handler.wants_context:  # the first claim has nothing recorded
+            attempt.context._recorded = await self._context_data.recorded(attempt.job.id)
         return await perform(attempt.handler, attempt.context, payload, self._threads)
 
     def _follow(self, attempt: Attempt) -> None:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from windlass.core.artifacts import Artifact, Reference, refer
 from windlass.core.jobs.job import Claimed
+from windlass.core.jobs.replay import NewRecord, Recorded
 from windlass.core.json_value import encode
 from windlass.core.workflows.workflow import Workflow
 from windlass.effects.context import Context, Upstream
@@ -43,17 +44,19 @@ class ContextData:
         self._lock = threading.Lock()  # guards `_progress`: handlers report progress from any thread
         self._upstreams = Batcher[Claimed, Upstream](self._load_upstreams, most=200)
         self._positions = Batcher[Claimed, Position](self._load_positions, most=200)
+        self._recorded = Batcher[UUID, list[Recorded]](self._load_recorded, most=200)
         self._secrets = Batcher[Named, dict[str, str]](self._load_secrets, most=200)
 
     async def prepare(self, job: Claimed, context: Context, *, upstream: bool) -> None:
         """Fill in the context of a step: its run, workflow and step, and with `upstream` the results it depends on."""
         await _retry(lambda: self._fill(job, context, upstream=upstream))
 
-    async def steps(self, job: UUID) -> dict[str, Any]:
-        return await _retry(lambda: checkpoints.steps(self._db, job))
+    async def recorded(self, job: UUID) -> list[Recorded]:
+        """Return the durable calls that earlier attempts recorded."""
+        return await _retry(lambda: self._recorded.call(job))
 
-    async def save_step(self, job: UUID, fence: int, name: str, result: Any) -> None:
-        await _retry(lambda: checkpoints.save_step(self._db, job, fence=fence, name=name, result=result))
+    async def record(self, job: UUID, fence: int, records: Sequence[NewRecord]) -> None:
+        await _retry(lambda: checkpoints.record(self._db, job, fence=fence, records=records))
 
     async def secrets(self, org: str, names: Sequence[str]) -> dict[str, str]:
         return await _retry(lambda: self._secrets.call((org, tuple(names))))
@@ -134,6 +137,10 @@ class ContextData:
         positions = await parent_results.of_jobs(self._db, jobs)
         refs = [(job.run_id, job.step) for job in jobs if job.run_id is not None and job.step is not None]
         return [positions.errors.get(ref) or positions.by_step[ref] for ref in refs]
+
+    async def _load_recorded(self, jobs: Sequence[UUID]) -> Sequence[list[Recorded]]:
+        calls = await checkpoints.recorded(self._db, jobs)
+        return [calls.get(job, []) for job in jobs]
 
     async def _load_secrets(self, requests: Sequence[Named]) -> Sequence[dict[str, str]]:
         values = await secrets.values(self._db, [(org, name) for org, names in requests for name in names])

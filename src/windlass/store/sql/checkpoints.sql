@@ -19,7 +19,7 @@ returning sequence, saved_at
 select state, sequence, saved_at from windlass.checkpoint where job_id = $1 and name = ''
 union all
 select jsonb_build_object('steps', jsonb_object_agg(name, state)), count(*)::int, max(saved_at) from windlass.checkpoint
- where job_id = $1 having count(*) > 0 and not exists (select from windlass.checkpoint where job_id = $1 and name = '')
+ where job_id = $1 and not waits having count(*) > 0 and not exists (select from windlass.checkpoint where job_id = $1 and name = '')
 
 -- name: of_jobs
 -- scope: owned
@@ -31,21 +31,75 @@ select job_id, state, sequence, saved_at from windlass.checkpoint where job_id =
 -- Delete the checkpoints of a job, so that it starts from the beginning.
 delete from windlass.checkpoint where job_id = $1
 
--- name: steps
+-- name: recorded
 -- scope: global
--- Return the finished steps that are still valid: saved for the same payload, and not followed by a success of the job.
-select c.name, c.state from windlass.checkpoint c join workflow.workflow_run j on j.id = c.job_id
- where c.job_id = $1 and c.name <> '' and c.input = md5(j.payload::text)
-   and not exists (select from workflow.workflow_event e
-                    where e.workflow_id = c.job_id and e.event_type = 'succeeded' and e.xid > c.xid)
+-- Return the recorded calls of the handlers of these jobs that are still valid: saved for the same payload, and not followed by a
+-- success of the job. The payload is hashed once for each job. `over` compares with the clock of the database.
+with job as materialized (
+  select j.id, md5(j.payload::text) as input,
+         (select e.xid from workflow.workflow_event e where e.workflow_id = j.id and e.event_type = 'succeeded'
+           order by e.xid desc limit 1) as succeeded
+    from workflow.workflow_run j
+   where j.id = any($1) and exists (select from windlass.checkpoint c where c.job_id = j.id and c.name <> ''))
+select c.job_id, c.name, c.kind, c.place, c.state, c.waits, coalesce(c.waits and c.until <= (select windlass.now()), false) as over
+  from job join windlass.checkpoint c on c.job_id = job.id
+ where c.name <> '' and c.input = job.input and (job.succeeded is null or c.xid > job.succeeded)
+ order by c.job_id, c.place
 
--- name: save_step
+-- name: record
 -- scope: global
--- Save a finished step of an attempt that still holds its job. Returns no row if the lease was lost.
+-- Record calls of an attempt that still holds its job. Returns no row if the lease was lost.
 with held as (
   select id, md5(payload::text) as input from workflow.workflow_run
    where id = $1 and claim_no = $2 and leased_by is not null for share)
-insert into windlass.checkpoint (job_id, name, state, input) select id, $3, $4::jsonb, input from held
+insert into windlass.checkpoint (job_id, name, kind, place, state, waits, until, input)
+select held.id, r.name, r.kind, r.place, r.state, coalesce(r.waits, false), (select windlass.now()) + r.delay, held.input
+  from held cross join unnest($3::text[], $4::text[], $5::int[], $6::jsonb[], $7::boolean[], $8::interval[])
+                       as r(name, kind, place, state, waits, delay)
 on conflict (job_id, name) do update
-   set state = excluded.state, input = excluded.input, saved_at = excluded.saved_at, xid = excluded.xid
+   set kind = excluded.kind, place = excluded.place, state = excluded.state, waits = excluded.waits, until = excluded.until,
+       input = excluded.input, saved_at = excluded.saved_at, xid = excluded.xid
 returning true
+
+-- name: suspend
+-- scope: global
+-- Put jobs whose handlers wait back until the first of the waits $12, $13 has ended, and record their new calls ($5 to $11). A report
+-- that does not match the fence is ignored and not in the result. The jobs are locked by a statement before this one: what ends a wait
+-- locks the job first, so it is either seen here, or finds the job pending and makes it due. A job that was requested to stop is
+-- cancelled. It has started, so `expires_at` no longer applies.
+-- moves: leased -> pending; leased -> cancelled
+with held as materialized (
+  select j.id, d.holder, md5(j.payload::text) as input
+    from unnest($1::uuid[], $2::int[], $3::text[]) as d(id, claim_no, holder) join workflow.workflow_run j on j.id = d.id
+   where j.claim_no = d.claim_no and j.leased_by = coalesce(d.holder, $4)),
+recorded as (
+  insert into windlass.checkpoint (job_id, name, kind, place, state, waits, until, input)
+  select held.id, r.name, r.kind, r.place, r.state, coalesce(r.waits, false), (select windlass.now()) + r.delay, held.input
+    from held join unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::jsonb[], $10::boolean[], $11::interval[])
+                   as r(job_id, name, kind, place, state, waits, delay) on r.job_id = held.id
+  on conflict (job_id, name) do update
+     set kind = excluded.kind, place = excluded.place, state = excluded.state, waits = excluded.waits, until = excluded.until,
+         input = excluded.input, saved_at = excluded.saved_at, xid = excluded.xid
+  returning job_id, name, waits, until),
+wait as (
+  select w.job_id, min(case when coalesce(r.waits, c.waits, false) then coalesce(r.until, c.until, 'infinity')
+                            else (select windlass.now()) end) as until
+    from unnest($12::uuid[], $13::text[]) as w(job_id, name)
+    left join recorded r on r.job_id = w.job_id and r.name = w.name
+    left join windlass.checkpoint c on c.job_id = w.job_id and c.name = w.name and r.name is null
+   group by w.job_id),
+done as (
+  update workflow.workflow_run j
+     set status = case when j.cancel_requested then 'cancelled' else 'pending' end, settled = j.settled or j.cancel_requested,
+         run_at = coalesce(w.until, (select windlass.now())), expires_at = null, leased_by = null, lease_until = null,
+         updated_at = (select windlass.now())
+    from held left join wait w on w.job_id = held.id
+   where j.id = held.id
+  returning j.id, j.status, j.queue, j.due, j.run_at, j.attempt + j.lost + 1 as number, held.holder),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt, created_at)
+  select id, case status when 'pending' then 'retried' else status end,
+         case status when 'pending' then jsonb_strip_nulls(jsonb_build_object('reason', 'suspended',
+           'delay_seconds', case when run_at < 'infinity' then extract(epoch from greatest(run_at - (select windlass.now()), '0')) end)) end,
+         coalesce(holder, $4), number, (select windlass.now()) from done)
+select id, status, queue, due from done
