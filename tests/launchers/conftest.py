@@ -1,12 +1,14 @@
 """One fixture, `pool`, over all kinds of launchers. Those of Ray are part of `make soak`."""
 
-import re
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.launchers import given_cluster
 from tests.launchers.kubernetes_api import Cluster, kubernetes_api, kubernetes_cluster
 from tests.launchers.pools import Pool
 from tests.launchers.ray_head import ray_address
@@ -45,22 +47,37 @@ async def pool(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         options = {"address": address, "show_secrets": True}
         yield Pool(kind, options, {"address": f"http://{NOWHERE}"}, tmp_path, starts=10)
     else:
+        async with kubernetes_pool(tmp_path) as opened:
+            yield opened
+
+
+@asynccontextmanager
+async def kubernetes_pool(folder: Path) -> AsyncIterator[Pool]:
+    if given_cluster.KUBECONFIG is None:
         async with kubernetes_api() as kubeconfig:
-            away = tmp_path / "away.yaml"
-            away.write_text(_elsewhere(kubeconfig.read_text()))
-            options = {"namespace": "default", "kubeconfig": str(kubeconfig)}
-            yield Pool(kind, options, {**options, "kubeconfig": str(away)}, tmp_path, image="python:3.12-slim")
+            yield _pool_on(kubeconfig, {"namespace": "default", "kubeconfig": str(kubeconfig)}, folder)
+        return
+    with given_cluster.shared_folder() as shared:
+        kubeconfig = Path(given_cluster.KUBECONFIG)
+        pool = _pool_on(kubeconfig, given_cluster.options(kubeconfig, shared), shared)
+        pool = replace(pool, starts=10, image=given_cluster.IMAGE, is_local=False)
+        yield pool
+        for options in ({}, {"name": f"{pool.name}-2"}, {"instance": "other"}):
+            async with pool.open(**options) as launcher:
+                for job in await launcher.list():
+                    await launcher.stop(job.name)
 
 
-def _elsewhere(kubeconfig: str) -> str:
-    """Return a configuration whose server does not exist."""
-    return re.sub(r"127\.0\.0\.1:\d+", NOWHERE, kubeconfig)
+def _pool_on(kubeconfig: Path, options: dict[str, Any], folder: Path) -> Pool:
+    away = folder / "away.yaml"
+    away.write_text(given_cluster.elsewhere(kubeconfig.read_text(), NOWHERE))
+    return Pool("kubernetes", options, {**options, "kubeconfig": str(away)}, folder, image="python:3.12-slim")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Jobs of Ray take seconds to start, on a machine that runs nothing else."""
+    """Jobs of Ray take seconds to start, on a machine that runs nothing else, and clusters pull images first."""
     for item in items:
-        if "[ray" in item.nodeid:
+        if "[ray" in item.nodeid or (given_cluster.KUBECONFIG and "[kubernetes" in item.nodeid):
             item.add_marker(pytest.mark.timeout(600))
 
 

@@ -2,18 +2,22 @@
 
 import asyncio
 import contextlib
+import os
+import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from tests.launchers.given_cluster import KUBECONFIG
 from windlass.core.launches import Phase, RemoteJob, launch_name
 from windlass.effects.launchers import Launcher, LaunchRequest, PoolOptions, open_launcher
 
 COMMAND = ["sh", "-c", 'eval "$SCRIPT"']  # so that each request has a job of its own
-WITHIN = 100.0  # seconds
+WITHIN = 300.0 if KUBECONFIG else 100.0  # seconds: a cluster pulls an image first
 LOOK_AGAIN = 0.25
+KILLED = """echo $$ > "$DIR/pid"; while ! [ -e "$DIR/kill" ]; do sleep 0.1; done; sh -c 'kill -9 $$'; exit $?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,7 @@ class Pool:
     folder: Path  # to which jobs write
     starts: int = 50  # at once
     image: str | None = None
+    is_local: bool = True  # its jobs are processes of this machine
     name: str = field(default_factory=lambda: f"test-{uuid4().hex[:8]}")
 
     @contextlib.asynccontextmanager
@@ -55,6 +60,22 @@ class Pool:
             while not (lines := self.lines(file)):
                 await asyncio.sleep(LOOK_AGAIN)  # it is another process that writes: there is no event for it
         return lines[0]
+
+    async def kill(self) -> None:
+        """Kill the job whose script is KILLED, or have it kill its shell where its process cannot be seen."""
+        pid = int(await self.written("pid"))
+        if self.is_local:
+            os.kill(pid, signal.SIGKILL)
+        else:
+            (self.folder / "kill").touch()
+
+    async def dead(self, pid: int) -> None:
+        """Wait until a process has ended, as far as processes can be seen."""
+        if self.is_local:
+            await dead(pid)
+
+    def is_alive(self, pid: int) -> bool:
+        return not self.is_local or is_alive(pid)
 
 
 async def seen(launcher: Launcher, is_expected: Callable[[Mapping[str, RemoteJob]], bool]) -> Mapping[str, RemoteJob]:

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import os
-import signal
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +10,7 @@ from uuid import uuid4 as job_id
 import pytest
 
 import windlass
-from tests.launchers.pools import Pool, dead, ended, gone, is_alive, running, seen
+from tests.launchers.pools import KILLED, Pool, ended, gone, running, seen
 from windlass.core.launches import Cause, Phase, TaskSpec, launch_name
 from windlass.effects.launchers import LaunchRequest, PoolOptions, open_launcher
 from windlass.effects.objects import Objects
@@ -167,7 +165,7 @@ async def test_the_next_launcher_can_stop_it(pool: Pool) -> None:
     async with pool.open() as successor:
         await successor.stop(job.name)
         await gone(successor, job)
-        await dead(pid)
+        await pool.dead(pid)
 
 
 # Stopping
@@ -181,10 +179,10 @@ async def test_a_stopped_job_ends(pool: Pool) -> None:
         await launcher.stop(job.name)
         await launcher.stop(job.name)
         await gone(launcher, job)
-        await dead(pid)
-        assert is_alive(untouched)
+        await pool.dead(pid)
+        assert pool.is_alive(untouched)
         await launcher.stop(other.name)
-        await dead(untouched)
+        await pool.dead(untouched)
 
 
 async def test_stopping_an_unknown_or_an_ended_job_changes_nothing(pool: Pool) -> None:
@@ -202,10 +200,10 @@ async def test_stopping_an_unknown_or_an_ended_job_changes_nothing(pool: Pool) -
 
 
 async def test_a_job_that_is_killed_has_ended_with_a_reason(pool: Pool) -> None:
-    job = pool.job(WAIT)
+    job = pool.job(KILLED)
     async with pool.open() as launcher:
         await launcher.start(job)
-        os.kill(int(await pool.written("pid")), signal.SIGKILL)
+        await pool.kill()
         (listed,) = await ended(launcher, job)
     assert listed.cause is not None
     assert listed.exit_code != 0

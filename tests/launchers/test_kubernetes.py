@@ -1,11 +1,9 @@
 """Jobs of a pool on Kubernetes: what every launcher promises, and how each end is explained.
 
-Runs against the API server of kubernetes_api.py; with WINDLASS_TEST_KUBECONFIG against the cluster of that file, in the
-namespace WINDLASS_TEST_NAMESPACE and with the image WINDLASS_TEST_IMAGE, which needs a shell and Python.
+Runs against the API server of kubernetes_api.py, or against the cluster of given_cluster.py.
 """
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
@@ -14,14 +12,11 @@ from uuid import uuid4
 
 import pytest
 
+from tests.launchers.given_cluster import IMAGE, KUBECONFIG, NAMESPACE
 from tests.launchers.kubernetes_api import kubernetes_api
+from tests.launchers.pools import WITHIN
 from windlass.core.launches import Cause, Phase, RemoteJob, launch_name
 from windlass.effects.launchers import Launcher, LaunchRequest, PoolOptions, Resources, open_launcher
-
-KUBECONFIG = os.environ.get("WINDLASS_TEST_KUBECONFIG")
-NAMESPACE = os.environ.get("WINDLASS_TEST_NAMESPACE", "default")
-IMAGE = os.environ.get("WINDLASS_TEST_IMAGE", "python:3.12-slim")
-WITHIN = 120.0  # seconds: a real cluster pulls an image first
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tests.launchers.given_cluster import IMAGE
 from tests.launchers.kubernetes_api import Cluster, Fault, kubeconfig
-from tests.launchers.test_kubernetes import IMAGE, ended, request, running, seen
+from tests.launchers.test_kubernetes import ended, request, running, seen
 from tests.runtime.conftest import eventually
 from windlass.core.launches import Cause, Phase, RemoteJob
 from windlass.effects.launchers import Launcher, PoolOptions, Resources, open_launcher
