@@ -11,7 +11,7 @@ from windlass.core.jobs.job import Cancelled, Claimed, Failed, Outcome, Report, 
 from windlass.core.json_value import encode
 from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow
-from windlass.engine import upkeep, workflows
+from windlass.engine import messages, upkeep, workflows
 from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import start, sweep
@@ -129,8 +129,10 @@ def _outcome(ending: Any) -> Outcome:
 
 
 async def tick(db: Tenant) -> int:
-    """Run each loop once: sweep runs, start held runs, make jobs due, end sleeps, expire runs."""
-    moved = await sweep.sweep_runs(db)
+    """Run each loop once: route messages, sweep runs, start held runs, make jobs due, end sleeps, expire runs."""
+    await messages.route(db)
+    moved = await messages.wake_handlers(db)
+    moved += await sweep.sweep_runs(db)
     moved += await sweep.PendingRuns(db).start()
     moved += await upkeep.become_due(db)
     moved += await sweep.wake(db)

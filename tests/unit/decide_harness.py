@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.reference import World, edges_met, node
 from windlass.core.runs.command import (
+    AwaitMessages,
     CancelChildren,
     CancelJobs,
     CancelTimer,
@@ -204,9 +205,10 @@ class Shell:
             case WakeAt(step, at):
                 assert at == NOW + timedelta(seconds=30)
                 self._start(step, [0])
-            case ListenUntil(step, at):
+            case ListenUntil(step, at) | AwaitMessages(step, at):
                 assert at in (None, NOW + timedelta(hours=1))
-                assert self.hooks[step] is False, "waits at an address that does not exist or whose callback was used"
+                unused = isinstance(command, AwaitMessages) or self.hooks[step] is False
+                assert unused, "waits at an address that does not exist or whose callback was used"
                 self._start(step, [0])
             case Reopen(step, count) | RestartChildren(step, count):
                 bad = [n for n, end in enumerate(self.ends[self.steps[step].name]) if end in "ftc" and end]

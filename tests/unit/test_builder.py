@@ -220,6 +220,11 @@ def test_the_words_about_a_job(say: Callable[[WorkflowBuilder], Any], task: dict
         (lambda flow: flow.sleep("it", timedelta(days=2)), {"sleep": "2d"}),
         (lambda flow: flow.sleep("it", 0), {"sleep": 0}),
         (lambda flow: flow.wait_for_webhook("it"), {"wait_for_webhook": True}),
+        (lambda flow: flow.wait_for_event("it", "paid"), {"wait_for_event": {"name": "paid"}}),
+        (
+            lambda flow: flow.wait_for_event("it", "paid", key=flow.input["id"], timeout=60, count=2),
+            {"wait_for_event": {"name": "paid", "key": "{{input.id}}", "timeout": "1m", "count": 2}},
+        ),
         (
             lambda flow: flow.wait_for_webhook("it", timeout=60, secret="s"),
             {"wait_for_webhook": {"timeout": "1m", "secret": "s"}},

@@ -7,7 +7,18 @@ import pytest
 
 from tests.unit.reference import node
 from tests.unit.run_harness import NOW, WHY, Play, concluded, notes
-from windlass.core.runs.command import Command, Conclude, Enqueue, Expand, Judge, ListenUntil, Note, StartChild, WakeAt
+from windlass.core.runs.command import (
+    AwaitMessages,
+    Command,
+    Conclude,
+    Enqueue,
+    Expand,
+    Judge,
+    ListenUntil,
+    Note,
+    StartChild,
+    WakeAt,
+)
 from windlass.core.runs.edges import NONE_MET
 from windlass.core.runs.event import Ended
 from windlass.core.runs.run import Letter, RunState
@@ -15,6 +26,7 @@ from windlass.core.workflows.step import (
     Action,
     ChildAction,
     CommandAction,
+    EventAction,
     Foreach,
     HookAction,
     HttpAction,
@@ -264,6 +276,8 @@ def test_a_final_step_may_fan_out_over_nothing() -> None:
         (SleepAction(timedelta(seconds=30)), WakeAt(0, NOW + timedelta(seconds=30))),
         (HookAction(timedelta(hours=1)), ListenUntil(0, NOW + timedelta(hours=1))),
         (HookAction(), ListenUntil(0, None)),
+        (EventAction("paid", "42", timedelta(hours=1)), AwaitMessages(0, NOW + timedelta(hours=1))),
+        (EventAction("paid"), AwaitMessages(0, None)),
     ],
 )
 def test_each_action_has_its_command(action: Action, command: Command) -> None:

@@ -233,13 +233,15 @@ def test_a_number_of_copies_may_be_written_as_text() -> None:
     assert parse({"name": "w", "tasks": {"a": {"job": "a.b.v1", "parallel": "4"}}}).steps[0].fan_out == Parallel(4)
 
 
-def test_a_short_wait_for_a_callback_is_advised_against() -> None:
+@pytest.mark.parametrize("wait", [{"wait_for_webhook": {}}, {"wait_for_event": {"name": "paid"}}])
+def test_a_short_wait_is_advised_against(wait: dict[str, dict[str, Any]]) -> None:
     def told(timeout: Any) -> list[str]:
-        return advice(parse({"name": "w", "tasks": {"a": {"wait_for_webhook": {"timeout": timeout}}}}))
+        [(kind, fields)] = wait.items()
+        return advice(parse({"name": "w", "tasks": {"a": {kind: {**fields, "timeout": timeout}}}}))
 
     assert told("1h") == []
     assert told(3600) == [
-        "step a of w waits 3s600ms for its callback: a number without a unit is milliseconds,"
+        "step a of w waits only 3s600ms: a number without a unit is milliseconds,"
         " write for example 1h if you meant more"
     ]
 

@@ -22,7 +22,10 @@ def told_of(step: Any) -> str:
 @pytest.mark.parametrize(
     ("step", "line"),
     [
-        (None, "tasks.it: it has no action: give one of job, url, sleep, wait_for_webhook, run, workflow"),
+        (
+            None,
+            "tasks.it: it has no action: give one of job, url, sleep, wait_for_webhook, wait_for_event",
+        ),
         ({}, "tasks.it: it has no action"),
         ({"method": "GET"}, "tasks.it: it has no action"),
         ([], "tasks.it: it is []: it must be an object"),
@@ -72,6 +75,12 @@ def told_of(step: Any) -> str:
         ({"sleep": 10**400}, "tasks.it.sleep: it is 1000"),
         ({"sleep": True}, "tasks.it.sleep: it is true: it must be a number with a unit"),
         ({"sleep": "9" * 100 + "s"}, "tasks.it.sleep: it is '999"),
+        ({"wait_for_event": True}, "tasks.it.wait_for_event: it is true: it must be a name or an object"),
+        ({"wait_for_event": {"key": "42"}}, "tasks.it.wait_for_event.name: it is missing"),
+        ({"wait_for_event": {"name": "paid", "key": 42}}, "tasks.it.wait_for_event.key: it is 42"),
+        ({"wait_for_event": {"name": "paid", "count": 101}}, "tasks.it.wait_for_event.count: it is 101"),
+        ({"wait_for_event": {"name": "paid", "keys": "42"}}, "tasks.it.wait_for_event.keys: unknown key 'keys'"),
+        ({"wait_for_event": {"name": "{{tasks.it.body}}"}}, "tasks.it.wait_for_event.name: 'it' is the step itself"),
         ({"wait_for_webhook": False}, "tasks.it.wait_for_webhook: it is false: it must be true or an object"),
         ({"wait_for_webhook": "1h"}, "tasks.it.wait_for_webhook: it is '1h'"),
         ({"wait_for_webhook": {"timeout": 0}}, "tasks.it.wait_for_webhook.timeout: it is 0"),

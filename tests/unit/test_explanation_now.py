@@ -8,11 +8,12 @@ import pytest
 from tests.unit.reference import node
 from tests.unit.snapshots import ID, NOW, SECOND, account, job
 from windlass.core import duration
+from windlass.core.events.message import Awaited
 from windlass.core.explain.activity import current_sentences, first_line, summary
 from windlass.core.explain.snapshot import ChildSnapshot, Served
 from windlass.core.launches import LaunchState
 from windlass.core.runs.run import Fan, RunState
-from windlass.core.workflows.step import Action, HookAction, JobAction
+from windlass.core.workflows.step import Action, EventAction, HookAction, JobAction
 
 BELOW = UUID(int=9)
 JOB = JobAction("orders.load.v1")
@@ -129,6 +130,13 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
         {"wakes_at": NOW + HOUR},
         "It waits for a callback, until 2030-01-01 13:00:00Z at the latest.",
         "until 2030-01-01 13:00:00Z",
+    ),
+    "signal": (EventAction("paid"), {"awaited": Awaited("paid")}, "It waits for signal paid.", "for signal paid"),
+    "events with an end": (
+        EventAction("vote", "{{trigger.body.id}}", HOUR, 3),
+        {"awaited": Awaited("vote", "42", 3, 1), "wakes_at": NOW + HOUR},
+        "It waits for event vote, key 42 (1 of 3 received), until 2030-01-01 13:00:00Z at the latest.",
+        "for event vote, key 42 (1 of 3 received), until 2030-01-01 13:00:00Z",
     ),
     "a run": (
         JOB,

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.core.definition.parser import checked, parse
+from windlass.core.events.message import MAX_COUNT
 from windlass.core.jobs.retry import Backoff, Retry
 from windlass.core.workflows.step import (
     Action,
@@ -20,6 +21,7 @@ from windlass.core.workflows.step import (
     CommandAction,
     Condition,
     Edge,
+    EventAction,
     FanOut,
     Foreach,
     HookAction,
@@ -91,6 +93,9 @@ children: st.SearchStrategy[Action] = st.builds(ChildAction, workflow=st.just("m
 sleeps: st.SearchStrategy[Action] = st.builds(SleepAction, st.just(timedelta()) | spans)
 secrets = lines.map(lambda line: f"a long prefix, {line}")
 hooks: st.SearchStrategy[Action] = st.builds(HookAction, st.none() | spans, st.none() | secrets)
+events: st.SearchStrategy[Action] = st.builds(
+    EventAction, lines, st.none() | st.just("") | lines, st.none() | spans, st.integers(1, MAX_COUNT)
+)
 triggers: st.SearchStrategy[Trigger] = st.one_of(
     st.just(ApiTrigger()),
     st.just(WebhookTrigger()),
@@ -107,7 +112,7 @@ triggers: st.SearchStrategy[Trigger] = st.one_of(
 
 @st.composite
 def steps(draw: st.DrawFn, name: str, before: list[str], final: bool) -> Step:
-    action = draw(st.one_of(jobs, requests, commands, children, sleeps, hooks))
+    action = draw(st.one_of(jobs, requests, commands, children, sleeps, hooks, events))
     edge = st.builds(Edge, st.sampled_from(before or ["-"]), st.sampled_from(Condition))
     edges = draw(st.lists(edge, max_size=4)) if before and not final else []
     tried = isinstance(action, JobAction | HttpAction | CommandAction)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from windlass.core import duration
+from windlass.core.events.message import Awaited
 from windlass.core.runs.run import WORDS, Letter
 from windlass.core.workflows.step import (
     Action,
@@ -17,6 +18,7 @@ from windlass.core.workflows.step import (
     CommandAction,
     Condition,
     Edge,
+    EventAction,
     FanOut,
     Foreach,
     HookAction,
@@ -82,7 +84,7 @@ def kind(action: Action) -> str:
             return "http"
         case SleepAction():
             return "sleep"
-        case HookAction():
+        case HookAction() | EventAction():
             return "wait"
         case CommandAction():
             return "command"
@@ -103,6 +105,10 @@ def doing(action: Action) -> str:
             return f"sleep {duration.text(span)}"
         case HookAction(timeout):
             return "wait for a callback" + (f", {duration.text(timeout)} at most" if timeout is not None else "")
+        case EventAction(name, key, timeout, count):
+            often = f"{count} times " if count > 1 else ""
+            most = f", {duration.text(timeout)} at most" if timeout is not None else ""
+            return f"wait for {often}{Awaited(name, key).text}{most}"
         case CommandAction():
             return f"run {action.run}" + _on(action.placement)
         case ChildAction():

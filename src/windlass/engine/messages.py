@@ -11,20 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from windlass.core.jobs.spec import check_name
+from windlass.core.events.message import MOST_SIGNALS, check_id, check_key, check_message_name
 from windlass.core.json_value import encode
 from windlass.engine import quarantine
 from windlass.engine.database import Database, Tenant
 from windlass.engine.quarantine import Kind, split_batch
+from windlass.engine.runs.writes import MESSAGES
 from windlass.errors import Conflict, Gone, Locked, NotFound
 from windlass.store.messages import messages, waiters
 from windlass.store.messages.messages import Address
 from windlass.store.postgres.pool import Connection, savepoint, translated
-
-TOPIC = "message"
-MAX_KEY = 400
-MAX_ID = 255
-MOST_SIGNALS = 1000  # with one name that a run or job has not received yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +46,7 @@ async def publish(
     async with _transaction(db, connection) as conn:
         new = await messages.publish(conn, name, key, text, org=db.org, id_=id_, sender=db.actor)
     if connection is None:
-        db.poke(TOPIC)
+        db.poke(MESSAGES)
     return Sent(again=not new)
 
 
@@ -77,7 +73,7 @@ async def signal(
         if result == "full":
             raise Conflict(f"{target} has {MOST_SIGNALS} signals {name!r} that it has not received yet: send later")
     if connection is None:
-        db.poke(TOPIC)
+        db.poke(MESSAGES)
     return Sent(again=result == "again")
 
 
@@ -92,19 +88,9 @@ async def _transaction(db: Tenant, connection: Connection | None) -> AsyncIterat
                 yield connection
 
 
-def check_message_name(name: object) -> None:
-    check_name(name, "name", "give the message a name")
-
-
-def check_key(key: object) -> None:
-    if key != "":
-        check_name(key, "key", "leave it out or give a key", limit=MAX_KEY)
-
-
 def _checked(payload: Any, id_: str | None) -> str:
     """Return the payload as JSON; raise `Invalid` for a bad id."""
-    if id_ is not None:
-        check_name(id_, "id", "leave it out or give an id", limit=MAX_ID)
+    check_id(id_)
     return encode(payload, field="payload")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from windlass.core.definition.fields import Fields, format_value, inside, workflow_name_mistake
+from windlass.core.events.message import MAX_COUNT, MAX_KEY
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, MAX_PRIORITY
 from windlass.core.launches import LOCAL, is_pool_name
 from windlass.core.templates.url import STAND_IN
@@ -14,6 +15,7 @@ from windlass.core.workflows.step import (
     Action,
     ChildAction,
     CommandAction,
+    EventAction,
     HookAction,
     HttpAction,
     JobAction,
@@ -24,6 +26,7 @@ from windlass.core.workflows.step_payload import CONNECTION_HEADERS, METHODS, ch
 from windlass.errors import Invalid
 
 HOOK_KEYS = ("timeout", "secret")
+EVENT_KEYS = ("name", "key", "timeout", "count")
 MILLISECOND = timedelta(milliseconds=1)
 SECOND = timedelta(seconds=1)
 MAX_URL = 8192
@@ -97,6 +100,26 @@ def _hook(fields: Fields) -> Action:
     hook = Fields(fields.values["wait_for_webhook"], fields.at("wait_for_webhook"), fields.mistakes)
     hook.refuse_unknown(HOOK_KEYS)
     return HookAction(hook.span("timeout", unit=MILLISECOND), read_secret(hook))
+
+
+def _event(fields: Fields) -> Action:
+    value = fields.values["wait_for_event"]
+    if isinstance(value, str):
+        value = {"name": value}
+    if not isinstance(value, Mapping):
+        fields.unreadable("wait_for_event", "a name or an object such as {name: paid, key: '42', timeout: 1h}")
+        return UNREADABLE
+    event = Fields(value, fields.at("wait_for_event"), fields.mistakes)
+    event.refuse_unknown(EVENT_KEYS)
+    if "name" not in event:
+        event.refuse("name", "it is missing: give the name of the event or signal")
+    name = event.name("name", "give the name of the event or signal")
+    key = event.values.get("key")
+    if key is not None and (not isinstance(key, str) or len(key) > MAX_KEY):
+        event.refuse_value("key", f"a string of at most {MAX_KEY} characters; without it the step waits for a signal")
+        key = None
+    count = event.whole("count", 1, MAX_COUNT)
+    return EventAction(name or "?", key, event.span("timeout", unit=MILLISECOND), 1 if count is None else count)
 
 
 def read_secret(hook: Fields) -> str | None:
@@ -241,6 +264,7 @@ ACTIONS: Mapping[str, Callable[[Fields], Action]] = {
     "url": _http,
     "sleep": _sleep,
     "wait_for_webhook": _hook,
+    "wait_for_event": _event,
     "run": _command,
     "workflow": _child,
 }
@@ -253,6 +277,7 @@ ACTION_KEYS: Mapping[str, frozenset[str]] = {
     "url": frozenset({"url", "method", "headers", "query", "body"}) | _ATTEMPTS | _TIMEOUT | _FAN_OUT,
     "sleep": frozenset({"sleep"}),
     "wait_for_webhook": frozenset({"wait_for_webhook"}),
+    "wait_for_event": frozenset({"wait_for_event"}),
     "run": frozenset({"run", "input"}) | _PLACEMENT | _ATTEMPTS | _TIMEOUT | _FAN_OUT,
     "workflow": frozenset({"workflow", "input"}) | _TIMEOUT | _FAN_OUT,
 }

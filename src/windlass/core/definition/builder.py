@@ -126,6 +126,22 @@ class WorkflowBuilder:
         hook = {key: value for key, value in words.items() if value is not None}
         return self._add(name, needs, wait_for_webhook=hook or True)
 
+    def wait_for_event(
+        self,
+        name: str,
+        event: str,
+        *,
+        key: "str | Reference | None" = None,
+        timeout: Span | None = None,
+        count: int | None = None,
+        needs: Needs = None,
+    ) -> StepBuilder:
+        """Add a step that waits for an event with a key, or, without a key, for a signal to the run."""
+        words = {"name": event, "key": key, "timeout": span(timeout), "count": count}
+        return self._add(
+            name, needs, wait_for_event={word: value for word, value in words.items() if value is not None}
+        )
+
     def command(
         self,
         name: str,

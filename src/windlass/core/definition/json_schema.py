@@ -10,6 +10,7 @@ from windlass.core.definition.action import ACTIONS
 from windlass.core.definition.fields import STEP_NAME, WORKFLOW_NAME
 from windlass.core.definition.shape import MAX_EDGES, MAX_STEPS
 from windlass.core.definition.step import MAX_ATTEMPTS, MAX_INSTANCES
+from windlass.core.events.message import MAX_COUNT, MAX_KEY
 from windlass.core.events.webhook import Scheme
 from windlass.core.jobs.retry import Backoff
 from windlass.core.jobs.spec import MAX_PRIORITY
@@ -121,6 +122,9 @@ def _actions() -> Schema:
         "body": _anything("The body of the request, sent as JSON. May contain templates."),
         "sleep": _span("A pause.", "seconds"),
         "wait_for_webhook": _either("A pause until a callback arrives.", {"const": True}, _hook()),
+        "wait_for_event": _either(
+            "A pause until messages arrive.", _text("The name of a signal to the run."), _event()
+        ),
         "run": _text("A shell command."),
         "runs_on": _text("Where the step runs: local (in the worker) or the name of a pool.", pattern=f"^{POOL_NAME}$"),
         "image": _text("The container image, for a step on a pool."),
@@ -142,6 +146,20 @@ def _resources() -> Schema:
 def _hook() -> Schema:
     timeout = _span("The step times out after this long.", "milliseconds")
     return _object({"timeout": timeout, "secret": _text("The secret that callbacks are signed with.")})
+
+
+def _event() -> Schema:
+    fields = {
+        "name": _text("The name of the event or signal. May contain templates."),
+        "key": {
+            "type": "string",
+            "maxLength": MAX_KEY,
+            "description": "The key of the event; without it the step waits for a signal to its run.",
+        },
+        "timeout": _span("The step times out after this long.", "milliseconds"),
+        "count": _whole("How many messages it waits for; 1 if left out.", 1, MAX_COUNT),
+    }
+    return _object(fields, "name", description="Published events with a name and a key, or signals to the run.")
 
 
 def _attempts() -> Schema:

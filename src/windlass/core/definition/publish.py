@@ -24,6 +24,7 @@ from windlass.core.templates.url import UNBOUNDED, Url
 from windlass.core.workflows.step import (
     ChildAction,
     CommandAction,
+    EventAction,
     HookAction,
     HttpAction,
     JobAction,
@@ -56,10 +57,12 @@ def check(workflow: Workflow) -> Workflow:
 def advice(workflow: Workflow) -> list[str]:
     """Return warnings about values that are allowed but probably not intended."""
     waits = [
-        f"step {step.name} of {workflow.name} waits {duration.text(step.action.timeout)} for its callback:"
+        f"step {step.name} of {workflow.name} waits only {duration.text(step.action.timeout)}:"
         " a number without a unit is milliseconds, write for example 1h if you meant more"
         for step in workflow.steps
-        if isinstance(step.action, HookAction) and step.action.timeout is not None and step.action.timeout < SHORT_WAIT
+        if isinstance(step.action, HookAction | EventAction)
+        and step.action.timeout is not None
+        and step.action.timeout < SHORT_WAIT
     ]
     waits += [
         f"{place} of {workflow.name} contains the secret itself: store it with `windlass secrets set NAME`"
@@ -93,7 +96,7 @@ def _of_step(step: Step) -> Iterator[Mistake]:
                 yield f"{at}.run", str(error)
         case HookAction(_, secret):
             yield from _of_secret(f"{at}.wait_for_webhook.secret", secret)
-        case SleepAction() | ChildAction():
+        case SleepAction() | EventAction() | ChildAction():
             return
         case _:
             assert_never(step.action)

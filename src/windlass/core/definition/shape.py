@@ -17,6 +17,7 @@ from windlass.core.workflows.graph import Lineage, cycles
 from windlass.core.workflows.step import (
     ChildAction,
     CommandAction,
+    EventAction,
     Foreach,
     HookAction,
     HttpAction,
@@ -231,6 +232,9 @@ def _texts(step: Step) -> Iterator[Text]:
             yield from _templates(f"{at}.input", action.input)
         case JobAction() | ChildAction() as action:
             yield from _templates(f"{at}.input", action.input)
+        case EventAction() as action:
+            yield from _templates(f"{at}.wait_for_event.name", action.name)
+            yield from _templates(f"{at}.wait_for_event.key", action.key)
         case SleepAction() | HookAction():
             return
         case _:

@@ -18,7 +18,7 @@ from windlass.core.explain.snapshot import ChildSnapshot, JobSnapshot, Round, Ru
 from windlass.core.jobs.job import JobState
 from windlass.core.launches import SUBPROCESS, LaunchState, pool_of_queue
 from windlass.core.runs.run import Fan, Letter, RunState
-from windlass.core.workflows.step import ChildAction, HookAction, SleepAction, Step
+from windlass.core.workflows.step import ChildAction, EventAction, HookAction, SleepAction, Step
 from windlass.core.workflows.step_payload import COMMAND_TYPE, HTTP_TYPE
 
 LONGEST_ERROR = 300
@@ -45,6 +45,7 @@ class Activity(StrEnum):
     STOPPING = "stopping"  # its worker was asked to stop
     SLEEPING = "sleeping"
     WAITING_FOR_CALLBACK = "waiting_for_callback"
+    WAITING_FOR_MESSAGE = "waiting_for_message"
     WAITING_FOR_CHILD = "waiting_for_child"
 
 
@@ -80,6 +81,9 @@ def current_sentences(run: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
     elif isinstance(step.step.action, HookAction):
         until = f", until {at(step.wakes_at)} at the latest" if step.wakes_at is not None else ""
         yield f"It waits for a callback{until}."
+    elif step.awaited is not None:
+        until = f", until {at(step.wakes_at)} at the latest" if step.wakes_at is not None else ""
+        yield f"It waits for {step.awaited.text}{until}."
     elif step.wakes_at is not None:
         yield f"It sleeps until {at(step.wakes_at)}, {_from_now(run, step.wakes_at)}."
     elif step.job is not None:
@@ -197,6 +201,8 @@ def _why(step: StepSnapshot) -> str | None:
 
 
 def _waiting(step: StepSnapshot) -> list[str]:
+    if step.awaited is not None:
+        return [f"for {step.awaited.text}", *([f"until {at(step.wakes_at)}"] if step.wakes_at is not None else [])]
     if step.wakes_at is not None:
         return [f"until {at(step.wakes_at)}"]
     if step.child is not None:
@@ -232,6 +238,8 @@ def activity_of(step: StepSnapshot, run: RunState, now: datetime) -> StepActivit
         return StepActivity(Activity.SLEEPING, step.wakes_at)
     if isinstance(step.step.action, HookAction):
         return StepActivity(Activity.WAITING_FOR_CALLBACK, step.wakes_at)
+    if isinstance(step.step.action, EventAction):
+        return StepActivity(Activity.WAITING_FOR_MESSAGE, step.wakes_at)
     if isinstance(step.step.action, ChildAction):
         return StepActivity(Activity.WAITING_FOR_CHILD)
     if step.busy or step.job is None:
@@ -326,12 +334,12 @@ def _whole(number: int, step: StepSnapshot) -> Iterator[Span]:
     began = step.began_at
     action = step.step.action
     length = action.duration if isinstance(action, SleepAction) else None
-    length = action.timeout if isinstance(action, HookAction) else length
+    length = action.timeout if isinstance(action, HookAction | EventAction) else length
     if began is None and step.wakes_at is not None and length is not None:
         began = step.wakes_at - length  # only its timer is stored
     if began is None or step.letter in (Letter.WAITING, Letter.SKIPPED):
         return
-    kinds = {SleepAction: SpanKind.SLEEPING, HookAction: SpanKind.WAITING}
+    kinds = {SleepAction: SpanKind.SLEEPING, HookAction: SpanKind.WAITING, EventAction: SpanKind.WAITING}
     ended = None if step.letter is Letter.ACTIVE else step.ended_at or began
     yield Span(
         number,

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core.cron import schedule
+from windlass.core.events.message import Awaited
 from windlass.core.jobs.job import JobState
 from windlass.core.launches import LaunchState
 from windlass.core.runs.run import OPEN, WORDS, Fan, Letter, RunState
@@ -181,6 +182,7 @@ class StepSnapshot:
     child: ChildSnapshot | None = None
     answer: ResponseSnapshot | None = None
     wakes_at: datetime | None = None
+    awaited: Awaited | None = None  # the message that it waits for
     began_at: datetime | None = None
     ended_at: datetime | None = None
 

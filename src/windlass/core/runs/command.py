@@ -87,6 +87,14 @@ class ListenUntil:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitMessages:
+    """Wait for messages, whose name and key may have templates; if these have no value, the answer is an `Ended`."""
+
+    step: int
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class CancelJobs:
     """Cancel the jobs of a step: unclaimed ones end at once, which an `Ended` counts; workers are asked to stop."""
 
@@ -95,7 +103,7 @@ class CancelJobs:
 
 @dataclass(frozen=True, slots=True)
 class CancelTimer:
-    """Delete the timer of a step that sleeps or waits for a callback; the answer is an `Ended`."""
+    """End the sleep of a step, or its wait for a callback or a message; the answer is an `Ended`."""
 
     step: int
 
@@ -125,6 +133,6 @@ class Note:
 
 
 Question = Judge | Expand
-Start = Enqueue | StartChild | Reopen | RestartChildren | WakeAt | ListenUntil
+Start = Enqueue | StartChild | Reopen | RestartChildren | WakeAt | ListenUntil | AwaitMessages
 Cancel = CancelJobs | CancelTimer | CancelChildren
 Command = Question | Start | Cancel | OpenHook | ForgetHook | Conclude | Note

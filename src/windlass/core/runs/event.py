@@ -10,7 +10,7 @@ from uuid import UUID
 
 from windlass.core.runs.run import Letter, Reason
 from windlass.core.workflows.graph import Plan
-from windlass.core.workflows.step import HookAction
+from windlass.core.workflows.step import EventAction, HookAction
 
 ERROR_LETTERS = {"Timeout": Letter.TIMED_OUT, "Skipped": Letter.SKIPPED}  # error types of jobs that did not just fail
 
@@ -120,7 +120,9 @@ def ended_child(step: int, item: int, letter: Letter, reason: str | None, *, ear
 
 
 def fired_timer(plan: Plan, step: int) -> Event:
-    """Return the event of a timer: a sleep succeeds, a wait for a callback has timed out."""
+    """Return the event of a timer: a sleep succeeds, a wait for a callback or a message has timed out."""
     if isinstance(plan.steps[step].action, HookAction):
         return Ended(step, Letter.TIMED_OUT, Reason("timeout", "no callback arrived in time"))
+    if isinstance(plan.steps[step].action, EventAction):
+        return Ended(step, Letter.TIMED_OUT, Reason("timeout", "no message arrived in time"))
     return Ended(step, Letter.SUCCEEDED)

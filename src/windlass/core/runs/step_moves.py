@@ -14,6 +14,7 @@ from windlass.core.runs.run import OPEN, STEP_EDGES, Fan, Letter, Reason, Run, R
 from windlass.core.workflows.step import (
     ChildAction,
     CommandAction,
+    EventAction,
     HookAction,
     HttpAction,
     JobAction,
@@ -101,6 +102,8 @@ class StepMoves:
                 self.commands.append(command.WakeAt(step, self._now + duration))
             case HookAction(timeout):
                 self.commands.append(command.ListenUntil(step, None if timeout is None else self._now + timeout))
+            case EventAction(_, _, timeout):
+                self.commands.append(command.AwaitMessages(step, None if timeout is None else self._now + timeout))
             case _:
                 assert_never(action)
 
@@ -152,7 +155,7 @@ class StepMoves:
         match action:
             case JobAction() | HttpAction() | CommandAction():
                 self.commands.append(command.CancelJobs(step))
-            case SleepAction() | HookAction():
+            case SleepAction() | HookAction() | EventAction():
                 self.commands.append(command.CancelTimer(step))
             case ChildAction():
                 self.commands.append(command.CancelChildren(step))

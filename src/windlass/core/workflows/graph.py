@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from windlass.core.workflows.step import ChildAction, Condition, HookAction, Join, SleepAction, Step
+from windlass.core.workflows.step import ChildAction, Condition, EventAction, HookAction, Join, SleepAction, Step
 
 Parents = Mapping[str, Collection[str]]
 CALLBACKS = ("on_complete", "on_success", "on_failure")  # names of the steps that are callbacks of a composition
@@ -147,7 +147,7 @@ class Plan:
     @cached_property
     def single_jobs(self) -> tuple[int, ...]:
         """Return the steps with exactly one job: their starts and successes are in that job's event trail."""
-        without = (SleepAction, HookAction, ChildAction)
+        without = (SleepAction, HookAction, EventAction, ChildAction)
         return tuple(n for n, s in enumerate(self.steps) if s.fan_out is None and not isinstance(s.action, without))
 
     @cached_property

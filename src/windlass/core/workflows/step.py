@@ -81,6 +81,19 @@ class HookAction:
 
 
 @dataclass(frozen=True, slots=True)
+class EventAction:
+    """Wait for messages: events with this name and key, or signals to the run if there is no key.
+
+    Name and key may have templates.
+    """
+
+    name: str
+    key: str | None = None
+    timeout: timedelta | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class CommandAction:
     run: str
     placement: Placement = HERE
@@ -95,7 +108,7 @@ class ChildAction:
     input: Any = field(default_factory=dict)
 
 
-Action = JobAction | HttpAction | SleepAction | HookAction | CommandAction | ChildAction
+Action = JobAction | HttpAction | SleepAction | HookAction | EventAction | CommandAction | ChildAction
 
 
 def pool_of(action: Action) -> str | None:

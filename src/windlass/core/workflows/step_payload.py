@@ -20,6 +20,7 @@ from windlass.core.workflows.step import (
     Action,
     ChildAction,
     CommandAction,
+    EventAction,
     HookAction,
     HttpAction,
     JobAction,
@@ -74,6 +75,9 @@ def compile_payload(action: Action) -> Payload:
                 [command, input_],
                 lambda facts: {**command.resolve(facts), "input": input_.resolve(facts), "runs_on": runs_on},
             )
+        case EventAction():
+            name, key = template.compile(action.name), template.compile(action.key)
+            return _many([name, key], lambda facts: {"name": name.resolve(facts), "key": key.resolve(facts)})
         case SleepAction() | HookAction():
             return Payload((), lambda _: None)
         case _:

@@ -24,6 +24,7 @@ from windlass.core.workflows.step import (
     CommandAction,
     Condition,
     Edge,
+    EventAction,
     Foreach,
     HookAction,
     HttpAction,
@@ -182,6 +183,10 @@ def _action(action: Action) -> dict[str, Any]:
         case HookAction(timeout, secret):
             limit = None if timeout is None else duration.text(timeout)
             return {"wait_for_webhook": _present(timeout=limit, secret=secret) or True}
+        case EventAction(name, key, timeout, count):
+            limit = None if timeout is None else duration.text(timeout)
+            number = None if count == 1 else count
+            return {"wait_for_event": _present(name=name, key=key, timeout=limit, count=number)}
         case CommandAction():
             return {"run": action.run} | _placement_document(action.placement) | _input_document(action.input)
         case ChildAction():

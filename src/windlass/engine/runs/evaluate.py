@@ -11,20 +11,22 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from windlass.core.definition.step import MAX_INSTANCES
+from windlass.core.events.message import filled_address
 from windlass.core.expressions import expression
 from windlass.core.expressions.scope import MISSING, Facts, Path
 from windlass.core.json_value import encode
-from windlass.core.runs.command import Enqueue, StartChild
+from windlass.core.runs.command import AwaitMessages, Enqueue, StartChild
 from windlass.core.runs.event import Ended, Event, Expanded, Judged
 from windlass.core.runs.run import BAD, NEVER_BEGAN, Letter, Reason, Run
 from windlass.core.templates.template import value_at
-from windlass.core.workflows.step import CommandAction, Foreach, JobAction, Parallel
+from windlass.core.workflows.step import CommandAction, EventAction, Foreach, JobAction, Parallel
 from windlass.engine.database import Database
 from windlass.engine.definitions import StepTemplate
 from windlass.engine.runs import outputs
 from windlass.engine.runs.outputs import Codes, Referenced
 from windlass.errors import Invalid
 from windlass.store import steps
+from windlass.store.messages.waiters import StepWait
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
 from windlass.store.steps import Expansion
@@ -42,7 +44,7 @@ class Question(NamedTuple):
     row: LockedRun
     run: Run
     template: StepTemplate
-    command: Enqueue | StartChild | None = None  # None: evaluate its `if`
+    command: Enqueue | StartChild | AwaitMessages | None = None  # None: evaluate its `if`
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -97,7 +99,7 @@ async def fill(conn: Connection, question: Question, facts: Facts) -> AsyncItera
     for long. The caller writes each chunk before it requests the next.
     """
     command, template = question.command, question.template
-    assert command is not None
+    assert isinstance(command, Enqueue | StartChild)
     if not template.per_item:
         yield _filled(template, facts, [(command.first, facts.item)], command.count)
         return
@@ -107,6 +109,23 @@ async def fill(conn: Connection, question: Question, facts: Facts) -> AsyncItera
         for part in range(0, len(values), SLICE):
             await asyncio.sleep(0)
             yield _filled(template, facts, values[part : part + SLICE], 1)
+
+
+def fill_wait(question: Question, facts: Facts) -> StepWait | Ended:
+    """Return what a step waits for, or its end if the templates cannot be filled in."""
+    command, template, action = question.command, question.template, question.template.step.action
+    assert isinstance(command, AwaitMessages)
+    assert isinstance(action, EventAction)
+    run = question.row
+    try:
+        filled = template.payload.fill(facts)
+        name, key = filled_address(filled["name"], filled["key"])
+    except Invalid as error:
+        return Ended(template.number, Letter.FAILED, Reason(NEVER_BEGAN, str(error)))
+    except Exception as error:
+        return _defect(template, f"its event could not be filled in: {error!r}", error)
+    address = str(run.id) if key is None else key
+    return StepWait(run.id, command.step, run.round, name, address, key is None, action.count, command.at)
 
 
 def _filled(

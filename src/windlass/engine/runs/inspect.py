@@ -24,7 +24,7 @@ from windlass.core.jobs.job import JobState
 from windlass.core.jobs.spec import check_range
 from windlass.core.orgs import owner, shown
 from windlass.core.runs.run import OPEN, WORDS, Fan, Letter, RunState
-from windlass.core.workflows.step import ChildAction, HttpAction, pool_of
+from windlass.core.workflows.step import ChildAction, EventAction, HttpAction, pool_of
 from windlass.core.workflows.workflow import Workflow
 from windlass.effects.handlers import like
 from windlass.engine.database import Database, Tenant
@@ -32,6 +32,7 @@ from windlass.engine.runs.control import load, rounds_of, step_number
 from windlass.store import inspect as store
 from windlass.store import runs, workers
 from windlass.store.inspect import LineFilter, Place, RunLine, StepPlace
+from windlass.store.messages import waiters
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import RunEvent, RunRow
 from windlass.store.workers import ALIVE_WITHIN, RUNTIME, WorkerRow
@@ -216,6 +217,8 @@ async def _steps(conn: Connection, db: Tenant, row: RunRow, workflow: Workflow) 
     waiting = await store.waiting_jobs(conn, row.id, placed) if active else {}
     children = await store.children(conn, row.id, below) if below else {}
     wakes = await store.wake_times(conn, row.id) if Letter.ACTIVE in letters else {}
+    awaits = any(isinstance(workflow.steps[n].action, EventAction) and letters[n] is Letter.ACTIVE for n in begun)
+    awaited = await waiters.of_run(conn, row.id) if awaits else {}
     served = await _service(
         conn, db.org, [*(one.job for one in waiting.values()), *(first.job for first in jobs.values())]
     )
@@ -226,6 +229,7 @@ async def _steps(conn: Connection, db: Tenant, row: RunRow, workflow: Workflow) 
                 letter=letter,
                 fan=fans.get(n),
                 wakes_at=wakes.get(n),
+                awaited=awaited.get(n),
                 busy=n in waiting and waiting[n].busy,
                 is_launching=n in waiting and waiting[n].launching,
             ),

@@ -18,11 +18,12 @@ from windlass.core.jobs.job import Claimed
 from windlass.core.json_value import decode
 from windlass.core.runs.run import NEVER_BEGAN, Letter, Run
 from windlass.core.workflows.graph import Plan
-from windlass.core.workflows.step import ChildAction, HookAction, HttpAction, SleepAction, Step
+from windlass.core.workflows.step import ChildAction, EventAction, HookAction, HttpAction, SleepAction, Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
 from windlass.store import artifacts, hooks, steps
 from windlass.store.hooks import Callback
+from windlass.store.messages import waiters
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
 from windlass.store.steps import Result, StepRef
@@ -57,11 +58,14 @@ async def of_steps(
     for place in places:
         kinds[type(_step(requested, place).action)].append(place)
     below, called = kinds.pop(ChildAction, []), kinds.pop(HookAction, [])
+    awaited = kinds.pop(EventAction, [])
     outputs = await _results(conn, requested, [place for some in kinds.values() for place in some])
     if below:
         outputs |= await _children(conn, db, requested, below)
     for call in await hooks.bodies(conn, called) if called else ():
         outputs[call.run_id, call.step] = JsonText(call.body).value
+    if awaited:
+        outputs |= {place: decode(text) for place, text in (await waiters.payloads(conn, awaited)).items()}
     if silent := [place for place in places if place not in outputs and _step(requested, place).fan_out is not None]:
         outputs |= {place: [] for place in await steps.succeeded(conn, silent)}
     return {place: outputs.get(place) for place in places}
@@ -236,11 +240,13 @@ async def _tasks(
             kinds[type(ref.run.plan.steps[number].action)].append((id_, number))
     kinds.pop(SleepAction, None)
     called, below = kinds.pop(HookAction, []), kinds.pop(ChildAction, [])
+    awaited = kinds.pop(EventAction, [])
     jobs = [place for some in kinds.values() for place in some]
     rows: dict[StepRef, list[Result]] = defaultdict(list)
     for row in await steps.results(conn, jobs, most=MOST_INSTANCES) if jobs else ():
         rows[row.run_id, row.step].append(row)
     calls = {(call.run_id, call.step): call for call in (await hooks.bodies(conn, called) if called else ())}
+    payloads = await waiters.payloads(conn, awaited) if awaited else {}
     children = await of_steps(conn, db, _by_run(runs, below)) if below else {}
     files = await _artifacts(conn, runs, rows)
     tasks: dict[UUID, dict[str, TaskFacts]] = defaultdict(dict)
@@ -251,6 +257,8 @@ async def _tasks(
             none_began = codes.get(place) == NO_INSTANCES and place in jobs and place not in rows
             if codes.get(place) == NEVER_BEGAN or none_began:
                 tasks[id_][step.name] = TaskFacts(status=NEVER_BEGAN)
+            elif place in payloads:
+                tasks[id_][step.name] = TaskFacts(status="received", body=JsonText(payloads[place]))
             else:
                 fact = _fact(step, letter, rows.get(place, ()), calls.get(place), children.get(place))
                 tasks[id_][step.name] = replace(fact, artifacts=files[place]) if place in files else fact
@@ -290,7 +298,7 @@ def _fact(step: Step, letter: Letter, rows: Sequence[Result], call: Callback | N
             return _called(letter, call)
         case ChildAction():
             return TaskFacts(status=STATUS[letter], body=MISSING if isinstance(child, TooMany) else child)
-        case SleepAction():
+        case SleepAction() | EventAction():
             return TaskFacts(status=STATUS[letter])
         case _ if not rows:
             return TaskFacts(status=STATUS[letter])

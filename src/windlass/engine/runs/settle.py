@@ -21,6 +21,7 @@ from uuid import UUID
 
 from windlass.core.events import webhook
 from windlass.core.runs.command import (
+    AwaitMessages,
     CancelChildren,
     CancelJobs,
     CancelTimer,
@@ -41,6 +42,7 @@ from windlass.core.runs.command import (
 from windlass.core.runs.decide import decide
 from windlass.core.runs.event import Ended, Event
 from windlass.core.runs.run import Letter, Reason, Run, RunState, fans_from_json, fans_to_json
+from windlass.core.workflows.step import EventAction
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
 from windlass.engine.definitions import StepTemplate, StepTemplates
@@ -49,8 +51,11 @@ from windlass.engine.runs import children, evaluate
 from windlass.engine.runs.evaluate import Question
 from windlass.engine.runs.writes import NewRuns, RunWrites, Wakeups
 from windlass.store import hooks, runs, steps
+from windlass.store.messages import waiters
+from windlass.store.messages.waiters import StepWait
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun, SavedRun
+from windlass.store.steps import StepRef
 
 __all__ = ["Wakeups"]
 Events = Mapping[UUID, Sequence[Event]]
@@ -131,7 +136,7 @@ class Batch:
                 self.writes.wakeups.unsettled |= self._workflows[self.locked[id_].version_id].concurrency is not None
             case Judge() | Expand() | StartChild() | Reopen() | RestartChildren() | ListenUntil() | OpenHook():
                 self.commands[type(command)].append((id_, command))
-            case ForgetHook() | CancelJobs() | CancelTimer() | CancelChildren():
+            case AwaitMessages() | ForgetHook() | CancelJobs() | CancelTimer() | CancelChildren():
                 self.commands[type(command)].append((id_, command))
             case _:
                 assert_never(command)
@@ -148,7 +153,7 @@ class Batch:
     def template(self, id_: UUID, step: int) -> StepTemplate:
         return self._templates.of(self.locked[id_].version_id, step, self.runs[id_].plan)
 
-    def question(self, id_: UUID, step: int, command: Enqueue | StartChild | None = None) -> Question:
+    def question(self, id_: UUID, step: int, command: Enqueue | StartChild | AwaitMessages | None = None) -> Question:
         return Question(self.locked[id_], self.runs[id_], self.template(id_, step), command)
 
     def stop_reason(self, id_: UUID) -> str:
@@ -195,6 +200,7 @@ class Round:
             question = self._batch.question(id_, expand.step)
             self._answers[id_].append(await evaluate.expand(self._conn, self._db, question))
         await self._evaluate()
+        await self._await()
         await self._cancel()
         return self._answers
 
@@ -273,6 +279,25 @@ class Round:
                 self._answers[id_].append(event)
             batch.writes.wakeups.unsettled = True
 
+    async def _await(self) -> None:
+        """Make steps wait for messages. The router looks for those that came early, once this is committed."""
+        batch = self._batch
+        questions = [batch.question(id_, wait.step, wait) for id_, wait in batch.take(AwaitMessages)]
+        if not questions:
+            return
+        facts = await evaluate.load(self._conn, self._db, questions, codes=batch.writes.codes)
+        answers = [(question.row.id, evaluate.fill_wait(question, facts[question.row.id])) for question in questions]
+        waits = [wait for _, wait in answers if isinstance(wait, StepWait)]
+        for id_, answer in answers:
+            if isinstance(answer, Ended):
+                self._answers[id_].append(answer)
+        for wait in waits:
+            if wait.until is not None:
+                batch.writes.timer(wait.run_id, wait.step, wait.until)
+        if waits:
+            await waiters.begin_in_steps(self._conn, waits)
+            batch.writes.wakeups.listening = True
+
     async def _cancel(self) -> None:
         """Cancel the active steps of runs that were stopped: jobs and child runs get the reason of their own run."""
         batch, writes = self._batch, self._batch.writes
@@ -290,12 +315,22 @@ class Round:
                     self._answers[id_].append(Ended(step, Letter.CANCELLED, reason, ended))
         if sleeps:
             await steps.delete_timers(self._conn, sleeps)
+            received = await self._close_waits(sleeps)
             for id_, step in sleeps:
+                if (id_, step) in received:  # its message had arrived, and was not applied yet
+                    self._answers[id_].append(Ended(step, Letter.SUCCEEDED))
+                    continue
                 reason = Reason("cancelled", batch.stop_reason(id_))
                 self._answers[id_].append(Ended(step, Letter.CANCELLED, reason))
         if below:
             await runs.withdraw_children(self._conn, below)
             writes.wakeups.unsettled = True
+
+    async def _close_waits(self, places: Sequence[StepRef]) -> set[StepRef]:
+        """End the waits for messages among these; return those that had received theirs."""
+        plans = {id_: run.plan for id_, run in self._batch.runs.items()}
+        waits = [place for place in places if isinstance(plans[place[0]].steps[place[1]].action, EventAction)]
+        return await waiters.close_steps(self._conn, waits) if waits else set()
 
 
 def stored(row: LockedRun, workflow: Workflow) -> Run:

@@ -20,6 +20,7 @@ from windlass.core.runs.event import (
     fired_timer,
 )
 from windlass.core.runs.run import LIVE, Letter, Reason, RunState
+from windlass.core.workflows.step import EventAction
 from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, each_alone, split_batch
@@ -148,8 +149,12 @@ async def _due_timers(db: Database, conn: Connection, locked: list[LockedRun]) -
     events: dict[UUID, list[Event]] = defaultdict(list)
     known = await db.definitions.of(conn, {run.version_id for run in locked})
     plans = {run.id: known[run.version_id].plan for run in locked}
-    for id_, step in await steps.take_due_timers(conn, [run.id for run in locked]):
-        events[id_].append(fired_timer(plans[id_], step))
+    due = await steps.take_due_timers(conn, [run.id for run in locked])
+    waits = [(id_, step) for id_, step in due if isinstance(plans[id_].steps[step].action, EventAction)]
+    received = await waiters.close_steps(conn, waits) if waits else set()
+    for id_, step in due:
+        in_time = (id_, step) in received
+        events[id_].append(Ended(step, Letter.SUCCEEDED) if in_time else fired_timer(plans[id_], step))
     return events
 
 

@@ -18,6 +18,7 @@ from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun, NewRun, RunNote, SavedRun
 from windlass.store.steps import NewJobs, Shape, StepRef
 
+MESSAGES = "message"  # the topic of the router
 MANY = 1000  # from this many new jobs on, the worker that created them cannot claim them all itself
 
 
@@ -35,6 +36,7 @@ class Wakeups:
     unsettled: bool = False  # a run has a notice to apply, or waits to begin
     asleep: bool = False  # a timer was set
     stopped: bool = False  # running jobs are asked to stop
+    listening: bool = False  # a step waits for a message, which may have arrived
 
     def poke(self, db: Database, *, claimed: Iterable[UUID] = ()) -> None:
         """Poke the topics, except for jobs that were `claimed` in the same transaction."""
@@ -47,6 +49,7 @@ class Wakeups:
             ("settle", self.unsettled),
             ("timer", self.asleep),
             ("cancel", self.stopped),
+            (MESSAGES, self.listening),
         ):
             if is_due:
                 db.poke(topic)

@@ -19,6 +19,7 @@ from windlass.core.workflows.step import (
     Action,
     ChildAction,
     CommandAction,
+    EventAction,
     HookAction,
     HttpAction,
     JobAction,
@@ -69,10 +70,15 @@ ACTION_TYPES: Mapping[type[Action], str] = {
     JobAction: "job",
     SleepAction: "sleep",
     HookAction: "wait_for_webhook",
+    EventAction: "wait_for_event",
     CommandAction: "command",
     ChildAction: "workflow",
 }
-_ACTIVE: Mapping[type[Action], TaskStatus] = {SleepAction: TaskStatus.SLEEPING, HookAction: TaskStatus.WAITING}
+_ACTIVE: Mapping[type[Action], TaskStatus] = {
+    SleepAction: TaskStatus.SLEEPING,
+    HookAction: TaskStatus.WAITING,
+    EventAction: TaskStatus.WAITING,
+}
 _BEGUN = frozenset({Activity.RUNNING, Activity.LOST, Activity.STOPPING})  # what a task on a pool does once it runs
 _LETTERS: Mapping[str, Letter] = {word: letter for letter, word in WORDS.items()}
 
@@ -309,7 +315,7 @@ def _started_at(step: StepSnapshot) -> datetime | None:
     if step.began_at is None and step.wakes_at is not None:  # a sleep has no row of its own but its timer
         action = step.step.action
         length = action.duration if isinstance(action, SleepAction) else None
-        length = action.timeout if isinstance(action, HookAction) else length
+        length = action.timeout if isinstance(action, HookAction | EventAction) else length
         return step.wakes_at - length if length is not None else None
     return step.began_at
 

@@ -15,6 +15,7 @@ from windlass.engine import messages, quarantine, upkeep
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, Retry
 from windlass.engine.runs import sweep
+from windlass.engine.runs.writes import MESSAGES
 from windlass.engine.schedules import ojs as ojs_schedules
 from windlass.engine.schedules import sql as sql_schedules
 from windlass.engine.schedules import workflow as workflow_schedules
@@ -87,6 +88,8 @@ class Timers:
         if _is_due(job):
             moved += await self._duties.run("due", lambda: upkeep.become_due(self._db, batch=batch), 0)
         if _is_due(sleep):
+            # A message that was sent before the end of a wait counts, even if it is not routed yet.
+            await self._duties.run("route", lambda: messages.route(self._db), 0)
             moved += await self._duties.run("sleeps", lambda: sweep.wake(self._db, batch=batch), 0)
         if _is_due(expiry):
             moved += await self._duties.run("expiry", lambda: sweep.expire(self._db, batch=batch), 0)
@@ -168,7 +171,7 @@ class Sweeper:
             await run_periodically(round_, every=self.options.every, stop=stop, wake=self._wake)
 
     def _woken(self, topic: str) -> None:
-        if topic in ("settle", messages.TOPIC, ""):
+        if topic in ("settle", MESSAGES, ""):
             self._wake.set()
 
 

@@ -3,12 +3,14 @@
 Waiters are locked after runs and jobs, in ascending id.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from windlass.core.events.message import Awaited
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, statements
@@ -45,20 +47,6 @@ class HandlerWait(NamedTuple):
     until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """What a place waits for, and how much of it has arrived."""
-
-    place: int | str  # the number of a step, or the name of a handler's recorded step
-    name: str
-    key: str
-    is_signal: bool
-    count: int
-    received: int
-    until: datetime | None
-    created_at: datetime
-
-
 # Waits of steps
 
 
@@ -82,9 +70,9 @@ async def payloads(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef,
     return {(row[0], row[1]): row[2] for row in await conn.fetch(_SQL["payloads"], *columns(places))}
 
 
-async def of_steps(conn: Connection, runs: Sequence[UUID]) -> dict[StepRef, Waiting]:
-    """Return what steps of these runs wait for."""
-    return {(row[0], row[1]): Waiting(*row[1:]) for row in await conn.fetch(_SQL["of_steps"], list(runs))}
+async def of_run(conn: Connection, run: UUID) -> dict[int, Awaited]:
+    """Return what the steps of a run wait for, by their numbers."""
+    return {row[0]: Awaited(*row[1:]) for row in await conn.fetch(_SQL["of_run"], run)}
 
 
 # Waits of handlers
@@ -123,6 +111,9 @@ async def close_handlers(conn: Connection, jobs: Sequence[UUID]) -> None:
     await conn.execute(_SQL["close_handlers"], list(jobs))
 
 
-async def of_jobs(conn: Connection, jobs: Sequence[UUID]) -> list[tuple[UUID, Waiting]]:
-    """Return what these jobs wait for."""
-    return [(row[0], Waiting(*row[1:])) for row in await conn.fetch(_SQL["of_jobs"], list(jobs))]
+async def of_jobs(conn: Connection, jobs: Sequence[UUID]) -> dict[UUID, list[tuple[str, Awaited]]]:
+    """Return what these jobs wait for: the places of their handlers and the messages."""
+    waits: dict[UUID, list[tuple[str, Awaited]]] = defaultdict(list)
+    for row in await conn.fetch(_SQL["of_jobs"], list(jobs)):
+        waits[row[0]].append((row[1], Awaited(*row[2:])))
+    return waits

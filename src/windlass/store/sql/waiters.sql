@@ -99,11 +99,11 @@ update windlass.waiter w set state = 'closed'
 -- name: of_jobs
 -- scope: owned
 -- Return what these jobs wait for.
-select job_id, place, name, key, is_signal, count, jsonb_array_length(received) as received, until, created_at
+select job_id, place, name, case when not is_signal then key end, count, jsonb_array_length(received), until
   from windlass.waiter where job_id = any($1) and state in ('new', 'open', 'received') order by id
 
--- name: of_steps
+-- name: of_run
 -- scope: owned
--- Return what the steps of these runs wait for.
-select run_id, step, name, key, is_signal, count, jsonb_array_length(received) as received, until, created_at
-  from windlass.waiter where run_id = any($1) and state in ('new', 'open', 'received') order by id
+-- Return what the steps of a run wait for.
+select step, name, case when not is_signal then key end, count, jsonb_array_length(received), until
+  from windlass.waiter where run_id = $1 and state in ('new', 'open', 'received') order by id
