@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         QuotaExceeded,
         RetryAfter,
         Unavailable,
+        WaitTimeout,
         WindlassError,
     )
     from windlass.runtime.handle import Run
@@ -58,6 +59,7 @@ __all__ = [
     "NotFound",
     "QuotaExceeded",
     "Unavailable",
+    "WaitTimeout",
     "WindlassError",
 ]
 
@@ -81,6 +83,7 @@ _HOMES = {
     "RunSpec": "engine.runs.start",
     "RunState": "core.runs.run",
     "Unavailable": "errors",
+    "WaitTimeout": "errors",
     "Windlass": "app",
     "WindlassError": "errors",
     "WorkerOptions": "runtime.worker",

@@ -21,7 +21,7 @@
         ServerUnreachable  a client got no answer
 
 A handler's failure is not one of them: it is an `Outcome`. A handler raises `NonRetryable` or `RetryAfter` to control
-that outcome.
+that outcome. `ctx.wait_for` raises `WaitTimeout`.
 """
 
 from collections.abc import Iterable
@@ -191,3 +191,11 @@ class RetryAfter(WindlassError):
     def __init__(self, delay: timedelta | float, message: str = "retry later") -> None:
         super().__init__(message)
         self.delay = delay if isinstance(delay, timedelta) else timedelta(seconds=delay)
+
+
+class WaitTimeout(WindlassError):
+    """Raised in a handler: the message that it waited for did not arrive in time."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no message {name!r} arrived in time")
+        self.name = name

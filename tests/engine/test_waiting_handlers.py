@@ -246,5 +246,5 @@ async def test_a_worker_that_lost_its_lease_cannot_suspend_the_job(app: Windlass
 
 def test_a_handler_that_no_worker_runs_cannot_wait() -> None:
     ctx = Context(UUID(int=1), "a.b.v1", 1, 3, "default", 100, 1, datetime.now(UTC), {}, lambda _: None)
-    with pytest.raises(Exception, match="only a worker can suspend it"):
+    with pytest.raises(Exception, match="only a worker can do this"):
         asyncio.run(ctx.sleep("1s"))

@@ -4,7 +4,7 @@ import functools
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,8 @@ from windlass.core.orgs import DEFAULT_ORG
 from windlass.core.redaction import Redaction
 from windlass.core.workflows.step import Action
 from windlass.effects.artifacts import Artifacts, ArtifactStore
-from windlass.effects.durable import CallStore, DurableCalls
+from windlass.effects.call_store import CallStore
+from windlass.effects.durable import DurableCalls
 from windlass.errors import Conflict, Invalid
 
 # Handlers log through this logger (`ctx.log`) or through any other.
@@ -209,6 +210,43 @@ class Context:
     def sleep_sync(self, length: Duration, *, name: str = "sleep") -> None:
         """Like `sleep`, for sync handlers."""
         self._durable.sleep_sync(length, name)
+
+    async def wait_for(
+        self, name: str, *, key: str | None = None, timeout: Duration | None = None, count: int = 1
+    ) -> Any:
+        """Suspend the handler until a message arrives; return its payload, or a list of `count` payloads.
+
+        Without `key` it is a signal to this job, or to the run that it is a step of. With `key` it is an event that is
+        published with this name and key. A message that arrived before the call counts. Raises `WaitTimeout` if there
+        is none within `timeout`.
+        """
+        return await self._durable.wait_for(name, key, timeout, count)
+
+    def wait_for_sync(
+        self, name: str, *, key: str | None = None, timeout: Duration | None = None, count: int = 1
+    ) -> Any:
+        """Like `wait_for`, for sync handlers."""
+        return self._durable.wait_for_sync(name, key, timeout, count)
+
+    async def transaction(
+        self, name: str, function: Callable[..., Awaitable[Any]], /, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Call `function(conn, ...)` in a transaction of Windlass's database that also records its result: what it
+        writes there is committed exactly once. `conn` is a connection of asyncpg."""
+        return await self._durable.transaction(name, lambda conn: function(conn, *args, **kwargs))
+
+    def transaction_sync(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Like `transaction`, for sync handlers: the methods of `conn` (execute, executemany, fetch, fetchrow,
+        fetchval) are sync."""
+        return self._durable.transaction_sync(name, lambda conn: function(conn, *args, **kwargs))
+
+    def now(self) -> datetime:
+        """Return the time. It is recorded: every attempt gets the same value here."""
+        return self._durable.now()
+
+    def random(self) -> float:
+        """Return a number from 0 to 1: every attempt gets the same value here."""
+        return self._durable.random(self.idempotency_key)
 
     def progress(self, fraction: float, message: str | None = None, data: Any = None) -> Done:
         """Report the progress of the job: a fraction from 0 to 1, a message, and any JSON data.

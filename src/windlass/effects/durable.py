@@ -8,20 +8,25 @@ first, so that their results are recorded.
 
 import asyncio
 import inspect
+import queue
+import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
-from typing import Any, NoReturn, Protocol
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, NoReturn
 from uuid import UUID
 
 from windlass.core import duration
 from windlass.core.duration import Duration
-from windlass.core.jobs.replay import Call, CallKind, NewRecord, Recorded, Replay, Suspended
-from windlass.core.jobs.spec import check_name
+from windlass.core.jobs.replay import Call, CallKind, MessageWait, NewRecord, Recorded, Replay, Suspended
+from windlass.core.jobs.spec import MAX_NAME, check_name
 from windlass.core.json_value import RESULT_LIMIT, decode, encode
-from windlass.errors import Conflict, Invalid, NonRetryable
+from windlass.effects.call_store import CallStore, SyncConnection
+from windlass.errors import Conflict, Invalid, NonRetryable, WaitTimeout
 
+MAX_KEY = 400  # characters of a message's key
+MOST_MESSAGES = 1000  # that one call waits for
 QUIET_TURNS = 3  # turns of the event loop without a new call
 
 
@@ -29,16 +34,11 @@ class Suspend(BaseException):
     """Ends an attempt whose handler waits. Not an `Exception`, so that `except Exception` does not catch it."""
 
 
-class CallStore(Protocol):
-    """Records the durable calls of handlers. `fence` identifies the claim: writes of a lost claim are refused."""
+class Wait(NamedTuple):
+    """A call that suspends the handler."""
 
-    async def record(self, job: UUID, fence: int, records: Sequence[NewRecord]) -> None: ...
-
-    async def call(self, function: Callable[[], Any]) -> Any:
-        """Call a sync function in a thread."""
-
-    def wait(self, answer: Any) -> Any:
-        """Run a coroutine in the worker's event loop and return its result. For calls from threads."""
+    record: NewRecord | None  # None: it is recorded already
+    message: MessageWait | None  # what it waits for, unless it sleeps
 
 
 class DurableCalls:
@@ -55,7 +55,8 @@ class DurableCalls:
         self._made = 0  # calls
         self._running = 0  # async steps
         self._idle = asyncio.Event()  # set when `_running` becomes 0
-        self._waits: dict[str, NewRecord | None] = {}  # the calls that wait
+        self._drawn = 0  # random numbers
+        self._waits: dict[str, Wait] = {}  # the calls that wait
         self._is_over = False
 
     @property
@@ -67,8 +68,9 @@ class DurableCalls:
         """The outcome of the attempt, if a call has suspended it."""
         if not self._is_over:
             return None
-        waits = [record for record in self._waits.values() if record is not None]
-        return Suspended(list(self._waits), [*self._unsaved, *waits])
+        records = [wait.record for wait in self._waits.values() if wait.record is not None]
+        messages = [wait.message for wait in self._waits.values() if wait.message is not None]
+        return Suspended(list(self._waits), [*self._unsaved, *records], messages)
 
     async def step(self, name: str, function: Callable[[], Any], *, is_async: bool) -> Any:
         """Return the result of this step, recorded by an earlier attempt or computed now."""
@@ -76,14 +78,16 @@ class DurableCalls:
         if call.recorded is not None:
             return call.recorded.value
         with self._step():
-            await self._save_pending()
+            await self._save()
             if is_async or self._store is None:
                 value = function()
             else:
                 value = await self._store.call(function)
             if inspect.isawaitable(value):
                 value = await value
-            return await self._record(call, value)
+            text = _encoded(name, value)
+            await self._save(call.record(text))
+            return decode(text)  # as a later attempt will read it: both must see the same value
 
     def step_sync(self, name: str, function: Callable[[], Any]) -> Any:
         """Like `step`, from a handler's thread."""
@@ -93,8 +97,62 @@ class DurableCalls:
         if self._store is None:
             return decode(_encoded(name, function()))
         if self._unsaved:
-            self._store.wait(self._save_pending())
-        return self._store.wait(self._record(call, function()))
+            self._store.wait(self._save())
+        text = _encoded(name, function())
+        self._store.wait(self._save(call.record(text)))
+        return decode(text)
+
+    async def transaction(self, name: str, function: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Return the result of this step, whose function is called with a connection to the database. What it writes
+        there is committed together with the record."""
+        call = self._begin(name, CallKind.STEP)
+        if call.recorded is not None:
+            return call.recorded.value
+        store = self._recording()
+
+        async def work(conn: Any) -> str:
+            return _encoded(name, await function(conn))
+
+        with self._step():
+            records = list(self._unsaved)
+            value = await store.transact(self._job, self._fence, records, call, work)
+            del self._unsaved[: len(records)]
+            return value
+
+    def transaction_sync(self, name: str, function: Callable[[SyncConnection], Any]) -> Any:
+        """Like `transaction`, from a handler's thread, in which the function runs.
+
+        The transaction belongs to the event loop: it hands its connection to this thread, and waits for the result.
+        """
+        call = self._begin(name, CallKind.STEP)
+        if call.recorded is not None:
+            return call.recorded.value
+        store = self._recording()
+        begun: queue.SimpleQueue[tuple[Any, asyncio.Future[str]] | None] = queue.SimpleQueue()
+
+        async def work(conn: Any) -> str:
+            result: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+            begun.put((conn, result))
+            return await result
+
+        async def transact() -> Any:
+            try:
+                return await store.transact(self._job, self._fence, list(self._unsaved), call, work)
+            finally:
+                begun.put(None)
+
+        future = store.begin(transact())
+        while (transaction := begun.get()) is not None:  # again, if the database was unavailable
+            conn, result = transaction
+            try:
+                text = _encoded(name, function(SyncConnection(conn, store)))
+            except BaseException as error:
+                result.get_loop().call_soon_threadsafe(_fail, result, error)
+            else:
+                result.get_loop().call_soon_threadsafe(_resolve, result, text)
+        value = future.result()
+        self._unsaved.clear()
+        return value
 
     async def sleep(self, length: Duration, name: str) -> None:
         """Suspend the handler for this time."""
@@ -112,24 +170,71 @@ class DurableCalls:
         call = self._begin(name, CallKind.SLEEP)
         if call.recorded is None:
             return call, call.record(waits=True, delay=delay)
-        return (call, None) if call.recorded.waits and not call.recorded.over else None
+        return None if call.recorded.over else (call, None)
+
+    async def wait_for(self, name: str, key: str | None, timeout: Duration | None, number: int) -> Any:
+        """Return the payload of a message; suspend the handler until it has arrived."""
+        return await self._received(*self._wait_for(name, key, timeout, number))
+
+    def wait_for_sync(self, name: str, key: str | None, timeout: Duration | None, number: int) -> Any:
+        """Like `wait_for`, from a handler's thread."""
+        return self._recording().wait(self._received(*self._wait_for(name, key, timeout, number)))
+
+    def _wait_for(
+        self, name: str, key: str | None, timeout: Duration | None, number: int
+    ) -> tuple[Call, NewRecord | None, MessageWait]:
+        with _mistakes():
+            check_name(name, "name", "name the message, for example paid")
+            if key:
+                check_name(key, "key", "leave it out for a signal, or give a key", limit=MAX_KEY)
+            if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= MOST_MESSAGES:
+                raise Invalid(f"count is {number!r}: it must be 1 to {MOST_MESSAGES}", field="count")
+        delay = None if timeout is None else _positive(timeout, "timeout")
+        call = self._begin(f"wait_for {name}", CallKind.WAIT)
+        wait = MessageWait(call.name, name, key or "", key is None, number)
+        return call, call.record(waits=True, delay=delay) if call.recorded is None else None, wait
+
+    async def _received(self, call: Call, record: NewRecord | None, wait: MessageWait) -> Any:
+        row = call.recorded
+        if row is None or (row.waits and not row.over):
+            await self._suspend(call, record, wait)
+        value, timed_out = row.value, row.over
+        if row.waits:
+            value, timed_out = await self._recording().end_wait(self._job, self._fence, call.name)
+        if timed_out:
+            raise WaitTimeout(wait.name)
+        return value
+
+    def now(self) -> datetime:
+        """Return the time, which is recorded: it is the same in all attempts."""
+        call = self._begin("now", CallKind.NOW)
+        if call.recorded is not None:
+            return datetime.fromisoformat(call.recorded.value)
+        now = datetime.now(UTC) if self._store is None else self._store.now()
+        self._unsaved.append(call.record(encode(now.isoformat(), field="now")))
+        return now
+
+    def random(self, seed: str) -> float:
+        """Return a number from 0 to 1 that depends on the seed and on how many were drawn before: it is the same in all
+        attempts."""
+        with self._lock:
+            self._drawn += 1
+            return random.Random(f"{seed}/{self._drawn}").random()
 
     def _begin(self, name: str, kind: CallKind) -> Call:
         """Return the next call with this name; raise `Suspend` if the attempt has ended."""
-        try:
-            check_name(name, "step", "name the step, for example charge")
-        except Invalid as error:
-            raise NonRetryable(str(error)) from None
+        with _mistakes():
+            check_name(name, "step", "name the step, for example charge", limit=MAX_NAME + 20)
         if self._is_over:
             raise Suspend
         with self._lock:
             self._made += 1
             return self._replay.call(name, kind, in_order=self.executor is _executor())
 
-    async def _suspend(self, call: Call, record: NewRecord | None = None) -> NoReturn:
+    async def _suspend(self, call: Call, record: NewRecord | None, message: MessageWait | None = None) -> NoReturn:
         """End the attempt until this call's wait is over. Steps in other tasks finish first."""
         self._recording()
-        self._waits[call.name] = record
+        self._waits[call.name] = Wait(record, message)
         try:
             await self._quiet()
         except BaseException:
@@ -161,25 +266,17 @@ class DurableCalls:
             if not self._running:
                 self._idle.set()
 
-    async def _save_pending(self) -> None:
-        """Write what was recorded without waiting: the function called next may depend on it."""
-        if self._unsaved and self._store is not None:
-            records = list(self._unsaved)
-            await self._store.record(self._job, self._fence, records)
-            del self._unsaved[: len(records)]
-
-    async def _record(self, call: Call, value: Any) -> Any:
-        """Record a value and return it as a later attempt will read it: both must see the same value."""
-        text = _encoded(call.name, value)
-        if self._store is not None:
-            records = [*self._unsaved, call.record(text)]
-            await self._store.record(self._job, self._fence, records)
-            del self._unsaved[: len(records) - 1]
-        return decode(text)
+    async def _save(self, *records: NewRecord) -> None:
+        """Write records, and before them what was recorded without waiting: the function called next may depend on
+        it."""
+        unsaved = list(self._unsaved)
+        if self._store is not None and (unsaved or records):
+            await self._store.record(self._job, self._fence, [*unsaved, *records])
+            del self._unsaved[: len(unsaved)]
 
     def _recording(self) -> CallStore:
         if self._store is None:
-            raise Conflict("the handler cannot wait here: only a worker can suspend it (see windlass.testing)")
+            raise Conflict("only a worker can do this: the handler was called without one (see windlass.testing)")
         return self._store
 
 
@@ -191,14 +288,31 @@ def _executor() -> object:
         return threading.current_thread()
 
 
-def _positive(length: Duration, field: str) -> timedelta:
+def _resolve(future: "asyncio.Future[str]", text: str) -> None:
+    if not future.done():
+        future.set_result(text)
+
+
+def _fail(future: "asyncio.Future[str]", error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+@contextmanager
+def _mistakes() -> Iterator[None]:
+    """Fail the job at once if the handler passes a bad argument: a retry would pass it again."""
     try:
+        yield
+    except Invalid as error:
+        raise NonRetryable(str(error)) from None
+
+
+def _positive(length: Duration, field: str) -> timedelta:
+    with _mistakes():
         span = duration.read(length, field=field)
         if span <= timedelta():
             raise Invalid(f"{field} is {length!r}: it must be positive", field=field)
-    except Invalid as error:
-        raise NonRetryable(str(error)) from None
-    return span
+        return span
 
 
 def _encoded(name: str, value: Any) -> str:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -185,6 +185,10 @@ class Database:
         """Return the database's time."""
         async with self.once() as conn:
             return await runs.now(conn)
+
+    def local_now(self) -> datetime:
+        """Return the time of this process, or the one that a test has set. Never compare it with stored times."""
+        return (self._options.clock() if self._options.clock else None) or datetime.now(UTC)
 
     async def check_master_keys(self) -> None:
         """Raise `MasterKeyRequired` before work begins that would fail later without the right master key."""

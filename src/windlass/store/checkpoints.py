@@ -86,6 +86,26 @@ async def suspend(
     return [SuspendedJob(*row) for row in rows]
 
 
+async def hold(conn: Connection, job: UUID, fence: int) -> bool:
+    """Lock a job; return False if this attempt no longer holds it."""
+    return await conn.fetchval(_SQL["hold"], job, fence) is True
+
+
+class EndedWait(NamedTuple):
+    payload: Any
+    timed_out: bool
+
+
+async def end_wait(conn: Connection, job: UUID, name: str, payload: str | None) -> EndedWait:
+    """End the wait of a call, with a payload or because its time is over; return how it has ended.
+
+    A wait that has ended already is not changed.
+    """
+    await conn.execute(_SQL["end_wait"], job, name, payload)
+    row = await conn.fetchrow(_SQL["ended_wait"], job, name)
+    return EndedWait(decode(row[0]), row[1]) if row is not None else EndedWait(None, timed_out=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Progress:
     fraction: float

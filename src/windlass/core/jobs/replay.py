@@ -34,8 +34,8 @@ class Recorded(NamedTuple):
     kind: str
     place: int | None
     value: Any
-    waits: bool  # it has not ended
-    over: bool  # it waits, and its time is over
+    waits: bool  # it has not ended, or it is a sleep
+    over: bool  # its time is over
 
 
 class NewRecord(NamedTuple):
@@ -47,6 +47,16 @@ class NewRecord(NamedTuple):
     value: str = "null"  # JSON
     waits: bool = False
     delay: timedelta | None = None  # how long it waits; None: it does not wait, or for any time
+
+
+class MessageWait(NamedTuple):
+    """A call that begins to wait for messages."""
+
+    place: str  # the name of the call
+    name: str
+    key: str
+    is_signal: bool
+    number: int  # of messages
 
 
 class Call(NamedTuple):
@@ -71,6 +81,7 @@ class Suspended:
 
     waits: Sequence[str]  # names of the calls that it waits in
     records: Sequence[NewRecord] = ()  # calls that are not recorded yet
+    messages: Sequence[MessageWait] = ()
 
 
 class Replay:

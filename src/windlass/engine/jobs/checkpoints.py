@@ -5,21 +5,24 @@ from an earlier step), or one that got another payload, starts without them. Of 
 kept, also after the job ends.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from uuid import UUID
 
 from windlass.core.jobs.job import MAX_DATA, MAX_MESSAGE, TERMINAL
-from windlass.core.jobs.replay import NewRecord, Recorded
-from windlass.core.json_value import PAYLOAD_LIMIT, encode, plain
+from windlass.core.jobs.replay import Call, NewRecord, Recorded
+from windlass.core.json_value import PAYLOAD_LIMIT, RESULT_LIMIT, decode, encode, plain
 from windlass.engine.database import Database, Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.errors import Conflict, Invalid, LeaseLost, NotFound
 from windlass.store import checkpoints as store
-from windlass.store.checkpoints import Checkpoint, Progress, ProgressReport
-from windlass.store.postgres.pool import UNSTORABLE
+from windlass.store.checkpoints import Checkpoint, EndedWait, Progress, ProgressReport
+from windlass.store.messages import waiters
+from windlass.store.postgres.pool import UNSTORABLE, Connection
 
-__all__ = ["Checkpoint", "Progress", "ProgressReport"]
+__all__ = ["Checkpoint", "EndedWait", "Progress", "ProgressReport"]
+
+Work = Callable[[Connection], Awaitable[str]]  # returns JSON
 
 
 async def save(db: Tenant, job: UUID, state: Any, *, worker: str | None = None) -> Checkpoint:
@@ -74,6 +77,34 @@ async def record(db: Database, job: UUID, *, fence: int, records: Sequence[NewRe
     async with db.once() as conn:
         if not await store.record(conn, job, fence, records):
             raise LeaseLost(job)
+
+
+async def transact(
+    db: Database, job: UUID, *, fence: int, records: Sequence[NewRecord], call: Call, work: Work, again: bool
+) -> Any:
+    """Call `work` with a connection, and record its result in the same transaction; return the result.
+
+    `again`: an earlier try ended without an answer from the database, so it may have been committed.
+    """
+    async with db.begin() as conn:
+        if again:
+            known = {row.name: row for row in (await store.recorded(conn, [job])).get(job, [])}
+            if call.name in known:
+                return known[call.name].value
+        value = await work(conn)
+        if not await store.record(conn, job, fence, [*records, call.record(value)]):
+            raise LeaseLost(job)
+    return decode(value)
+
+
+async def end_wait(db: Database, job: UUID, *, fence: int, place: str) -> EndedWait:
+    """End the wait for a message whose time is over. A message that has arrived until now counts."""
+    async with db.begin() as conn:
+        if not await store.hold(conn, job, fence):
+            raise LeaseLost(job)
+        received = await waiters.give_up(conn, job, place)
+        payload = None if received is None else encode(received.payload, field="payload", limit=RESULT_LIMIT)
+        return await store.end_wait(conn, job, place, payload)
 
 
 async def report_progress(db: Database, reports: Sequence[ProgressReport]) -> None:

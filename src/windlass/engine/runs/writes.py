@@ -35,6 +35,7 @@ class Wakeups:
     ended: bool = False  # a run ended: clients may be waiting for it
     unsettled: bool = False  # a run has a notice to apply, or waits to begin
     asleep: bool = False  # a timer was set
+    waiting: bool = False  # a place waits for messages, which may have arrived already
     stopped: bool = False  # running jobs are asked to stop
     listening: bool = False  # a step waits for a message, which may have arrived
 
@@ -48,6 +49,7 @@ class Wakeups:
             ("run", self.ended),
             ("settle", self.unsettled),
             ("timer", self.asleep),
+            ("message", self.waiting),
             ("cancel", self.stopped),
             (MESSAGES, self.listening),
         ):

@@ -26,6 +26,8 @@ from windlass.store import checkpoints, events, jobs, runs, steps
 from windlass.store.checkpoints import SuspendedJob
 from windlass.store.events import NewLogLine
 from windlass.store.jobs import Lane
+from windlass.store.messages import waiters
+from windlass.store.messages.waiters import HandlerWait
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
 
@@ -81,6 +83,7 @@ async def record(
         wakeups = await settle(conn, db, held_runs, ended, actor=request.worker)
     if suspended:
         wakeups.asleep = True
+        wakeups.waiting = any(isinstance(each, Suspension) and each.outcome.messages for each in request.reports)
         wakeups.queues.update(job.queue for job in suspended if job.due)
     return set(states), wakeups
 
@@ -103,6 +106,12 @@ async def _finish(conn: Connection, request: Turn) -> tuple[dict[UUID, str], Seq
     if suspensions:
         suspended = await checkpoints.suspend(conn, suspensions, worker=request.worker, holders=request.holders)
         states |= {job.id: job.status for job in suspended}
+        pending = {job.id for job in suspended if job.status == "pending"}
+        waits = [
+            (each.job.id, wait) for each in suspensions if each.job.id in pending for wait in each.outcome.messages
+        ]
+        if waits:
+            await waiters.begin_in_handlers(conn, [HandlerWait(id_, *wait) for id_, wait in waits])
     return states, suspended
 
 

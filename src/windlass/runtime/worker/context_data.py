@@ -5,15 +5,18 @@ A handler must not fail because the database is unavailable: reads and writes th
 """
 
 import asyncio
+import concurrent.futures
 import contextlib
+import itertools
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
 from windlass.core.artifacts import Artifact, Reference, refer
 from windlass.core.jobs.job import Claimed
-from windlass.core.jobs.replay import NewRecord, Recorded
+from windlass.core.jobs.replay import Call, NewRecord, Recorded
 from windlass.core.json_value import encode
 from windlass.core.workflows.workflow import Workflow
 from windlass.effects.context import Context, Upstream
@@ -58,6 +61,22 @@ class ContextData:
     async def record(self, job: UUID, fence: int, records: Sequence[NewRecord]) -> None:
         await _retry(lambda: checkpoints.record(self._db, job, fence=fence, records=records))
 
+    async def transact(
+        self, job: UUID, fence: int, records: Sequence[NewRecord], call: Call, work: Callable[[Any], Awaitable[str]]
+    ) -> Any:
+        tries = itertools.count()
+        return await _retry(
+            lambda: checkpoints.transact(
+                self._db, job, fence=fence, records=records, call=call, work=work, again=next(tries) > 0
+            )
+        )
+
+    async def end_wait(self, job: UUID, fence: int, place: str) -> tuple[Any, bool]:
+        return await _retry(lambda: checkpoints.end_wait(self._db, job, fence=fence, place=place))
+
+    def now(self) -> datetime:
+        return self._db.local_now()
+
     async def secrets(self, org: str, names: Sequence[str]) -> dict[str, str]:
         return await _retry(lambda: self._secrets.call((org, tuple(names))))
 
@@ -85,9 +104,12 @@ class ContextData:
     async def call(self, function: Callable[[], Any]) -> Any:
         return await self.threads.run(function)
 
+    def begin(self, work: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def wait(self, answer: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the worker's loop for a handler in a thread, and wait for its result."""
-        return asyncio.run_coroutine_threadsafe(answer, self._loop).result()
+        return self.begin(answer).result()
 
     def progress(self, job: UUID, fence: int, fraction: float, message: str | None, data: Any) -> None:
         latest = ProgressReport(job, fence, fraction, message, None if data is None else encode(data, field="data"))

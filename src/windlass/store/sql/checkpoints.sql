@@ -34,14 +34,15 @@ delete from windlass.checkpoint where job_id = $1
 -- name: recorded
 -- scope: global
 -- Return the recorded calls of the handlers of these jobs that are still valid: saved for the same payload, and not followed by a
--- success of the job. The payload is hashed once for each job. `over` compares with the clock of the database.
+-- success of the job. The payload is hashed once for each job. `over` compares with the clock of the database: a sleep has ended then. A
+-- wait for a message has ended when it no longer waits, and has timed out if it still has an `until`.
 with job as materialized (
   select j.id, md5(j.payload::text) as input,
          (select e.xid from workflow.workflow_event e where e.workflow_id = j.id and e.event_type = 'succeeded'
            order by e.xid desc limit 1) as succeeded
     from workflow.workflow_run j
    where j.id = any($1) and exists (select from windlass.checkpoint c where c.job_id = j.id and c.name <> ''))
-select c.job_id, c.name, c.kind, c.place, c.state, c.waits, coalesce(c.waits and c.until <= (select windlass.now()), false) as over
+select c.job_id, c.name, c.kind, c.place, c.state, c.waits, coalesce(c.until <= (select windlass.now()), false) as over
   from job join windlass.checkpoint c on c.job_id = job.id
  where c.name <> '' and c.input = job.input and (job.succeeded is null or c.xid > job.succeeded)
  order by c.job_id, c.place
@@ -103,3 +104,20 @@ logged as (
            'delay_seconds', case when run_at < 'infinity' then extract(epoch from greatest(run_at - (select windlass.now()), '0')) end)) end,
          coalesce(holder, $4), number, (select windlass.now()) from done)
 select id, status, queue, due from done
+
+-- name: hold
+-- scope: global
+-- Lock a job that an attempt still holds. Returns no row if the lease was lost.
+select true from workflow.workflow_run where id = $1 and claim_no = $2 and leased_by is not null for update
+
+-- name: end_wait
+-- scope: owned
+-- End the wait of a call for a message: with the payload $3, or because its time is over.
+update windlass.checkpoint
+   set state = coalesce($3::jsonb, state), waits = false, until = case when $3::jsonb is null then until end
+ where job_id = $1 and name = $2 and waits
+
+-- name: ended_wait
+-- scope: owned
+-- Return the payload that ended a wait, and whether it timed out instead.
+select state, until is not null as timed_out from windlass.checkpoint where job_id = $1 and name = $2

@@ -16,10 +16,16 @@ on conflict (run_id, step, round) where run_id is not null do nothing
 -- name: begin_in_handlers
 -- scope: owned
 -- Insert the waiters of handlers. A signal is addressed to the job's run, or to the job if it is no step. An existing row is kept:
--- it may have received something already.
+-- it may have received something already. A waiter from before the job was started over no longer counts.
+with over as (
+  update windlass.waiter w set state = 'closed'
+   where w.id = any(array(
+           select o.id from windlass.waiter o join workflow.workflow_run j on j.id = o.job_id and o.round < j.epoch
+            where o.job_id = any($1) and o.state in ('new', 'open', 'received') order by o.id for update of o)))
 insert into windlass.waiter (org, name, key, is_signal, job_id, place, round, count, since, until, seq)
 select j.org, w.name, case when w.is_signal then coalesce(j.run_id, j.id)::text else w.key end, w.is_signal, j.id, w.place, j.epoch,
-       w.count, coalesce(r.created_at, j.created_at), w.until, coalesce((
+       w.count, coalesce(r.created_at, j.created_at),
+       coalesce(w.until, (select c.until from windlass.checkpoint c where c.job_id = j.id and c.name = w.place)), coalesce((
          select max(e.seq) from windlass.waiter e
           where e.job_id = j.id and e.name = w.name and e.is_signal = w.is_signal and (e.is_signal or e.key = w.key)), 0)
   from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::int[], $7::timestamptz[])
@@ -72,9 +78,10 @@ taken as (
    where w.id = full_.id
   returning w.job_id, w.place, case w.count when 1 then w.received -> 0 else w.received end as payload),
 recorded as (
-  insert into windlass.checkpoint (job_id, name, state, input)
-  select t.job_id, t.place, t.payload, job.input from taken t join job on job.id = t.job_id
-  on conflict (job_id, name) do nothing)
+  insert into windlass.checkpoint as c (job_id, name, kind, state, input)
+  select t.job_id, t.place, 'wait', t.payload, job.input from taken t join job on job.id = t.job_id
+  on conflict (job_id, name) do update
+     set state = excluded.state, waits = false, until = null, saved_at = excluded.saved_at where c.waits)
 update workflow.workflow_run j set run_at = windlass.now()
  where j.id = any(array(select job_id from taken)) and j.run_at > windlass.now()
 returning j.queue

@@ -1,0 +1,148 @@
+"""Handlers that wait for messages: signals to their job or run, and published events."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.keys import KEYS
+from windlass import Context, WaitTimeout, Windlass
+from windlass.engine import messages
+from windlass.engine.database import Tenant
+from windlass.engine.jobs import control as jobs
+from windlass.settings import Settings
+from windlass.store.jobs import FAR
+from windlass.testing import Clock, run_to_end, run_until_idle
+
+START = datetime(2031, 5, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+async def app(database: str, clock: Clock) -> AsyncIterator[Windlass]:
+    clock.set(START)
+    async with Windlass(database, settings=Settings(master_keys=KEYS), clock=clock.now) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def db(app: Windlass) -> Tenant:
+    return await app.open()
+
+
+async def test_a_handler_receives_the_signals_to_its_job_in_order(app: Windlass, db: Tenant, clock: Clock) -> None:
+    @app.job("order.pay.v1")
+    async def pay(ctx: Context) -> Any:
+        return [await ctx.wait_for("paid"), await ctx.wait_for("paid"), await ctx.wait_for("done", count=2)]
+
+    job = await app.submit("order.pay.v1")
+    await messages.signal(db, job, "paid", payload={"cents": 1})  # early: kept
+    row = await run_to_end(app, job, clock)
+    assert (row.status, row.run_at, row.leased_by, row.attempt) == ("pending", FAR, None, 0)
+    await messages.signal(db, job, "paid", payload={"cents": 2})
+    await messages.signal(db, job, "done", payload=None)
+    await messages.signal(db, job, "done", payload="x")
+    row = await run_to_end(app, job, clock)
+    assert (row.status, row.result) == ("succeeded", [{"cents": 1}, {"cents": 2}, [None, "x"]])
+
+
+async def test_a_published_event_reaches_all_handlers_that_wait_for_its_key(
+    app: Windlass, db: Tenant, clock: Clock
+) -> None:
+    @app.job("order.pay.v1", max_attempts=1)
+    def pay(ctx: Context, order: str) -> Any:
+        return ctx.wait_for_sync("paid", key=order, timeout="1h")
+
+    first, second, other = [await app.submit("order.pay.v1", {"order": order}) for order in ("a", "a", "b")]
+    await messages.publish(db, "paid", key="a", payload=7)
+    assert [(await run_to_end(app, job, clock)).result for job in (first, second)] == [7, 7]
+    row = await run_to_end(app, other, clock)
+    assert (row.status, row.last_error) == ("failed", "no message 'paid' arrived in time")
+
+
+async def test_a_wait_that_timed_out_stays_so_and_a_later_message_goes_to_the_next_wait(
+    app: Windlass, db: Tenant, clock: Clock
+) -> None:
+    @app.job("order.pay.v1")
+    async def pay(ctx: Context) -> Any:
+        try:
+            return await ctx.wait_for("paid", timeout="1h")
+        except WaitTimeout as error:
+            await ctx.step("remind", lambda: None)
+            return [error.name, await ctx.wait_for("paid")]
+
+    job = await app.submit("order.pay.v1")
+    row = await run_to_end(app, job, clock)
+    assert (row.status, row.run_at, clock.now()) == ("pending", FAR, START + timedelta(hours=1))
+    await messages.signal(db, job, "paid", payload="late")
+    assert (await run_to_end(app, job, clock)).result == ["paid", "late"]
+
+
+async def test_a_message_that_arrived_in_time_counts_even_if_the_handler_resumes_later(
+    app: Windlass, db: Tenant, clock: Clock
+) -> None:
+    @app.job("order.pay.v1")
+    async def pay(ctx: Context) -> Any:
+        return await ctx.wait_for("paid", timeout="1h")
+
+    job = await app.submit("order.pay.v1")
+    await messages.signal(db, job, "paid", payload="in time")
+    # The job is run again when its time is over, before the router has looked at the message.
+    await run_until_idle(app)
+    clock.move(timedelta(hours=1))
+    assert (await run_to_end(app, job, clock)).result == "in time"
+
+
+async def test_a_job_that_is_started_over_waits_again_for_one_message(
+    app: Windlass, db: Tenant, clock: Clock, conn: Any
+) -> None:
+    @app.job("order.pay.v1")
+    async def pay(ctx: Context) -> Any:
+        return await ctx.wait_for("paid")
+
+    job = await app.submit("order.pay.v1")
+    await run_to_end(app, job, clock)
+    await app.cancel(job)
+    await app.retry(job)
+    await run_to_end(app, job, clock)
+    assert await conn.fetchval("select count(*) from windlass.waiter where state in ('new', 'open')") == 1
+    await messages.signal(db, job, "paid", payload=1)
+    assert (await run_to_end(app, job, clock)).result == 1
+
+
+async def test_a_signal_to_a_run_is_received_by_the_handler_of_its_step(
+    app: Windlass, db: Tenant, clock: Clock
+) -> None:
+    @app.job("order.pay.v1")
+    async def pay(ctx: Context) -> Any:
+        return await ctx.wait_for("paid")
+
+    await app.deploy({"name": "order", "tasks": [{"name": "pay", "job": "order.pay.v1"}]})
+    run = await app.start("order")
+    [job] = (await jobs.list_(db, run=run.id)).jobs
+    await run_to_end(app, job.id, clock)
+    await messages.signal(db, run.id, "paid", payload="thanks")
+    await run_to_end(app, job.id, clock)
+    assert (await run.result()).value == "thanks"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mistake"),
+    [
+        ({"name": ""}, "name is empty"),
+        ({"name": "x", "key": "k" * 401}, "key is 401 characters long"),
+        ({"name": "x", "timeout": 0}, "timeout is 0: it must be positive"),
+        ({"name": "x", "count": 0}, "count is 0: it must be 1 to 1000"),
+    ],
+    ids=["name", "key", "timeout", "count"],
+)
+async def test_a_bad_argument_fails_the_job_at_once(
+    app: Windlass, clock: Clock, arguments: dict[str, Any], mistake: str
+) -> None:
+    @app.job("order.pay.v1")
+    async def pay(ctx: Context) -> Any:
+        return await ctx.wait_for(**arguments)
+
+    row = await run_to_end(app, await app.submit("order.pay.v1"), clock)
+    assert (row.status, row.attempt) == ("failed", 1)
+    assert mistake in (row.last_error or "")
