@@ -9,7 +9,15 @@ import pytest
 
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine.database import Tenant
-from windlass.engine.doctor import Level, examine, judge_lines, judge_pools, judge_schema, judge_server
+from windlass.engine.doctor import (
+    Level,
+    examine,
+    judge_lines,
+    judge_object_store,
+    judge_pools,
+    judge_schema,
+    judge_server,
+)
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import queues
 from windlass.store.doctor import Server, Waiting
@@ -116,3 +124,22 @@ def test_a_pool_that_jobs_wait_for_and_that_cannot_be_used_is_named(row: PoolRow
     assert [(finding.level, finding.message) for finding in findings] == ([(Level.PROBLEM, message)] if message else [])
     assert all(finding.fix for finding in findings)
     assert list(judge_lines([line], [], {})) == []  # a worker's --queue would not help
+
+
+@pytest.mark.parametrize(
+    ("row", "url", "is_named"),
+    [
+        (POOL, "file:///home/windlass/objects", True),
+        (POOL, "s3://bucket", False),
+        (POOL, None, False),
+        (replace(POOL, launcher="subprocess"), "file:///home/windlass/objects", False),
+        (replace(POOL, silence=timedelta(minutes=5)), "file:///home/windlass/objects", False),
+    ],
+)
+def test_a_pool_whose_jobs_may_not_reach_the_object_store_is_named(
+    row: PoolRow, url: str | None, is_named: bool
+) -> None:
+    findings = list(judge_object_store([row], url))
+    assert [(finding.level, finding.check) for finding in findings] == [(Level.WARNING, "object store")] * is_named
+    assert all("pool gpu: its jobs may run on other machines" in finding.message for finding in findings)
+    assert all(finding.fix and "WINDLASS_OBJECTS_URL" in finding.fix for finding in findings)

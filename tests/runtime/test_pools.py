@@ -43,7 +43,13 @@ async def test_a_command_on_the_subprocess_pool_has_output_and_log(
 
 async def test_a_step_on_an_unknown_pool_is_refused_when_it_is_published(app: Windlass) -> None:
     app.workflow("report").command("sum", "true").on("gpu")
-    with pytest.raises(InvalidWorkflow, match="there is no pool 'gpu': there is none yet"):
+    with pytest.raises(InvalidWorkflow, match=r"there is no pool 'gpu': there is none yet; .* WINDLASS_POOLS has it"):
+        await app.publish()
+
+
+async def test_without_a_process_that_runs_commands_the_fix_is_to_start_one(app: Windlass) -> None:
+    app.workflow("report").command("sum", "true").on("subprocess")
+    with pytest.raises(InvalidWorkflow, match=r"'subprocess': .* start `windlass worker --allow-commands`"):
         await app.publish()
 
 

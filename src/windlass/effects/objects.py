@@ -6,8 +6,9 @@ Nothing depends on conditional writes or on the order of listings: not every ser
 
 import contextlib
 import functools
+import os
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 FIELD = "WINDLASS_OBJECTS_URL"
 SCHEMES = ("file", "s3", "gs", "az")
+ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
 CHUNK = 1024 * 1024
 # The library's own limit is three minutes: longer than a worker may wait before it reports that the store is away.
 RETRIES: "RetryConfig" = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
@@ -32,6 +34,8 @@ _is_staging_name = re.compile(r".*#[0-9]+", re.DOTALL).fullmatch  # a folder has
 def open_store(url: str) -> "ObjectStore":
     """Open a store; raise `Invalid` if the URL is wrong. Credentials come from the usual environment variables."""
     parts = urlsplit(check_url(url))
+    if parts.scheme == "s3":
+        _check_endpoint(os.environ)
     from obstore.store import LocalStore, from_url
 
     try:
@@ -154,6 +158,24 @@ def check_url(url: str) -> str:
             field=FIELD,
         )
     return url
+
+
+def is_folder(url: str) -> bool:
+    """Return whether the objects are in a folder, which jobs on other machines cannot reach unless they share it."""
+    return urlsplit(url).scheme == "file"
+
+
+def _check_endpoint(environ: Mapping[str, str]) -> None:
+    """Raise `Invalid` if the address of the S3 server is none: the library would abort at the first request."""
+    for name in ENDPOINTS:
+        value = environ.get(name, "https://host")
+        try:
+            parts = urlsplit(value)
+            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        except ValueError:
+            is_address = False
+        if not is_address:
+            raise Invalid(f"{name} is {value!r}: it must be an address such as https://minio.example:9000", field=name)
 
 
 def _version(meta: "Meta") -> str:

@@ -123,7 +123,7 @@ class Database:
         self.public_url = PublicUrl(public_url)
         self.tree_limit = tree_limit
         self.vault = Vault(keys)
-        self._objects_url = objects_url
+        self.objects_url = objects_url
         self._notifier = notifier
         notifier.subscribe(self.allowances.woken)
 
@@ -177,9 +177,9 @@ class Database:
 
     def objects(self) -> Objects:
         """Return the object store, opened on first use."""
-        if self._objects_url is None:
+        if self.objects_url is None:
             raise Conflict("this process has no object store: set WINDLASS_OBJECTS_URL")
-        return open_objects(self._objects_url)
+        return open_objects(self.objects_url)
 
     async def now(self) -> datetime:
         """Return the database's time."""

@@ -12,6 +12,7 @@ from windlass.core.jobs.spec import advice
 from windlass.core.launches import POOL_QUEUE, pool_queue
 from windlass.core.orgs import DEFAULT_ORG, owner
 from windlass.effects.handlers import like
+from windlass.effects.launchers import store_warning
 from windlass.engine import maintenance, pools
 from windlass.engine.database import MOST_COUNTED, URL_LIVE_WITHIN, Database
 from windlass.store import doctor as store
@@ -63,6 +64,7 @@ async def examine(db: Database) -> list[Finding]:
     alive = [worker for worker in workers if worker.alive]
     findings += [judge_types(types), judge_workers(alive, lines), *judge_lines(lines, alive, registry)]
     findings += judge_pools(offered, lines)
+    findings += judge_object_store(offered, db.objects_url)
     findings.append(judge_public_url(urls, db.public_url.configured, called=called))
     return [*findings, *judge_queues(lines), *judge_snapshots(snapshots), *judge_quarantine(aside)]
 
@@ -150,6 +152,14 @@ def judge_pools(rows: Sequence[PoolRow], lines: Sequence[Waiting]) -> Iterator[F
             name = queue.removeprefix(POOL_QUEUE)
             fix = "start a worker that is configured with it (WINDLASS_POOLS), or cancel the runs"
             yield Finding(Level.PROBLEM, "pools", f"jobs wait for {name}, and there is no such pool", fix)
+
+
+def judge_object_store(rows: Sequence[PoolRow], url: str | None) -> Iterator[Finding]:
+    """Yield the live pools whose jobs may run on other machines, if the object store is a folder."""
+    for row in rows:
+        warning = None if url is None or pools.is_silent(row) else store_warning(row.launcher, url)
+        if warning is not None:
+            yield Finding(Level.WARNING, "object store", f"pool {row.name}: {warning.problem}", warning.fix)
 
 
 def judge_queues(lines: Sequence[Waiting]) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from hashlib import sha256
 
 from windlass.core import duration
 from windlass.core.launches import SUBPROCESS, is_pool_name
@@ -27,6 +28,13 @@ async def report(db: Database, name: str, *, holder: str, problem: str | None) -
     """Record which process launches the jobs of a pool, and why it cannot."""
     async with db.once() as conn:
         await store.report(conn, name, holder=holder, problem=problem)
+
+
+async def instance(db: Database) -> str:
+    """Return a name for the jobs of this database, which tells them from those of others on the same cluster."""
+    async with db.once() as conn:
+        identity = await store.identity(conn)
+    return f"windlass-{sha256(identity.encode()).hexdigest()[:12]}"
 
 
 async def list_(db: Tenant) -> list[Pool]:
@@ -96,6 +104,13 @@ def _schema(row: PoolRow, db: Tenant) -> Pool:
     )
 
 
+def _start_of(pool: str) -> str:
+    """Return how to start a pool that no process offers."""
+    if pool == SUBPROCESS:
+        return "it exists where commands are allowed: start `windlass worker --allow-commands`"
+    return "a pool exists once a worker whose WINDLASS_POOLS has it was started"
+
+
 async def check_placements(db: Database, workflows: Sequence[Workflow]) -> None:
     """Raise `InvalidWorkflow` with every `runs_on` that names a pool which no process has offered."""
     placed = [
@@ -108,11 +123,11 @@ async def check_placements(db: Database, workflows: Sequence[Workflow]) -> None:
         return
     async with db.once() as conn:
         known = await store.names(conn)
-    advice = f"the pools are {', '.join(known)}" if known else "there is none yet"
+    names = f"the pools are {', '.join(known)}" if known else "there is none yet"
     mistakes = [
         (
             f"tasks.{step}.runs_on" if len(workflows) == 1 else f"{workflow.name}: tasks.{step}.runs_on",
-            f"there is no pool {pool!r}: {advice}; a pool exists once a worker that is configured with it has started",
+            f"there is no pool {pool!r}: {names}; {_start_of(pool)}",
         )
         for workflow, step, pool in placed
         if pool not in known

@@ -45,6 +45,11 @@ async def report(conn: Connection, name: str, *, holder: str, problem: str | Non
     await conn.execute(_SQL["report"], name, holder, problem)
 
 
+async def identity(conn: Connection) -> str:
+    text: str = await conn.fetchval(_SQL["identity"])
+    return text
+
+
 async def names(conn: Connection) -> list[str]:
     return column(await conn.fetch(_SQL["names"]))
 

@@ -8,13 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from windlass.core.launches import Limits, RemoteJob
+from windlass.core.launches import SUBPROCESS, Limits, RemoteJob
+from windlass.effects.objects import is_folder
 from windlass.errors import Invalid
 
 GROUP = "windlass.launchers"  # entry points of launchers in other packages: NAME = "module:open_launcher"
 KINDS = ("subprocess", "kubernetes", "ray", "dask")
+SHARED = ("kubernetes", "ray", "dask")  # clusters, which several installations may use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +82,21 @@ class Launcher(Protocol):
         """Raise an error that says what is wrong with the pool: not reachable, not allowed, wrongly configured."""
 
     async def close(self) -> None: ...
+
+
+class StoreWarning(NamedTuple):
+    problem: str
+    fix: str
+
+
+def store_warning(launcher: str, objects_url: str) -> StoreWarning | None:
+    """Return what is wrong with an object store that jobs on other machines cannot reach; None if they can."""
+    if launcher == SUBPROCESS or not is_folder(objects_url):
+        return None
+    return StoreWarning(
+        f"its jobs may run on other machines, and the object store is a folder of this one ({objects_url})",
+        "set WINDLASS_OBJECTS_URL to s3://BUCKET, gs://BUCKET or az://CONTAINER, unless they share the folder",
+    )
 
 
 def open_launcher(pool: PoolOptions) -> Launcher:

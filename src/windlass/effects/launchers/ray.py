@@ -38,7 +38,7 @@ CAUSES = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayOptions:
     address: str
-    instance: str = "windlass"  # installations that share a cluster need different ones
+    instance: str = "windlass"  # workers set it: installations that share a cluster need different ones
     command: Sequence[str] = ("python", "-m", "windlass.exec")
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -15,7 +15,7 @@ from windlass.core.workflows.step_payload import COMMAND_TYPE
 from windlass.effects import secrets
 from windlass.effects.context import Context
 from windlass.effects.handlers import Handler, Handlers
-from windlass.effects.launchers import Launcher, PoolOptions, open_launcher
+from windlass.effects.launchers import SHARED, Launcher, PoolOptions, open_launcher, store_warning
 from windlass.effects.objects import Objects
 from windlass.engine import pools as pool_rows
 from windlass.engine.database import Database
@@ -53,13 +53,22 @@ async def open_pools(
 
     Raises `Invalid` if one is wrongly configured. One that cannot be used is open, and shows its problem.
     """
-    pools = [
-        Pool(db, options, launcher=open_launcher(options), objects=db.objects(), app=app)
-        for options in offered(configured, home=home, allow_commands=allow_commands)
-    ]
+    chosen = list(offered(configured, home=home, allow_commands=allow_commands))
+    if any(options.launcher in SHARED for options in chosen):
+        instance = await pool_rows.instance(db)
+        chosen = [with_instance(options, instance) for options in chosen]
+    for options in chosen:
+        if (warning := store_warning(options.launcher, db.objects().url)) is not None:
+            _log.warning("pool %s: %s: %s", options.name, *warning)
+    pools = [Pool(db, options, launcher=open_launcher(options), objects=db.objects(), app=app) for options in chosen]
     offers = [(each.name, each.launcher, each.max_parallel, each.image) for each in (pool.options for pool in pools)]
     await pool_rows.offer(db, offers)
     return pools
+
+
+def with_instance(pool: PoolOptions, instance: str) -> PoolOptions:
+    """Return a pool whose jobs have a name for this installation, unless it is configured with one."""
+    return replace(pool, options={"instance": instance, **pool.options}) if pool.launcher in SHARED else pool
 
 
 def worker_id(pool: str) -> str:
@@ -79,7 +88,7 @@ class Pool:
     ) -> None:
         self.options = options
         self._db = db
-        self._launcher = launcher
+        self.launcher = launcher
         limits = limits or Limits(start_within=options.start_within, heartbeat_within=options.heartbeat_within)
         self._requests = Requests(pool=options, objects_url=objects.url, app=app, limits=limits)
         self._launches = Launches(
@@ -101,7 +110,7 @@ class Pool:
                 await until(stop, TICK)
             await leader.resign()
         finally:
-            await self._launcher.close()
+            await self.launcher.close()
 
     async def _lead(self, leader: LeaderTerm, stop: asyncio.Event, *, holder: str, every: timedelta) -> None:
         """Work until `stop`, or until another process has the term."""
@@ -133,7 +142,7 @@ class Pool:
     async def _problem(self) -> str | None:
         """Return why the pool cannot be used."""
         try:
-            await asyncio.wait_for(self._launcher.check(), CHECK_WITHIN)
+            await asyncio.wait_for(self.launcher.check(), CHECK_WITHIN)
         except TimeoutError:
             return "it does not answer"
         except Exception as error:

@@ -19,7 +19,6 @@ from windlass.core.launches import (
     PROBE_FENCE,
     SPEC,
     STATUS,
-    SUBPROCESS,
     Cause,
     Phase,
     RemoteJob,
@@ -28,7 +27,7 @@ from windlass.core.launches import (
     launch_name,
     mailbox,
 )
-from windlass.effects.launchers import Launcher, LaunchRequest, PoolOptions, open_launcher
+from windlass.effects.launchers import Launcher, LaunchRequest, PoolOptions, open_launcher, store_warning
 from windlass.effects.objects import open_objects
 from windlass.errors import Invalid, NotFound, Unavailable
 from windlass.runtime.loops.loop import until
@@ -141,7 +140,9 @@ class Probe:
             raise ProbeFailure(str(error), fix) from None
         if data != self._token.encode():
             raise ProbeFailure("an object that was read is not the one that was written", fix)
-        return f"{self._objects_url}: an object was written, read and removed"
+        warning = store_warning(self._pool.launcher, self._objects_url)
+        works = f"{self._objects_url}: an object was written, read and removed"
+        return works if warning is None else f"{works}\nwarning: {warning.problem}: {warning.fix}"
 
     async def _check(self) -> str:
         try:
@@ -243,7 +244,7 @@ class Probe:
     @property
     def _is_shared(self) -> bool:
         """Whether jobs of the pool can reach the object store, as far as its URL tells."""
-        return self._pool.launcher == SUBPROCESS or not self._objects_url.startswith("file:")
+        return store_warning(self._pool.launcher, self._objects_url) is None
 
 
 def late(remote: RemoteJob | None, *, timeout: float, is_shared: bool) -> ProbeFailure:

@@ -22,7 +22,7 @@ GRACE = 8.0  # seconds between SIGTERM and SIGKILL
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaskOptions:
     address: str
-    instance: str = "windlass"  # installations that share a cluster need different ones
+    instance: str = "windlass"  # workers set it: installations that share a cluster need different ones
     command: Sequence[str] | None = None
     worker_resources: Mapping[str, float] = field(default_factory=dict)  # in the words of `dask worker --resources`
 

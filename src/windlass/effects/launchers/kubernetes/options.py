@@ -43,7 +43,7 @@ class KubernetesOptions:
         default_factory=dict
     )  # more fields of the pod's specification: volumes, affinity, ...
     container: Mapping[str, Any] = field(default_factory=dict)  # and of its container: volumeMounts, ...
-    instance: str = "windlass"  # another one for each installation in a namespace: each stops jobs it does not know
+    instance: str = "windlass"  # workers set it: each installation stops the jobs with its name that it does not know
     command: Sequence[str] = COMMAND
 
 
