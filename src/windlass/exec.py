@@ -212,7 +212,8 @@ async def _command(spec: TaskSpec, keep: Keep) -> Outcome:
     )
     passed_on = {"WINDLASS_LAUNCH", *spec.call.get("env", ())}  # the first marks the processes of this task
     own = {name: value for name, value in os.environ.items() if name in passed_on}
-    return await Commands(CommandOptions(environment=inherited(os.environ) | own)).perform(request, keep)
+    options = CommandOptions(environment=inherited(os.environ) | own, is_guarded=True)
+    return await Commands(options).perform(request, keep)
 
 
 async def _python(spec: TaskSpec, keep: Keep, artifacts: "LaunchedArtifacts") -> Outcome:

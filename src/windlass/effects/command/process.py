@@ -18,8 +18,8 @@ from typing import IO
 
 from windlass.core.jobs.job import MAX_LINES
 from windlass.core.json_value import plain
+from windlass.effects.command.guard import SHELL, Guard
 
-SHELL = "/bin/sh"
 MAX_LINE = 8192  # bytes of a line that are stored
 CHUNK = 65_536
 MAX_REST = 1_048_576  # maximum size of a pipe: anything beyond was written after the command ended
@@ -104,18 +104,29 @@ def readable(line: bytes) -> str:
 
 
 class Process:
-    def __init__(self, command: str, *, cwd: Path, env: Mapping[str, str], out: Lines, err: Lines) -> None:
+    """A command. One that is guarded does not outlive this process, however that ends."""
+
+    def __init__(
+        self, command: str, *, cwd: Path, env: Mapping[str, str], out: Lines, err: Lines, is_guarded: bool = False
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._exited = asyncio.Event()
-        self._popen = subprocess.Popen(  # noqa: S603 - running what a definition says is what this is for
-            [SHELL, "-c", "--", command],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=cwd,
-            env=env,
-            start_new_session=True,
-        )
+        self._guard = Guard() if is_guarded else None
+        try:
+            self._popen = subprocess.Popen(  # noqa: S603 - running what a definition says is what this is for
+                [SHELL, "-c", "--", command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=cwd,
+                env=env,
+                start_new_session=True,
+            )
+        except BaseException:
+            self._release()
+            raise
+        if self._guard is not None:
+            self._guard.watch(self._popen.pid)
         self._group = Group(self._popen.pid)
         assert self._popen.stdout is not None
         assert self._popen.stderr is not None
@@ -137,6 +148,7 @@ class Process:
             self._group.signal(signal.SIGKILL)
             for pipe in self._pipes:
                 pipe.finish()
+            self._release()
 
     async def _dead(self, within: float) -> bool:
         try:
@@ -155,7 +167,12 @@ class Process:
             self._popen.wait()
             for pipe in self._pipes:
                 pipe.finish()
+            self._release()
             raise
+
+    def _release(self) -> None:
+        if self._guard is not None:
+            self._guard.release()
 
     def _wait(self) -> None:
         self._popen.wait()

@@ -65,6 +65,7 @@ class CommandOptions:
     environment: Mapping[str, str] = field(default_factory=lambda: inherited({}))  # base environment of commands
     grace: timedelta = timedelta(seconds=5)  # between SIGTERM and SIGKILL
     folder: Path | None = None  # parent of the commands' folders; None: the system's temporary directory
+    is_guarded: bool = False  # commands are killed when this process is: see guard.py
 
 
 class Commands:
@@ -87,7 +88,8 @@ class Commands:
     async def _run(self, request: CommandRequest, folder: Folder, keep: Keep) -> Outcome:
         out, err = Lines("INFO", keep, room=MAX_OUTPUT_LINE), Lines("WARNING", keep)
         env = environment(request, folder, self._options.environment)
-        process = Process(command_line(request), cwd=folder.work, env=env, out=out, err=err)
+        line, is_guarded = command_line(request), self._options.is_guarded
+        process = Process(line, cwd=folder.work, env=env, out=out, err=err, is_guarded=is_guarded)
         limit = request.timeout
         try:
             async with asyncio.timeout(None if limit is None else limit.total_seconds()):
