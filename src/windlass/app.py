@@ -80,7 +80,7 @@ class Windlass(Operations):
         self._db: Tenant | None = None
         self._embedded: Embedded | None = None
         self._opening: asyncio.Lock | None = None
-        self._sync = SyncBridge(self._twin)
+        self._sync: SyncBridge[Windlass] = SyncBridge(self._twin)
         self._waiters: Waiters | None = None
         self._starter: RunStarter | None = None
         self._live: Live | None = None

@@ -12,8 +12,8 @@ from windlass.core.json_value import decode
 from windlass.engine import messages
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
-from windlass.engine.messages import Sent
 from windlass.errors import Conflict, Gone, Invalid, NotFound
+from windlass.schemas.messages import Sent
 from windlass.store.messages import waiters
 from windlass.store.messages.waiters import HandlerWait
 from windlass.testing import Clock

@@ -124,6 +124,8 @@ read GET /api/v1/runs/{run_id}/explain
 read GET /api/v1/runs/{run_id}/output
 read GET /api/v1/runs/{run_id}/graph
 read GET /api/v1/runs/{run_id}/timeline
+start POST /api/v1/events
+start POST /api/v1/runs/{run_id}/signals/{signal}
 operate POST /api/v1/runs/{run_id}/cancel
 operate POST /api/v1/runs/{run_id}/retry
 operate POST /api/v1/runs/{run_id}/rerun
@@ -146,6 +148,7 @@ read GET /api/v1/workflows/{ref}/runs/{run_id}/explain
 read GET /api/v1/workflows/{ref}/runs/{run_id}/output
 read GET /api/v1/workflows/{ref}/runs/{run_id}/graph
 read GET /api/v1/workflows/{ref}/runs/{run_id}/timeline
+start POST /api/v1/workflows/{ref}/runs/{run_id}/signals/{signal}
 operate POST /api/v1/workflows/{ref}/runs/{run_id}/cancel
 operate POST /api/v1/workflows/{ref}/runs/{run_id}/retry
 operate POST /api/v1/workflows/{ref}/runs/{run_id}/rerun

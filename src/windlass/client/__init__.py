@@ -13,6 +13,7 @@ from windlass.schemas.jobs import (
     SubmittedJob,
     SubmittedJobs,
 )
+from windlass.schemas.messages import Sent
 from windlass.schemas.monitoring import (
     Depth,
     Pool,
@@ -116,6 +117,8 @@ __all__ = [
     "TickRun",
     "Worker",
     "WorkerDetail",
+    # Messages
+    "Sent",
     # Plans and secrets
     "AssignedPlan",
     "MonthlyUsage",

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from windlass.client.descriptors import Group, W, operation, streaming
 from windlass.client.jobs import DeadLetters, Jobs, Pools, Quarantine, Queues, Workers
+from windlass.client.messages import Messages
 from windlass.client.orgs import Audit, Keys, Members, Orgs, Secrets, SqlRoles
 from windlass.client.plans import OrgUsage, Plans
 from windlass.client.request import NOTHING, Call, one, present
@@ -32,6 +33,7 @@ class Operations(Group[W]):
         self.runs = Runs(transport)
         self.tasks = Tasks(transport)
         self.jobs = Jobs(transport)
+        self.messages = Messages(transport)
         self.dead_letters = DeadLetters(transport)
         self.schedules = Schedules(transport)
         self.queues = Queues(transport)

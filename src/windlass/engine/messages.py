@@ -7,7 +7,6 @@ A message that arrives before the wait begins is kept. The sender's id makes sen
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -18,16 +17,10 @@ from windlass.engine.database import Database, Tenant
 from windlass.engine.quarantine import Kind, split_batch
 from windlass.engine.runs.writes import MESSAGES
 from windlass.errors import Conflict, Gone, Locked, NotFound
+from windlass.schemas.messages import Sent
 from windlass.store.messages import messages, waiters
 from windlass.store.messages.messages import Address
 from windlass.store.postgres.pool import Connection, savepoint, translated
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """The result of sending. `again`: the sender has sent a message with this id before; nothing changed."""
-
-    again: bool
 
 
 async def publish(

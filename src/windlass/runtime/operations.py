@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from windlass.effects.objects import Objects
-from windlass.engine import workflows
+from windlass.engine import messages, workflows
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import checkpoints, queues
 from windlass.engine.jobs import control as jobs
@@ -25,10 +25,15 @@ from windlass.engine.workers import registry as workers
 from windlass.engine.workers.registry import WorkerRow
 from windlass.engine.workflows import Given, Preview, Published, WorkflowRow
 from windlass.engine.workflows import Page as WorkflowPage
+from windlass.runtime.sync_bridge import SyncBridge
+from windlass.schemas.messages import Sent
+from windlass.store.postgres.pool import Connection
 
 
 class Operations(ABC):
     """A mixin of `Windlass`."""
+
+    _sync: SyncBridge[Any]
 
     @abstractmethod
     async def open(self) -> Tenant: ...
@@ -68,6 +73,53 @@ class Operations(ABC):
     async def runs(self, **filters: Any) -> RunPage:
         """List runs, newest first: workflow, states, labels, before, limit."""
         return await run_search.list_(await self.open(), **filters)
+
+    # Messages
+
+    async def signal(
+        self,
+        run: UUID,
+        name: str,
+        payload: Any = None,
+        *,
+        id: str | None = None,  # noqa: A002
+        connection: Connection | None = None,
+    ) -> Sent:
+        """Send a signal to a run, or to a job that is not a step of a run.
+
+        A second signal with the same `id` is not sent. With `connection` (asyncpg) it becomes part of the caller's
+        transaction.
+        """
+        return await messages.signal(await self.open(), run, name, payload=payload, id_=id, connection=connection)
+
+    async def publish_event(
+        self,
+        name: str,
+        payload: Any = None,
+        *,
+        key: str = "",
+        id: str | None = None,  # noqa: A002
+        connection: Connection | None = None,
+    ) -> Sent:
+        """Publish an event to all runs and handlers that wait for its name and key; `id`, `connection` as above."""
+        return await messages.publish(await self.open(), name, key=key, payload=payload, id_=id, connection=connection)
+
+    def signal_sync(self, run: UUID, name: str, payload: Any = None, *, id: str | None = None) -> Sent:  # noqa: A002
+        """Send a signal from synchronous code; block until it is recorded."""
+        sent: Sent = self._sync.run(lambda twin: twin.signal(run, name, payload, id=id))
+        return sent
+
+    def publish_event_sync(
+        self,
+        name: str,
+        payload: Any = None,
+        *,
+        key: str = "",
+        id: str | None = None,  # noqa: A002
+    ) -> Sent:
+        """Publish an event from synchronous code; block until it is recorded."""
+        sent: Sent = self._sync.run(lambda twin: twin.publish_event(name, payload, key=key, id=id))
+        return sent
 
     # Schedules
 

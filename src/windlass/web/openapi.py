@@ -23,7 +23,7 @@ from windlass.core.runs.run import RunState
 from windlass.core.workflows.step import Condition, Join
 from windlass.engine.quarantine import Kind
 from windlass.engine.workflows import Change
-from windlass.schemas import common, jobs, monitoring, orgs, plans, runs, schedules, secrets, tasks, workflows
+from windlass.schemas import common, jobs, messages, monitoring, orgs, plans, runs, schedules, secrets, tasks, workflows
 from windlass.web.api.examples import EXAMPLES
 from windlass.web.middleware.access_log import OUTSIDE
 
@@ -47,7 +47,7 @@ SECURITY: dict[str, Any] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key of an org, or of WINDLASS_API_KEY."},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same, in its own header."},
 }
-MODULES = (common, jobs, monitoring, orgs, plans, runs, schedules, secrets, tasks, workflows)
+MODULES = (common, jobs, messages, monitoring, orgs, plans, runs, schedules, secrets, tasks, workflows)
 ENUMERATIONS: Mapping[str, type[StrEnum]] = {  # by their names in windlass.schemas.common
     kind.__name__: kind
     for kind in (JobState, RunState, Activity, OriginKind, SpanKind, Join, Condition, Change, Kind, Role)

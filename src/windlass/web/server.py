@@ -24,6 +24,7 @@ from windlass.web.api import (
     dead_letters,
     jobs,
     live,
+    messages,
     monitoring,
     orgs,
     plans,
@@ -57,10 +58,12 @@ RUN_ROUTERS = (
     tasks.logs_router,
     artifacts.router,
     live.run_router,
+    messages.run_router,
 )  # each run has two addresses
 OTHER_ROUTERS = (
     jobs.router,
     artifacts.jobs_router,
+    messages.router,
     schedules.router,
     monitoring.queues_router,
     monitoring.workers_router,

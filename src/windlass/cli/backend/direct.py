@@ -30,6 +30,7 @@ from windlass.engine.workers import registry as workers
 from windlass.errors import NotFound
 from windlass.schemas.common import Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
+from windlass.schemas.messages import Sent
 from windlass.schemas.monitoring import Pool, Quarantined, Queue, Worker
 from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
 from windlass.schemas.plans import Plan, Usage, UsageDetail
@@ -135,6 +136,12 @@ class Direct:
 
     async def job_logs(self, id_: UUID, *, attempt: int | None) -> list[JobLogLine]:
         return [job_views.log_line(row) for row in await self._app.logs(id_, attempt=attempt)]
+
+    async def signal(self, target: UUID, name: str, payload: Any, *, id_: str | None) -> Sent:
+        return await self._app.signal(target, name, payload, id=id_)
+
+    async def publish_event(self, name: str, payload: Any, *, key: str, id_: str | None) -> Sent:
+        return await self._app.publish_event(name, payload, key=key, id=id_)
 
     async def cancel_job(self, id_: UUID, *, reason: str | None) -> None:
         await self._app.cancel(id_, reason=reason)

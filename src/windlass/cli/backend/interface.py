@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from windlass.core.workflows.workflow import Workflow as Definition
     from windlass.schemas.common import Page
     from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
+    from windlass.schemas.messages import Sent
     from windlass.schemas.monitoring import Pool, Quarantined, Queue, Worker
     from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
     from windlass.schemas.plans import Plan, Usage, UsageDetail
@@ -89,6 +90,10 @@ class Backend(Protocol):
     async def runs(
         self, *, workflow: str | None, states: Sequence[str], labels: dict[str, str], before: UUID | None, limit: int
     ) -> "Page[Run]": ...
+
+    # Messages
+    async def signal(self, target: UUID, name: str, payload: Any, *, id_: str | None) -> "Sent": ...
+    async def publish_event(self, name: str, payload: Any, *, key: str, id_: str | None) -> "Sent": ...
 
     # Schedules
     async def schedules(self, *, after: str, limit: int) -> "Page[Schedule]": ...

@@ -16,6 +16,7 @@ from windlass.core.workflows.workflow import Workflow as Definition
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
+from windlass.schemas.messages import Sent
 from windlass.schemas.monitoring import Pool, Quarantined, Queue, Worker
 from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
 from windlass.schemas.plans import Plan, Usage, UsageDetail
@@ -201,6 +202,12 @@ class Remote:
 
     async def job_logs(self, id_: UUID, *, attempt: int | None) -> list[JobLogLine]:
         return [line async for line in self._client.jobs.logs(str(id_), attempt=attempt, limit=PAGE_LIMIT)]
+
+    async def signal(self, target: UUID, name: str, payload: Any, *, id_: str | None) -> Sent:
+        return await self._client.messages.signal(str(target), name, payload, id=id_)
+
+    async def publish_event(self, name: str, payload: Any, *, key: str, id_: str | None) -> Sent:
+        return await self._client.messages.publish(name, payload, key=key, id=id_)
 
     async def cancel_job(self, id_: UUID, *, reason: str | None) -> None:
         await self._client.jobs.cancel(str(id_), reason=reason)

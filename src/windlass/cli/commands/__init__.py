@@ -26,6 +26,8 @@ COMMANDS = {  # name: (module, help)
     "schedules": ("schedules", "List schedules, pause, resume, run, preview and backfill them."),
     "run": ("run", "Start a run and print its id."),
     "runs": ("runs", "List, inspect, wait for, cancel, retry and rerun runs."),
+    "signal": ("messages", "Send a signal to a run, or to a job that is not a step of a run."),
+    "publish": ("messages", "Publish an event to all runs and handlers that wait for its name and key."),
     "artifacts": ("artifacts", "List and download the files that steps of a run wrote."),
     "explain": ("runs", "Explain the state of a run, step by step."),
     "graph": ("graph", "Draw a workflow or a run."),

@@ -316,6 +316,7 @@ PROBLEM: Example = {
 }
 
 EXAMPLES: Mapping[str, Example] = ORG_EXAMPLES | {
+    "Sent": {"again": False},
     "Job": JOB,
     "JobDetail": JOB_DETAIL,
     "SubmittedJobs": {"created": 1, "jobs": [{"id": JOB_ID, "created": True}]},

@@ -34,6 +34,7 @@ MEANINGS = {
     402: "The plan of the org does not allow this; `code` names the limit.",
     404: "There is no such thing.",
     409: "It exists, but not in a state that allows this.",
+    410: "Gone: it existed and has ended.",
     413: "The body is too large.",
     416: "`Range` begins behind the end of the file.",
     422: "The request is invalid; `errors` names every field.",

@@ -1,0 +1,11 @@
+"""Messages: signals and events."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """What became of a message."""
+
+    again: bool
+    """Whether a message with this id was sent before. This one changed nothing."""
