@@ -22,6 +22,8 @@ from windlass.store.messages import messages, waiters
 from windlass.store.messages.messages import Address
 from windlass.store.postgres.pool import Connection, savepoint, translated
 
+__all__ = ["Connection"]
+
 
 async def publish(
     db: Tenant,

@@ -15,6 +15,7 @@ from windlass.engine.jobs.checkpoints import Progress
 from windlass.engine.jobs.control import Event, Job, LogLine
 from windlass.engine.jobs.control import Page as JobPage
 from windlass.engine.jobs.queues import QueuePage
+from windlass.engine.messages import Connection
 from windlass.engine.runs import search as run_search
 from windlass.engine.runs.search import RunPage
 from windlass.engine.schedules import sql as sql_schedules
@@ -27,7 +28,6 @@ from windlass.engine.workflows import Given, Preview, Published, WorkflowRow
 from windlass.engine.workflows import Page as WorkflowPage
 from windlass.runtime.sync_bridge import SyncBridge
 from windlass.schemas.messages import Sent
-from windlass.store.postgres.pool import Connection
 
 
 class Operations(ABC):
