@@ -25,8 +25,11 @@ from windlass.core.runs.command import (
     Note,
     OpenHook,
     Reopen,
+    Reply,
     RestartChildren,
     StartChild,
+    UndoChildren,
+    Undoing,
     WakeAt,
 )
 from windlass.core.runs.decide import decide
@@ -47,6 +50,8 @@ from windlass.core.workflows.step import (
     Parallel,
     SleepAction,
     Step,
+    UndoAction,
+    compensation_name,
 )
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -54,6 +59,8 @@ WIDEST = 5
 FANNED: list[Action] = [JobAction("j.v1"), HttpAction("https://example.com"), CommandAction("true"), ChildAction("w")]
 SINGLE: list[Action] = [*FANNED, SleepAction(timedelta(seconds=30)), HookAction(timedelta(hours=1)), HookAction()]
 unhurried = settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+
+few = settings(unhurried, max_examples=40)
 
 
 @st.composite
@@ -88,6 +95,22 @@ def fan_outs() -> st.SearchStrategy[FanOut]:
 
 
 @st.composite
+def compensated_graphs(draw: st.DrawFn) -> tuple[Step, ...]:
+    """A graph in which some steps have a compensation."""
+    steps = draw(graphs())
+    undone = [step for step in steps if not step.final and draw(st.booleans())]
+    return (*steps, *(draw(a_compensation(step)) for step in undone))
+
+
+@st.composite
+def a_compensation(draw: st.DrawFn, step: Step) -> Step:
+    actions: list[Action] = [JobAction("undo.v1"), ChildAction("undo")]
+    if isinstance(step.action, ChildAction):
+        actions.append(UndoAction(step.action.workflow))
+    return node(compensation_name(step.name), action=draw(st.sampled_from(actions)), compensates=step.name)
+
+
+@st.composite
 def worlds(draw: st.DrawFn, steps: Sequence[Step], letters: str = "ssssffttc") -> World:
     sizes = st.sampled_from([*range(WIDEST + 1), None])
     ends = st.lists(st.sampled_from(letters), min_size=WIDEST, max_size=WIDEST)
@@ -114,6 +137,7 @@ def all_good(world: World) -> World:
 
 scenes = graphs().flatmap(lambda steps: st.tuples(st.just(steps), worlds(steps)))
 ordered_scenes = graphs(joins=[Join.ALL]).flatmap(lambda steps: st.tuples(st.just(steps), worlds(steps)))
+compensated_scenes = compensated_graphs().flatmap(lambda steps: st.tuples(st.just(steps), worlds(steps)))
 seeds = st.integers(0, 2**32)
 Scene = tuple[tuple[Step, ...], World]
 
@@ -134,6 +158,9 @@ class Shell:
         self.hooks: dict[int, bool] = {}  # steps with a callback address, and whether its callback was used
         self.forced: set[int] = set()  # steps that run whatever their edges say
         self.said: list[Event] = []  # to be said again
+        self.completions: list[set[str]] = []  # steps that succeeded, a set for each decision
+        self.replies: list[Reply] = []
+        self.undone: list[str] = []  # steps whose compensation was started
         self.tell(Begun())
 
     @property
@@ -180,8 +207,10 @@ class Shell:
         self.run, commands = decide(before, events, NOW)
         assert decide(before, events, NOW) == (self.run, commands), "not pure"
         noted = {command.step: command for command in commands if isinstance(command, Note)}
+        moved = zip(self.steps, before.letters, self.run.letters, strict=True)
+        self.completions.append({step.name for step, old, new in moved if old != new == "s"})
         for step, (old, new) in enumerate(zip(before.letters, self.run.letters, strict=True)):
-            if old != new and new in "kft":
+            if old != new and new in "kft" and not (new == "k" and self.steps[step].compensates):
                 assert step in noted, f"no reason why {self.steps[step].name} became {new}"
                 assert noted[step].letter == new
                 self.notes[step] = noted[step]
@@ -195,6 +224,8 @@ class Shell:
             letter = Letter(self.run.letters[step])
             if letter in (before.letters[step], Letter.WAITING):
                 continue
+            if letter is Letter.SKIPPED and self.steps[step].compensates:
+                continue  # set back for another round
             with_its_if = letter is Letter.ACTIVE and self.steps[step].condition and self.steps[step].fan_out
             assert noted[step, letter] == 1 or with_its_if, f"{self.steps[step].name} became {letter}: {noted}"
 
@@ -215,9 +246,8 @@ class Shell:
                 idle = [n for n in bad if not self.starts[step, n] and (step, n) not in self.carried]
                 assert len(idle) >= count, "more to do again than went wrong before"
                 self._start(step, idle[:count])
-            case Conclude(state):
-                assert not self.under_way or state in (RunState.CANCELLED, RunState.TIMEOUT)
-                self.conclusions.append(state)
+            case Conclude():
+                self._conclude(command)
             case Judge(step) | Expand(step):
                 assert self.run.letters[step] == Letter.WAITING
                 self._parents_are_done(step)
@@ -225,8 +255,22 @@ class Shell:
                 assert self.run.letters[step] == Letter.ACTIVE
             case OpenHook() | ForgetHook():
                 self._change_hook(command)
-            case Note():
-                pass
+            case Note() | Undoing() | Reply() | UndoChildren():
+                self._undo(command)
+
+    def _undo(self, command: Note | Undoing | Reply | UndoChildren) -> None:
+        if isinstance(command, Reply):
+            self.replies.append(command)
+        if not isinstance(command, UndoChildren):
+            return
+        assert self.steps[command.step].compensates == self.steps[command.of].name
+        assert command.count == (self.run.fans[command.of].count if self.steps[command.of].fan_out else 1)
+        self._start(command.step, range(command.count))
+
+    def _conclude(self, command: Conclude) -> None:
+        assert not self.under_way or command.state in (RunState.CANCELLED, RunState.TIMEOUT)
+        self.conclusions.append(command.state)
+        self.last_conclusion = command
 
     def _change_hook(self, command: OpenHook | ForgetHook) -> None:
         if isinstance(command, OpenHook):
@@ -237,6 +281,10 @@ class Shell:
 
     def _start(self, step: int, instances: Iterable[int]) -> None:
         self._parents_are_done(step)
+        if (undone := self.steps[step].compensates) is not None:
+            assert not self.under_way, "a compensation beside another step"
+            assert self.known[undone] == "s"
+            self.undone.append(undone)
         for n in instances:
             self.under_way[step, n] += 1
             self.starts[step, n] += 1

@@ -1,5 +1,6 @@
 """The letters of steps and the states of runs are tables; these tests walk the whole of both."""
 
+import json
 from collections.abc import Mapping
 from enum import StrEnum
 from itertools import product
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from tests.unit.reference import node
 from windlass.core.runs.run import (
     BAD,
+    NO_UNDO,
     OPEN,
     RUN_EDGES,
     STEP_EDGES,
@@ -21,11 +23,11 @@ from windlass.core.runs.run import (
     RunMove,
     RunState,
     StepMove,
-    fans_from_json,
-    fans_to_json,
+    read_counters,
 )
 from windlass.core.workflows.graph import Plan
 
+PLAN = Plan([node("a"), node("b", "a")])
 State = TypeVar("State", bound=StrEnum)
 Move = TypeVar("Move", bound=StrEnum)
 
@@ -42,13 +44,13 @@ c   -      -        -     -         -     -       .
 """
 
 STATES = """
-           begin    complete   fail    cancel     expire   retry    rerun
-pending    running  -          -       cancelled  timeout  -        -
-running    -        completed  failed  cancelled  timeout  -        -
-completed  -        -          -       -          -        -        running
-failed     -        -          -       -          -        running  running
-cancelled  -        -          -       -          -        -        -
-timeout    -        -          -       -          -        running  running
+           begin    complete   fail    cancel     expire   retry    rerun    undo
+pending    running  -          -       cancelled  timeout  -        -        -
+running    -        completed  failed  cancelled  timeout  -        -        -
+completed  -        -          -       -          -        -        running  running
+failed     -        -          -       -          -        running  running  -
+cancelled  -        -          -       -          -        -        -        -
+timeout    -        -          -       -          -        running  running  -
 """
 
 
@@ -90,9 +92,9 @@ def test_a_cancelled_run_never_revives() -> None:
     assert not [move for state, move in RUN_EDGES if state is RunState.CANCELLED]
 
 
-def test_an_ended_run_leaves_only_by_retry_or_rerun() -> None:
+def test_an_ended_run_leaves_only_by_retry_or_rerun_or_to_be_undone() -> None:
     ended = set(RunState) - {RunState.PENDING, RunState.RUNNING}
-    assert {move for state, move in RUN_EDGES if state in ended} == {RunMove.RETRY, RunMove.RERUN}
+    assert {move for state, move in RUN_EDGES if state in ended} == {RunMove.RETRY, RunMove.RERUN, RunMove.UNDO}
 
 
 def test_a_completed_run_has_nothing_to_retry() -> None:
@@ -143,16 +145,17 @@ def test_instances_to_be_done_again_are_neither_active_nor_ended() -> None:
     ],
 )
 def test_counters_come_back_from_json_as_they_were(fans: dict[int, Fan]) -> None:
-    text = fans_to_json(fans)
-    assert fans_from_json(text) == fans
+    text = Run(PLAN, RunState.RUNNING, "..", fans).counters
+    assert read_counters(json.loads(text or "{}")) == (fans, NO_UNDO)
     assert (text is None) is (not fans)  # a run without fan-outs carries nothing
 
 
 @given(st.dictionaries(st.integers(0, 5000), st.builds(Fan, *[st.integers(0, 10**6) for _ in range(6)]), max_size=5))
 def test_any_counters_come_back_from_json_as_they_were(fans: dict[int, Fan]) -> None:
-    assert fans_from_json(fans_to_json(fans)) == fans
+    text = Run(PLAN, RunState.RUNNING, "..", fans).counters
+    assert read_counters(json.loads(text or "{}")) == (fans, NO_UNDO)
 
 
 def test_the_count_stands_first_in_the_json_because_sql_reads_it_there() -> None:
     """store/sql/steps.sql asks for `fans -> step ->> 0`."""
-    assert fans_to_json({2: Fan(count=7, created=5)}) == '{"2": [7, 5, 0, 0, 0, 0]}'
+    assert Run(PLAN, RunState.RUNNING, "..", {2: Fan(count=7, created=5)}).counters == '{"2": [7, 5, 0, 0, 0, 0]}'

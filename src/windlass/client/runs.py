@@ -122,8 +122,10 @@ class Runs(Group[W]):
         return Call("GET", f"{RUN}/stream", lambda _: None, {"run_id": run_id}, present({"after": after}))
 
     @operation
-    def cancel(self, run_id: str, *, reason: str | None = None) -> Call[Run]:
-        return one(Run, "POST", f"{RUN}/cancel", {"run_id": run_id}, body=present({"reason": reason}))
+    def cancel(self, run_id: str, *, reason: str | None = None, compensate: bool = False) -> Call[Run]:
+        """Stop a run. With `compensate`, undo the tasks that succeeded before it ends."""
+        body = present({"reason": reason, "compensate": compensate or None})
+        return one(Run, "POST", f"{RUN}/cancel", {"run_id": run_id}, body=body)
 
     @operation
     def retry(self, run_id: str) -> Call[Run]:
@@ -152,6 +154,7 @@ class Runs(Group[W]):
         dry_run: bool | None = None,
         limit: int | None = None,
         reason: str | None = None,
+        compensate: bool | None = None,
     ) -> Call[Batch]:
         """A batch of those that all of this is true of; `all=True` for no filter, `dry_run=True` to count them."""
         return one(Batch, "POST", "/runs/cancel", body=present(locals()))

@@ -29,6 +29,7 @@ from windlass.core.workflows.step import (
     Placement,
     SleepAction,
     Step,
+    UndoAction,
 )
 from windlass.core.workflows.workflow import ApiTrigger, CronTrigger, Trigger, WebhookTrigger, Workflow
 from windlass.errors import Invalid
@@ -73,7 +74,7 @@ class Line:
 
     parent: int
     child: int
-    condition: Condition
+    condition: Condition | None  # None: the child is the compensation of the parent
 
 
 def kind(action: Action) -> str:
@@ -89,6 +90,8 @@ def kind(action: Action) -> str:
         case CommandAction():
             return "command"
         case ChildAction():
+            return "workflow"
+        case UndoAction():
             return "workflow"
         case _:
             assert_never(action)
@@ -113,6 +116,8 @@ def doing(action: Action) -> str:
             return f"run {action.run}" + _on(action.placement)
         case ChildAction():
             return f"workflow {action.workflow}"
+        case UndoAction():
+            return f"undo the run of {action.workflow}"
         case _:
             assert_never(action)
 
@@ -124,6 +129,8 @@ def _on(placement: Placement) -> str:
 def conditions(step: Step) -> list[str]:
     """Return the labels for conditions, fan-out and failure handling of a step."""
     labels = ["final"] if step.final else []
+    if step.compensates is not None:
+        labels.append(f"compensates {step.compensates}")
     if step.allow_failure:
         labels.append("may fail")
     if step.fan_out is not None:
@@ -139,13 +146,14 @@ def need(edge: Edge) -> str:
 
 
 def lines(workflow: Workflow) -> list[Line]:
-    """Return all edges, including those from every step without children to the final step."""
+    """Return all edges, including those from every step without children to the final step, and to compensations."""
     plan = workflow.plan
     drawn = [Line(parent, child, condition) for child, edges in enumerate(plan.parents) for parent, condition in edges]
     if plan.final is not None:
-        ends = [n for n, children in enumerate(plan.children) if not children and n != plan.final]
+        others = plan.compensations | {plan.final}
+        ends = [n for n, children in enumerate(plan.children) if not children and n not in others]
         drawn += [Line(n, plan.final, Condition.COMPLETE) for n in ends]
-    return drawn
+    return drawn + [Line(step, compensation, None) for step, compensation in plan.undo.items()]
 
 
 def depths(count: int, edges: Iterable[tuple[int, int]]) -> list[int]:
@@ -223,9 +231,10 @@ def draw_tree(workflow: Workflow, letters: str | None = None) -> str:
 
 def places(workflow: Workflow) -> list[tuple[str, int, int | None]]:
     """Return (prefix, step, the step above it) for each line, top down."""
-    parents = workflow.plan.parents
-    depth = depths(len(parents), ((above, n) for n, needs in enumerate(parents) for above, _ in needs))
-    parent = [max((above for above, _ in needs), key=lambda n: (depth[n], n), default=None) for needs in parents]
+    final = workflow.plan.final
+    parents = [set[int]() if n == final else workflow.plan.before(n) for n in range(len(workflow.steps))]
+    depth = depths(len(parents), ((above, n) for n, needs in enumerate(parents) for above in needs))
+    parent = [max(needs, key=lambda n: (depth[n], n), default=None) for needs in parents]
     branches = _branches(parent, depth, workflow.plan.final)
     rows = [(f"{prefix}{joint}", n, parent[n]) for prefix, joint, n in _walk(branches)]
     return rows if workflow.plan.final is None else [*rows, ("", workflow.plan.final, parent[workflow.plan.final])]
@@ -296,8 +305,8 @@ def draw_mermaid(workflow: Workflow, letters: str | None = None) -> str:
     return "\n".join([*chart, *_coloured(states(workflow, letters))]) + "\n"
 
 
-def _arrow(condition: Condition) -> str:
-    return "-->" if condition is Condition.SUCCESS else f"-. {condition} .->"
+def _arrow(condition: Condition | None) -> str:
+    return "-->" if condition is Condition.SUCCESS else f"-. {condition or 'compensate'} .->"
 
 
 def _coloured(step_states: list[str | None]) -> Iterator[str]:

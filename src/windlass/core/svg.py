@@ -44,6 +44,7 @@ text { fill: #475569; }
 .on-failure { stroke: #dc2626; stroke-dasharray: 6 3; }
 .on-skipped { stroke-dasharray: 2 3; }
 .on-complete { stroke: #2563eb; stroke-dasharray: 6 3; }
+.on-compensate { stroke: #ea580c; stroke-dasharray: 2 3; }
 .label { font-size: 10px; text-anchor: middle; paint-order: stroke; stroke: #fff; stroke-width: 3; }
 """
 TIP = (
@@ -126,10 +127,11 @@ def _edge(edge: Line, route: list[Spot]) -> str:
         half = (y + to_y) / 2
         path += f"C{x:.1f} {half:.1f} {to_x:.1f} {half:.1f} {to_x:.1f} {to_y:.1f}"
         path += f"V{to_y + HEIGHT:.1f}" if lower.step is None else ""
-    drawn = f'<path class="edge on-{edge.condition}" d="{path}"/>'
+    label = "compensate" if edge.condition is None else edge.condition
+    drawn = f'<path class="edge on-{label}" d="{path}"/>'
     if edge.condition is Condition.SUCCESS:
         return drawn
-    return drawn + f'<text class="label" x="{(x + to_x) / 2:.1f}" y="{half:.1f}">{edge.condition}</text>'
+    return drawn + f'<text class="label" x="{(x + to_x) / 2:.1f}" y="{half:.1f}">{label}</text>'
 
 
 def _top(spot: Spot) -> float:

@@ -143,8 +143,9 @@ class Run:
         """Return a page of the instances of a fanned-out step, by index."""
         return await runs.instances(self._db, self.id, step, after=after, limit=limit)
 
-    async def cancel(self, *, reason: str | None = None) -> None:
-        await runs.cancel(self._db, self.id, reason=reason)
+    async def cancel(self, *, reason: str | None = None, compensate: bool = False) -> None:
+        """Stop the run. With `compensate`, undo the steps that succeeded before it ends."""
+        await runs.cancel(self._db, self.id, reason=reason, compensate=compensate)
 
     async def retry(self) -> None:
         """Run the failed steps and the steps that depend on them again; the results of succeeded steps are kept."""

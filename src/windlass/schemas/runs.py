@@ -59,7 +59,9 @@ class RunDetail(Run):
     duration_ms: int | None
     input: Any
     reason: str | None
-    """Why it failed, timed out or was cancelled."""
+    """Why it failed, timed out or was cancelled, or is being undone."""
+    is_undone: bool = False
+    """Whether the tasks that succeeded are being undone, before it ends."""
     cursor: str | None = None
     """For the events that follow: `/stream?after=` this."""
     trigger: Trigger

@@ -35,7 +35,7 @@ class Task:
 
     status: TaskStatus
     type: str
-    """http, job, sleep, wait_for_webhook, command or workflow."""
+    """http, job, sleep, wait_for_webhook, command, workflow or undo."""
     activity: Activity | None = None
     """What it is doing now; null once it has ended."""
     until: datetime | None = None
@@ -66,6 +66,8 @@ class Task:
     """The progress of that run."""
     instances: Counts | None = None
     """Of a fanned-out task."""
+    compensates: str | None = None
+    """The task that it undoes; it runs only if the run is undone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,6 +163,8 @@ class Node:
     """The condition on which it runs, as written."""
     child: str | None
     """The workflow that it runs."""
+    compensates: str | None = None
+    """The task that it undoes. It has no edges: it runs only if the run is undone."""
     runs_on: str | None = None
     """The pool that it runs on; null: the worker itself."""
 

@@ -230,9 +230,24 @@ async def take_notices(conn: Connection, runs: Sequence[UUID]) -> list[Notice]:
     return list(map(Notice._make, await conn.fetch(_SQL["take_notices"], list(runs))))
 
 
-async def withdraw_children(conn: Connection, rows: Sequence[tuple[UUID, int, str]]) -> None:
-    """Ask the child runs of steps, given as (run, step, reason), to stop."""
+async def withdraw_children(conn: Connection, rows: Sequence[tuple[UUID, int, str, str]]) -> None:
+    """Ask the child runs of steps to stop, given as (run, step, word, reason)."""
     await conn.execute(_SQL["withdraw_children"], *columns(rows))
+
+
+async def undo_children(
+    conn: Connection, rows: Sequence[tuple[UUID, int, int, int, str]]
+) -> dict[tuple[UUID, int], int]:
+    """Ask child runs to undo themselves, given as (run, step, compensation, instances, reason).
+
+    Return the number of them for each run and compensation.
+    """
+    return {(row[0], row[1]): row[2] for row in await conn.fetch(_SQL["undo_children"], *columns(rows))}
+
+
+async def reply(conn: Connection, rows: Sequence[tuple[UUID, int, str, str | None]]) -> None:
+    """Leave notices for the parents of undone runs, given as (run, compensation, letter, reason)."""
+    await conn.execute(_SQL["reply"], *columns(rows))
 
 
 async def bad_children(conn: Connection, id_: UUID, step: int, created: int, count: int, *, round_: int) -> list[int]:

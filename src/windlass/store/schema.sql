@@ -344,7 +344,7 @@ table windlass.notice
   letter text
   reason text
   constraint notice_pkey PRIMARY KEY (id)
-  constraint notice_word_check CHECK ((word = ANY (ARRAY['ended'::text, 'cancel'::text])))
+  constraint notice_word_check CHECK ((word = ANY (ARRAY['ended'::text, 'cancel'::text, 'compensate'::text, 'undo'::text])))
   CREATE UNIQUE INDEX notice_pkey ON windlass.notice USING btree (id)
   CREATE INDEX notice_run ON windlass.notice USING btree (run_id)
   policy of_run permissive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (( SELECT r.org
@@ -930,10 +930,10 @@ WITH RECURSIVE lane AS (
 
 view windlass.step
 SELECT r.id AS run_id,
-    t.number - 1 AS step,
-    t.document ->> 'name'::text AS name,
-    substr(r.steps, t.number::integer, 1) AS letter,
-        CASE substr(r.steps, t.number::integer, 1)
+    s.number - 1 AS step,
+    s.name,
+    substr(r.steps, s.number::integer, 1) AS letter,
+        CASE substr(r.steps, s.number::integer, 1)
             WHEN '.'::text THEN 'waiting'::text
             WHEN 'a'::text THEN 'active'::text
             WHEN 's'::text THEN 'succeeded'::text
@@ -945,7 +945,14 @@ SELECT r.id AS run_id,
         END AS state
    FROM windlass.run r
      JOIN windlass.version v ON v.id = r.version_id
-     CROSS JOIN LATERAL jsonb_array_elements(v.document -> 'tasks'::text) WITH ORDINALITY t(document, number);
+     CROSS JOIN LATERAL ( SELECT t.document ->> 'name'::text AS name,
+            t.number
+           FROM jsonb_array_elements(v.document -> 'tasks'::text) WITH ORDINALITY t(document, number)
+        UNION ALL
+         SELECT (t.document ->> 'name'::text) || '.compensate'::text,
+            jsonb_array_length(v.document -> 'tasks'::text) + row_number() OVER (ORDER BY t.number)
+           FROM jsonb_array_elements(v.document -> 'tasks'::text) WITH ORDINALITY t(document, number)
+          WHERE jsonb_typeof(t.document -> 'compensate'::text) = 'object'::text OR (t.document -> 'compensate'::text) = 'true'::jsonb) s;
 
 view windlass.waiting_queue
 WITH RECURSIVE waiting AS (

@@ -82,8 +82,8 @@ class DirectRun:
         async for chunk in artifacts.read(db, row):
             yield chunk
 
-    async def cancel(self, *, reason: str | None = None) -> None:
-        await self._run.cancel(reason=reason)
+    async def cancel(self, *, reason: str | None = None, compensate: bool = False) -> None:
+        await self._run.cancel(reason=reason, compensate=compensate)
 
     async def retry(self) -> None:
         await self._run.retry()

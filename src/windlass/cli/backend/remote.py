@@ -102,8 +102,8 @@ class RemoteRun:
             async for chunk in self._client.tasks.download(str(self.id), step, name, index=index, attempt=attempt):
                 yield chunk
 
-    async def cancel(self, *, reason: str | None = None) -> None:
-        await self._client.runs.cancel(str(self.id), reason=reason)
+    async def cancel(self, *, reason: str | None = None, compensate: bool = False) -> None:
+        await self._client.runs.cancel(str(self.id), reason=reason, compensate=compensate)
 
     async def retry(self) -> None:
         await self._client.runs.retry(str(self.id))

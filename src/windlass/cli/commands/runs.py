@@ -127,12 +127,13 @@ runs.add_command(wait)
 @runs.command()
 @ids_argument
 @reason_option
+@click.option("--compensate", is_flag=True, help="Undo the steps that succeeded before the run ends.")
 @json_option
-def cancel(ids: tuple[str, ...], reason: str | None, json: bool) -> None:
+def cancel(ids: tuple[str, ...], reason: str | None, compensate: bool, json: bool) -> None:
     """Cancel runs: waiting steps end at once, running ones are asked to stop."""
 
     async def act(app: Backend, id_: UUID) -> None:
-        await (await app.run(id_)).cancel(reason=reason)
+        await (await app.run(id_)).cancel(reason=reason, compensate=compensate)
 
     each(arguments.run_ids(ids), "cancelled", act, json=json)
 

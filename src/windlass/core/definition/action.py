@@ -270,15 +270,15 @@ ACTIONS: Mapping[str, Callable[[Fields], Action]] = {
 }
 _ATTEMPTS = frozenset({"retries", "retry_attempts", "max_attempts", "max_retries", "retry"})
 _TIMEOUT = frozenset({"timeout", "timeout_ms"})
-_FAN_OUT = frozenset({"parallel", "foreach", "concurrency"})
+FAN_OUT_KEYS = frozenset({"parallel", "foreach", "concurrency"})
 _PLACEMENT = frozenset({"runs_on", "image", "resources", "env"})
 ACTION_KEYS: Mapping[str, frozenset[str]] = {
-    "job": frozenset({"job", "input", "queue", "priority"}) | _PLACEMENT | _ATTEMPTS | _TIMEOUT | _FAN_OUT,
-    "url": frozenset({"url", "method", "headers", "query", "body"}) | _ATTEMPTS | _TIMEOUT | _FAN_OUT,
+    "job": frozenset({"job", "input", "queue", "priority"}) | _PLACEMENT | _ATTEMPTS | _TIMEOUT | FAN_OUT_KEYS,
+    "url": frozenset({"url", "method", "headers", "query", "body"}) | _ATTEMPTS | _TIMEOUT | FAN_OUT_KEYS,
     "sleep": frozenset({"sleep"}),
     "wait_for_webhook": frozenset({"wait_for_webhook"}),
     "wait_for_event": frozenset({"wait_for_event"}),
-    "run": frozenset({"run", "input"}) | _PLACEMENT | _ATTEMPTS | _TIMEOUT | _FAN_OUT,
-    "workflow": frozenset({"workflow", "input"}) | _TIMEOUT | _FAN_OUT,
+    "run": frozenset({"run", "input"}) | _PLACEMENT | _ATTEMPTS | _TIMEOUT | FAN_OUT_KEYS,
+    "workflow": frozenset({"workflow", "input"}) | _TIMEOUT | FAN_OUT_KEYS,
 }
 ALL_ACTION_KEYS = frozenset[str]().union(*ACTION_KEYS.values())

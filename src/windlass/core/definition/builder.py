@@ -5,26 +5,18 @@ workflow files. Mistakes are collected and `build` reports all of them; only mis
 """
 
 from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.core.definition.action import UNREADABLE
 from windlass.core.definition.fields import Mistakes, format_value, inside
 from windlass.core.definition.parser import parse
-from windlass.core.definition.step_builder import Reference, Span, StepBuilder, span
+from windlass.core.definition.step_builder import Reference, Served, Span, StepBuilder, span
 from windlass.core.workflows.step import Condition
 from windlass.core.workflows.workflow import Workflow
 from windlass.errors import Invalid, InvalidWorkflow
 
-
-class Served(NamedTuple):
-    """The job type that a function handles, and the default options of its steps."""
-
-    type: str
-    defaults: Mapping[str, Any] = MappingProxyType({})  # step options: queue, max_attempts
-
-
+__all__ = ["Served"]
 Register = Callable[[str, Callable[..., Any]], Served]
 Needs = StepBuilder | str | Collection[StepBuilder | str] | Mapping[StepBuilder | str, Condition | str] | None
 
@@ -98,7 +90,7 @@ class WorkflowBuilder:
 
         Keywords are its input; keys named `needs` or `input` must go into `input={...}`.
         """
-        served = Served(work) if isinstance(work, str) else self._served(name, work)
+        served = self.serve(name, work)
         step = self._add(name, needs, job=served.type, input=self._input(name, input, named))
         return step.with_defaults(served.defaults)
 
@@ -191,6 +183,10 @@ class WorkflowBuilder:
         if isinstance(needs, Collection) and not isinstance(needs, str):
             return step.after(*needs)
         return step if needs is None else step.after(needs)
+
+    def serve(self, name: str, work: Callable[..., Any] | str) -> Served:
+        """Return what handles the job of a step: a function is registered, a type of job is served elsewhere."""
+        return Served(work) if isinstance(work, str) else self._served(name, work)
 
     def _served(self, name: str, work: object) -> Served:
         path = inside(inside("tasks", name), "job")

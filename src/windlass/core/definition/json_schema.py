@@ -9,7 +9,7 @@ from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.core.definition.action import ACTIONS
 from windlass.core.definition.fields import STEP_NAME, WORKFLOW_NAME
 from windlass.core.definition.shape import MAX_EDGES, MAX_STEPS
-from windlass.core.definition.step import MAX_ATTEMPTS, MAX_INSTANCES
+from windlass.core.definition.step import COMPENSATING, MAX_ATTEMPTS, MAX_INSTANCES
 from windlass.core.events.message import MAX_COUNT, MAX_KEY
 from windlass.core.events.webhook import Scheme
 from windlass.core.jobs.retry import Backoff
@@ -198,9 +198,19 @@ def _copies() -> Schema:
     }
 
 
+def _compensation() -> Schema:
+    keys = (_actions() | _attempts()).items()
+    waits = ("sleep", "wait_for_webhook")
+    action = _object({key: schema for key, schema in keys if key not in waits}, description="An action.")
+    action["oneOf"] = [{"required": [key]} for key in COMPENSATING]
+    whole = {"type": "boolean", "description": "Whether the run of a `workflow` step is undone."}
+    return _either("What undoes the step if the run fails, times out or is cancelled with compensation.", action, whole)
+
+
 def _step() -> Schema:
     one_action = [{"required": [key]} for key in ACTIONS]
-    return _object(_when() | _actions() | _copies() | _attempts(), description="A step.", oneOf=one_action)
+    keys = _when() | _actions() | _copies() | _attempts() | {"compensate": _compensation()}
+    return _object(keys, description="A step.", oneOf=one_action)
 
 
 def _tasks() -> Schema:

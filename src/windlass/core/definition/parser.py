@@ -4,9 +4,9 @@
 spellings; `Workflow.to_document` writes the canonical one. The keys: docs/reference/workflow-file.md.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from windlass.core.cron import expression as cron_expression
 from windlass.core.cron.schedule import CatchUp, Overlap
@@ -22,10 +22,10 @@ from windlass.core.definition.fields import (
     workflow_name_mistake,
 )
 from windlass.core.definition.shape import check_shape
-from windlass.core.definition.step import read_step
+from windlass.core.definition.step import read_compensation, read_step
 from windlass.core.events.webhook import Scheme
 from windlass.core.json_value import encode
-from windlass.core.workflows.step import Step
+from windlass.core.workflows.step import ChildAction, Step, UndoAction, compensation_name
 from windlass.core.workflows.workflow import MAX_DURATION, ApiTrigger, CronTrigger, Trigger, WebhookTrigger, Workflow
 from windlass.errors import Invalid, InvalidWorkflow
 
@@ -130,20 +130,45 @@ def _labels(fields: Fields) -> dict[str, str]:
 # Steps
 
 
+class TaskSteps(NamedTuple):
+    """The step of a task, and its compensation."""
+
+    step: Step
+    compensation: Step | None = None
+    excluded: bool = False  # `compensate: false`
+
+
 def _steps(fields: Fields) -> tuple[Step, ...]:
+    """Return the steps, then their compensations: a step's number is its place among the tasks."""
+    read = [*_tasks(fields)]
+    steps = [task.step for task in read]
+    if not any(task.compensation for task in read):
+        return tuple(steps)
+    return (*steps, *(undo for task in read if (undo := task.compensation or _undone_whole(task)) is not None))
+
+
+def _undone_whole(task: TaskSteps) -> Step | None:
+    """Return the compensation of a step that runs another workflow and has none of its own: that run is undone."""
+    name, action = task.step.name, task.step.action
+    if task.excluded or not isinstance(action, ChildAction):
+        return None
+    return Step(name=compensation_name(name), action=UndoAction(action.workflow), compensates=name)
+
+
+def _tasks(fields: Fields) -> Iterable[TaskSteps]:
     tasks = fields.values.get("tasks")
     if tasks is None or tasks in ([], {}):
         fields.mistakes.unreadable("tasks", "it is empty: a workflow needs at least one step")
         return ()
     if isinstance(tasks, Mapping):
-        return tuple(_named(tasks, fields.mistakes))
+        return _named(tasks, fields.mistakes)
     if isinstance(tasks, list | tuple):
-        return tuple(_listed(tasks, fields.mistakes))
+        return _listed(tasks, fields.mistakes)
     fields.unreadable("tasks", "an object with a step for each name, or a list of steps with names")
     return ()
 
 
-def _named(tasks: Mapping[Any, Any], mistakes: Mistakes) -> Iterator[Step]:
+def _named(tasks: Mapping[Any, Any], mistakes: Mistakes) -> Iterator[TaskSteps]:
     for name, value in tasks.items():
         path = inside("tasks", name)
         if mistake := step_name_mistake(name):
@@ -152,7 +177,7 @@ def _named(tasks: Mapping[Any, Any], mistakes: Mistakes) -> Iterator[Step]:
             yield _step(name, {} if value is None else value, path, mistakes)
 
 
-def _listed(tasks: Sequence[Any], mistakes: Mistakes) -> Iterator[Step]:
+def _listed(tasks: Sequence[Any], mistakes: Mistakes) -> Iterator[TaskSteps]:
     seen: set[str] = set()
     for n, value in enumerate(tasks):
         name: Any = value.get("name") if isinstance(value, Mapping) else None
@@ -167,14 +192,15 @@ def _listed(tasks: Sequence[Any], mistakes: Mistakes) -> Iterator[Step]:
             yield _step(name, value, inside("tasks", name), mistakes)
 
 
-def _step(name: str, value: object, path: str, mistakes: Mistakes) -> Step:
+def _step(name: str, value: object, path: str, mistakes: Mistakes) -> TaskSteps:
     if not isinstance(value, Mapping):
         mistakes.unreadable(path, f"it is {format_value(value)}: it must be an object")
-        return Step(name=name, action=UNREADABLE)
+        return TaskSteps(Step(name=name, action=UNREADABLE))
     fields = Fields(value, path, mistakes)
     if fields.values.get("name", name) != name:
         fields.refuse_value("name", f"{name!r}, the name of the step")
-    return read_step(name, fields)
+    step = read_step(name, fields)
+    return TaskSteps(step, read_compensation(step, fields), fields.values.get("compensate") is False)
 
 
 # Triggers

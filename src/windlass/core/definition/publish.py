@@ -30,6 +30,7 @@ from windlass.core.workflows.step import (
     JobAction,
     SleepAction,
     Step,
+    UndoAction,
 )
 from windlass.core.workflows.workflow import WebhookTrigger, Workflow
 from windlass.errors import Invalid, InvalidWorkflow
@@ -96,7 +97,7 @@ def _of_step(step: Step) -> Iterator[Mistake]:
                 yield f"{at}.run", str(error)
         case HookAction(_, secret):
             yield from _of_secret(f"{at}.wait_for_webhook.secret", secret)
-        case SleepAction() | EventAction() | ChildAction():
+        case SleepAction() | EventAction() | ChildAction() | UndoAction():
             return
         case _:
             assert_never(step.action)

@@ -25,6 +25,7 @@ from windlass.core.workflows.step import (
     Parallel,
     SleepAction,
     Step,
+    UndoAction,
 )
 from windlass.errors import Invalid
 
@@ -56,7 +57,7 @@ class Text(NamedTuple):
 
 
 def check_shape(steps: Sequence[Step], mistakes: Mistakes) -> None:
-    named = {step.name: step for step in steps}
+    named = {step.name: step for step in steps if step.compensates is None}
     if len(steps) > MAX_STEPS:
         mistakes.add("tasks", f"there are {len(steps)} steps, the limit is {MAX_STEPS}")
         return
@@ -93,10 +94,16 @@ def _check_needs(step: Step, named: Mapping[str, Step], mistakes: Mistakes) -> N
 
 
 def _parents(steps: Sequence[Step]) -> dict[str, Sequence[str]]:
-    """Return the parents of each step, without invalid edges; all other steps are parents of the final step."""
-    usual = [step.name for step in steps if not step.final]
+    """Return the parents of each step, without invalid edges; all other steps are parents of the final step.
+
+    A compensation runs after the step that it undoes.
+    """
+    usual = [step.name for step in steps if not step.final and step.compensates is None]
     allowed = set(usual)
-    return {step.name: usual if step.final else _others(step, allowed) for step in steps}
+    return {
+        step.name: usual if step.final else _others(step, allowed) if step.compensates is None else [step.compensates]
+        for step in steps
+    }
 
 
 def _others(step: Step, allowed: Set[str]) -> list[str]:
@@ -142,7 +149,7 @@ def _without_tasks(source: str) -> str:
 
 def check_references(steps: Sequence[Step], lineage: Lineage | None, mistakes: Mistakes) -> None:
     """Record invalid references. Without a lineage (the steps have a cycle) the order of steps is not checked."""
-    check = _Check({step.name: step for step in steps}, lineage, mistakes)
+    check = _Check({step.name: step for step in steps if step.compensates is None}, lineage, mistakes)
     refused = {place for place, _ in mistakes.errors}
     limit = len(mistakes.errors) + ENOUGH
     for step in steps:
@@ -235,7 +242,7 @@ def _texts(step: Step) -> Iterator[Text]:
         case EventAction() as action:
             yield from _templates(f"{at}.wait_for_event.name", action.name)
             yield from _templates(f"{at}.wait_for_event.key", action.key)
-        case SleepAction() | HookAction():
+        case SleepAction() | HookAction() | UndoAction():
             return
         case _:
             assert_never(step.action)

@@ -4,11 +4,19 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from windlass.core.definition.action import ALL_ACTION_KEYS, MILLISECOND, read_action
+from windlass.core.definition.action import (
+    ACTION_KEYS,
+    ACTIONS,
+    ALL_ACTION_KEYS,
+    FAN_OUT_KEYS,
+    MILLISECOND,
+    read_action,
+)
 from windlass.core.definition.fields import Fields, format_value, inside, is_number
 from windlass.core.jobs.retry import Retry
 from windlass.core.workflows.step import (
     Action,
+    ChildAction,
     CommandAction,
     Condition,
     Edge,
@@ -19,6 +27,8 @@ from windlass.core.workflows.step import (
     Join,
     Parallel,
     Step,
+    UndoAction,
+    compensation_name,
 )
 from windlass.errors import Invalid
 
@@ -32,7 +42,8 @@ MAX_CONDITION = 4096
 NEED_KEYS = ("step", "on")
 RETRY_KEYS = ("kind", "base", "factor", "cap", "jitter")
 WHEN_KEYS = frozenset({"name", "needs", "depends_on", "on_failure", "join", "if", "final", "allow_failure"})
-STEP_KEYS = WHEN_KEYS | ALL_ACTION_KEYS
+COMPENSATING = ("job", "url", "run", "workflow")  # the actions that a compensation may have
+STEP_KEYS = WHEN_KEYS | ALL_ACTION_KEYS | {"compensate"}
 
 
 def read_step(name: str, fields: Fields) -> Step:
@@ -51,6 +62,40 @@ def read_step(name: str, fields: Fields) -> Step:
         max_attempts=_max_attempts(fields, action),
         retry=_retry(fields),
         timeout=_timeout(fields, action),
+    )
+
+
+# Compensation
+
+
+def read_compensation(step: Step, fields: Fields) -> Step | None:
+    """Return the compensation of a step as a step of its own."""
+    value = fields.values.get("compensate")
+    if value is None or value is False:
+        return None
+    name = compensation_name(step.name)
+    if value is True:
+        if isinstance(step.action, ChildAction):
+            return Step(name=name, action=UndoAction(step.action.workflow), compensates=step.name)
+        fields.refuse("compensate", "true undoes the run of a `workflow` step: give an action, for example {job: TYPE}")
+        return None
+    undo = fields.object("compensate")
+    if undo is None:
+        return None
+    if step.final:
+        fields.refuse("compensate", "the final step cannot have one: it runs before the other steps are undone")
+    undo.refuse_unknown(frozenset[str]().union(*(ACTION_KEYS[key] for key in COMPENSATING)) - FAN_OUT_KEYS)
+    if not any(key in undo for key in ACTIONS):
+        undo.mistakes.unreadable(undo.path, f"it has no action: give one of {', '.join(COMPENSATING)}")
+        return None
+    action = read_action(undo)
+    return Step(
+        name=name,
+        action=action,
+        max_attempts=_max_attempts(undo, action),
+        retry=_retry(undo),
+        timeout=_timeout(undo, action),
+        compensates=step.name,
     )
 
 

@@ -9,16 +9,17 @@ The string form of a `Reference` is its template, so it can be used in an input,
 
 import contextlib
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, NoReturn, Protocol, Self
+from types import MappingProxyType
+from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
 from windlass.core import duration
 from windlass.core.definition.fields import Mistakes, format_value, inside, is_number
 from windlass.core.jobs.retry import Retry
 from windlass.core.json_value import MAX_DEPTH
-from windlass.core.workflows.step import Condition
+from windlass.core.workflows.step import Condition, compensation_name
 from windlass.errors import Invalid
 
 Span = timedelta | float | str  # a number is in seconds
@@ -31,11 +32,22 @@ _MENTION = re.compile(r"\{\{\s*tasks\.([A-Za-z0-9_-]+)")
 _TEMPLATE = re.compile(r"\{\{\s*([^\s{}]+)\s*\}\}")
 
 
+class Served(NamedTuple):
+    """The job type that a function handles, and the default options of its steps."""
+
+    type: str
+    defaults: Mapping[str, Any] = MappingProxyType({})  # step options: queue, max_attempts
+
+
 class Owner(Protocol):
     """The workflow that a reference or a step belongs to."""
 
     @property
     def name(self) -> str: ...
+
+    def serve(self, name: str, work: Callable[..., Any] | str) -> Served:
+        """Return what handles the job of a step, or of its compensation."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +172,27 @@ class StepBuilder:
     def allow_failure(self) -> Self:
         """Let the run complete even if this step fails; steps that need its success are still skipped."""
         return self._set("allow_failure", True)
+
+    def compensate(self, work: Callable[..., Any] | str | bool | None = None, /, **action: Any) -> Self:
+        """Set what undoes the step if the run fails, times out or is cancelled with compensation.
+
+        A function or the type of a job, or one of `url=`, `run=` and `workflow=`; other keywords are keys of that
+        action, such as `input`, `max_attempts` or `timeout`. For a step that runs another workflow, True undoes that
+        run, which is the default in a workflow with compensations, and False leaves it alone.
+        """
+        if isinstance(work, bool):
+            return self._set("compensate", work)
+        if work is not None:
+            served = self._owner.serve(compensation_name(self.name), work)
+            action = {"job": served.type, **served.defaults, **action}
+        if isinstance(action.get("retry"), Retry):
+            action["retry"] = action["retry"].to_json()
+        if "timeout" in action:
+            action["timeout"] = span(action["timeout"])
+        reads = dict(self._reads)
+        undo = self._plain(action, "compensate")
+        self._reads = reads  # a compensation runs after its step: what it reads adds no edges to it
+        return self._set("compensate", undo)
 
     # Fan-out
 

@@ -51,6 +51,8 @@ def _step(run: RunSnapshot, n: int) -> Iterator[str]:
     match step.letter:
         case Letter.WAITING:
             yield _why_it_waits(run, n)
+        case Letter.SKIPPED if step.step.compensates is not None:
+            yield f"It undoes {step.step.compensates} if the run fails, times out or is cancelled with compensation."
         case Letter.SKIPPED:
             yield f"It was skipped: {step.reason or 'no reason was recorded'}."
         case Letter.ACTIVE:
@@ -75,6 +77,8 @@ def _why_it_ran(run: RunSnapshot, n: int) -> str:
     judged = f", and its `if` held{reason}" if node.condition else ""
     if node.final:
         return f"It is the final step: it ran once all others had ended{judged}."
+    if node.compensates is not None:
+        return f"It undoes {node.compensates}, because the run is undone."
     if not node.edges:
         return f"It needs no other step and started with the run{judged}."
     met = [edge for edge in node.edges if _is_met(run, edge)]
@@ -89,6 +93,8 @@ def _why_it_waits(run: RunSnapshot, n: int) -> str:
     node = run.steps[n].step
     if run.state is RunState.PENDING:
         return "It waits for the run to start."
+    if node.compensates is not None:
+        return f"It undoes {node.compensates} and waits for its turn: the step that succeeded last is undone first."
     if node.final:
         names = [s.step.name for m, s in enumerate(run.steps) if m != n and s.letter in OPEN]
         unfinished = f"{join_names(names)} {_verb(names, 'has', 'have')} not"
@@ -138,7 +144,7 @@ def _failure(run: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
 
 def _handling(run: RunSnapshot, n: int) -> Iterator[str]:
     """Yield which steps handled a failure; this is known only once the run has ended."""
-    if run.is_live or run.state in (RunState.CANCELLED, RunState.TIMEOUT):
+    if run.is_live or run.state in (RunState.CANCELLED, RunState.TIMEOUT) or n in run.workflow.plan.compensations:
         return
     by = [run.steps[m].step.name for m in handlers(run.workflow.plan, run.letters, n)]
     alone = "It is allowed to fail." if run.steps[n].step.allow_failure else "No step handled this failure."
@@ -165,12 +171,15 @@ def _run(run: RunSnapshot) -> Iterator[str]:
             yield _held(run)
         case RunState.RUNNING:
             yield f"The run has been active{time.replace(' after', ' for')}: {_counted(run)}."
+            if run.is_undone:
+                yield f"It is being undone: {run.reason}."
         case RunState.COMPLETED:
             yield f"The run completed{time}: {_counted(run)}."
             yield from _failures(run)
         case RunState.FAILED:
             yield f"The run failed{time}: {_counted(run)}."
             yield from _failures(run)
+            yield from _compensated(run)
         case RunState.CANCELLED:
             by = f" by {run.actor}" if run.actor else ""
             why = f": {run.reason}" if run.reason else ""
@@ -178,6 +187,7 @@ def _run(run: RunSnapshot) -> Iterator[str]:
             yield f"Now {_counted(run)}."
         case RunState.TIMEOUT:
             yield f"The run timed out{time}: it had to end by {at(run.expires_at)}; {_counted(run)}."
+            yield from _compensated(run)
         case _:
             assert_never(run.state)
     if run.parent_id is not None:
@@ -196,13 +206,25 @@ def _held(run: RunSnapshot) -> str:
 
 def _failures(run: RunSnapshot) -> Iterator[str]:
     plan, letters = run.workflow.plan, run.letters
-    bad = [n for n, letter in enumerate(letters) if letter in BAD]
+    bad = [n for n, letter in enumerate(letters) if letter in BAD and n not in plan.compensations]
     by = {n: [run.steps[m].step.name for m in handlers(plan, letters, n)] for n in bad}
     unhandled = [run.steps[n].step.name for n in bad if not by[n] and not run.steps[n].step.allow_failure]
     if unhandled:
         yield f"No step handled the failure of {join_names(unhandled)}, so the run failed."
     for n in [n for n in bad if by[n]][:MOST_NAMES]:
         yield f"The failure of {run.steps[n].step.name} was handled by {join_names(by[n])}."
+
+
+def _compensated(run: RunSnapshot) -> Iterator[str]:
+    """Yield which steps of a run that ended were undone, and which were not."""
+    plan, letters = run.workflow.plan, run.letters
+    ran = {step: letters[by] for step, by in plan.undo.items() if letters[by] != Letter.SKIPPED}
+    for verb, names in (
+        ("undone", [plan.steps[step].name for step, letter in ran.items() if letter == Letter.SUCCEEDED]),
+        ("not undone, because the compensation failed", [plan.steps[step].name for step in ran if ran[step] in BAD]),
+    ):
+        if names:
+            yield f"{join_names(names)} {_verb(names, 'was', 'were')} {verb}."
 
 
 def _now(run: RunSnapshot) -> Iterator[str]:
@@ -217,13 +239,14 @@ def _now(run: RunSnapshot) -> Iterator[str]:
 
 def _counted(run: RunSnapshot) -> str:
     """Return the steps counted by state: of 5 steps 3 succeeded, 1 failed and 1 was skipped."""
-    counts = {letter: run.letters.count(letter) for letter in Letter}
+    letters = [step.letter for step in run.steps if step.step.compensates is None]
+    counts = {letter: letters.count(letter) for letter in Letter}
     parts = [
         f"{counts[letter]} {STATE_WORDS[letter] if counts[letter] == 1 else _plural(letter)}"
         for letter in map(Letter, "sftkca.")
         if counts[letter]
     ]
-    total = len(run.steps)
+    total = len(letters)
     if counts[Letter.SUCCEEDED] == total:
         return f"all {total} steps succeeded" if total > 1 else "its step succeeded"
     return f"of {total} {_verb(total, 'step', 'steps')} {join_names(parts)}"

@@ -221,7 +221,8 @@ class RunSnapshot:
     round: int = 0
     rounds: tuple[Round, ...] = ()
     steps: tuple[StepSnapshot, ...] = ()
-    reason: str | None = None  # why it was cancelled or ended early
+    reason: str | None = None  # why it was cancelled or ended early, or is being undone
+    is_undone: bool = False  # compensations run, or will once no other step is active
     actor: str | None = None  # who cancelled it or ended it early
     last_restart: str | None = None  # the last retry or rerun, as text
     cursor: str | None = None  # later events are not in this snapshot

@@ -110,9 +110,37 @@ class CancelTimer:
 
 @dataclass(frozen=True, slots=True)
 class CancelChildren:
-    """Ask the child runs of a step to stop."""
+    """Ask the child runs of a step to stop, and to undo what succeeded if `compensate` is set."""
 
     step: int
+    compensate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UndoChildren:
+    """Undo the completed child runs of the step `of`, one for each of its `count` instances.
+
+    Each answers with an `Ended` of the compensation `step`.
+    """
+
+    step: int
+    of: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """Record in the run's event trail that the steps that succeeded are undone, and why."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Report to the parent run, at its compensation `step`, that this run is undone or why it is not."""
+
+    step: int
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +161,6 @@ class Note:
 
 
 Question = Judge | Expand
-Start = Enqueue | StartChild | Reopen | RestartChildren | WakeAt | ListenUntil | AwaitMessages
+Start = Enqueue | StartChild | Reopen | RestartChildren | WakeAt | ListenUntil | AwaitMessages | UndoChildren
 Cancel = CancelJobs | CancelTimer | CancelChildren
-Command = Question | Start | Cancel | OpenHook | ForgetHook | Conclude | Note
+Command = Question | Start | Cancel | OpenHook | ForgetHook | Conclude | Note | Undoing | Reply

@@ -15,6 +15,7 @@ Failure policy
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
@@ -31,10 +32,13 @@ from windlass.core.runs.event import (
     Judged,
     RerunRequested,
     RetryRequested,
+    Stop,
+    UndoRequested,
 )
 from windlass.core.runs.run import (
     BAD,
     EXPIRED,
+    LIVE,
     NEVER_BEGAN,
     OPEN,
     RUN_EDGES,
@@ -47,7 +51,7 @@ from windlass.core.runs.run import (
     RunState,
     StepMove,
 )
-from windlass.core.runs.step_moves import StepMoves
+from windlass.core.runs.undo import UndoMoves
 
 NEVER_BEGUN = frozenset({Letter.FAILED, Letter.SKIPPED})  # letters with which a waiting step may end
 
@@ -61,13 +65,13 @@ def decide(run: Run, events: Iterable[Event], now: datetime) -> tuple[Run, list[
     return decision.run(), decision.commands
 
 
-class _Decision(StepMoves):
+class _Decision(UndoMoves):
     """One decision: applies the events, then settles what follows from them."""
 
     __slots__ = ()
 
     def run(self) -> Run:
-        return Run(self._plan, self._state, self._letters(), self._fans)
+        return Run(self._plan, self._state, self._letters(), self._fans, self._undo)
 
     def apply(self, event: Event) -> None:
         match event:
@@ -81,10 +85,8 @@ class _Decision(StepMoves):
                 self._judged(event)
             case Expanded():
                 self._expanded(event)
-            case CancelRequested(reason):
-                self._stop(RunMove.CANCEL, reason)
-            case Expired():
-                self._stop(RunMove.EXPIRE, EXPIRED)
+            case CancelRequested() | Expired() | UndoRequested():
+                self._stop_for(event)
             case RetryRequested():
                 self._retry()
             case RerunRequested(step):
@@ -93,8 +95,8 @@ class _Decision(StepMoves):
                 assert_never(event)
 
     def settle(self) -> None:
-        """Consider the dependents of every ended step, then start the final step or conclude the run if that is due."""
-        while self._state is RunState.RUNNING:
+        """Consider the dependents of every ended step, then start the final step or end the run if that is due."""
+        while self._advances:
             while self._ended:
                 for child in self._plan.children[self._ended.pop()]:
                     self._consider(child)
@@ -102,11 +104,13 @@ class _Decision(StepMoves):
             final = self._due_final(letters)
             if final is None:
                 if Letter.WAITING not in letters and Letter.ACTIVE not in letters:
-                    self._conclude(*verdict(self._plan, letters))
-                return
+                    self._finish(*verdict(self._plan, letters))
+                break
             self._begin_step(final)
             if not self._ended:
-                return
+                break
+        if self._undoing:
+            self._compensate()
 
     # Events
 
@@ -127,17 +131,19 @@ class _Decision(StepMoves):
 
         When a run starts, and again when it is retried: a run that expired while it was pending has none yet.
         """
-        if self._state is RunState.RUNNING:
+        if self._advances:
             self.commands += [command.OpenHook(step) for step in self._plan.hooks]
 
     def _end(self, event: Ended) -> None:
         letter = self._letter(event.step)
-        if letter == Letter.WAITING and event.letter in NEVER_BEGUN and self._state is RunState.RUNNING:
+        if letter == Letter.WAITING and event.letter in NEVER_BEGUN and self._advances:
             self._move(event.step, event.letter, event.reason)
         elif letter == Letter.ACTIVE:
             fan = self._fans.get(event.step)
             if fan is None:
-                self._move(event.step, event.letter, event.reason)
+                # A worker that declines a compensation has undone nothing.
+                declined = event.letter is Letter.SKIPPED and event.step in self._plan.compensations
+                self._move(event.step, Letter.FAILED if declined else event.letter, event.reason)
             else:
                 self._end_instances(event, fan)
 
@@ -146,7 +152,7 @@ class _Decision(StepMoves):
             # Instances that never began have no job that records why: the run records the first reason.
             self.commands.append(command.Note(event.step, Letter.ACTIVE, event.reason))
         fan = fan.after(event.letter, event.count)
-        if self._state is RunState.RUNNING:
+        if self._advances:
             fan = self._refill(event.step, fan, event.count)
         self._set_fan(event.step, fan)
         if not fan.active:
@@ -156,13 +162,13 @@ class _Decision(StepMoves):
 
     def _child_stopped(self, event: ChildStopped) -> None:
         """Start the child run again if this run is running: an earlier round, not this one, had it cancelled."""
-        if self._state is not RunState.RUNNING:
+        if not self._advances:
             self._end(Ended(event.step, Letter.CANCELLED, event.reason))
         elif self._letter(event.step) == Letter.ACTIVE:
             self.commands.append(command.StartChild(event.step, event.item, 1))
 
     def _judged(self, event: Judged) -> None:
-        if self._letter(event.step) != Letter.WAITING or self._state is not RunState.RUNNING:
+        if self._letter(event.step) != Letter.WAITING or not self._advances:
             return
         if event.holds:
             self._fire(event.step, event.reason)
@@ -170,30 +176,60 @@ class _Decision(StepMoves):
             self._move(event.step, Letter.SKIPPED, event.reason)
 
     def _expanded(self, event: Expanded) -> None:
-        if self._letter(event.step) == Letter.WAITING and self._state is RunState.RUNNING:
+        if self._letter(event.step) == Letter.WAITING and self._advances:
             self._spread(event.step, event.count)
 
-    def _stop(self, move: RunMove, reason: Reason) -> None:
-        if (self._state, move) not in RUN_EDGES:
+    def _stop_for(self, event: Stop) -> None:
+        match event:
+            case CancelRequested(reason, compensate):
+                self._stop(RunMove.CANCEL, reason, compensate=compensate)
+            case Expired():
+                self._stop(RunMove.EXPIRE, EXPIRED, compensate=True)
+            case UndoRequested():
+                self._undo_whole(event)
+            case _:
+                assert_never(event)
+
+    def _stop(self, move: RunMove, reason: Reason, *, compensate: bool) -> None:
+        if (self._state, move) not in RUN_EDGES or self._undoing:
             return
+        undo = compensate and self._has_effects()
         for step, letter in enumerate(self._letters()):
             if letter == Letter.ACTIVE:
-                self._withdraw(step)
+                self._withdraw(step, compensate=compensate)
             elif letter == Letter.WAITING:
                 self._changed[step] = STEP_EDGES[Letter.WAITING, StepMove.CANCEL]
                 self._joined = None
                 if step in self._plan.noted_ends and not self._plan.composition:
                     self.commands.append(command.Note(step, Letter.CANCELLED))
-        self._conclude(move, reason)
+        if undo:
+            self._begin_undo(move, reason)
+        else:
+            self._conclude(move, reason)
+
+    def _undo_whole(self, event: UndoRequested) -> None:
+        """Undo this run because the run above is undone. A run that ended otherwise has undone itself, if it could."""
+        if self._state in LIVE:  # a rerun of it is under way
+            self._stop(RunMove.CANCEL, event.reason, compensate=True)
+        elif (self._state, RunMove.UNDO) in RUN_EDGES and self._undo.order:
+            self._state = RUN_EDGES[self._state, RunMove.UNDO]
+            self._begin_undo(RunMove.CANCEL, event.reason)
+        if self._undoing:
+            self._undo = replace(self._undo, reply=event.reply)
+        else:
+            self.commands.append(command.Reply(event.reply))
 
     def _retry(self) -> None:
         if (self._state, RunMove.RETRY) not in RUN_EDGES:
             return
         self._state = RUN_EDGES[self._state, RunMove.RETRY]
         self._open_hooks()
-        again = {step for step, letter in enumerate(self._letters()) if letter in BAD or letter == Letter.SKIPPED}
+        bad = {step for step, letter in enumerate(self._letters()) if letter in BAD or letter == Letter.SKIPPED}
+        undone = self._undone_steps()
+        again = bad - self._plan.compensations | self._with_descendants(undone)
         for step in again:
-            self._reopen(step, afresh=not again.isdisjoint(self._plan.before(step)))
+            self._reopen(step, afresh=step in undone or not again.isdisjoint(self._plan.before(step)))
+        self._reset_compensations()
         for step, fan in self._fans.items():
             if self._letter(step) == Letter.ACTIVE:
                 self._resume(step, fan)
@@ -204,11 +240,19 @@ class _Decision(StepMoves):
             return
         self._state = RUN_EDGES[self._state, RunMove.RERUN]
         self._open_hooks()
-        for again in sorted({step} | self._plan.descendants([step])):
-            if self._letter(again) not in OPEN:  # else still active since the run timed out: its outcome counts
-                self._reopen(again, afresh=True)
-        if self._letter(step) == Letter.WAITING:
+        undone = self._undone_steps()
+        again = self._with_descendants({step}) | self._with_descendants(undone)
+        for n in sorted(again):
+            if self._letter(n) not in OPEN:  # else still active since the run timed out: its outcome counts
+                self._reopen(n, afresh=True)
+        self._reset_compensations()
+        if self._letter(step) == Letter.WAITING and again.isdisjoint(self._plan.ancestors(step)):
             self._begin_step(step)
+        if undone:
+            self._consider_all()
+
+    def _with_descendants(self, steps: set[int]) -> set[int]:
+        return steps | self._plan.descendants(steps) if steps else steps
 
     def _consider_all(self) -> None:
         for step, node in enumerate(self._plan.steps):
@@ -225,6 +269,9 @@ class _Decision(StepMoves):
             return None
         return final if letters.count(Letter.WAITING) == 1 and Letter.ACTIVE not in letters else None
 
-    def _conclude(self, move: RunMove, reason: Reason | None) -> None:
-        self._state = RUN_EDGES[self._state, move]
-        self.commands.append(command.Conclude(self._state, reason))
+    def _finish(self, move: RunMove, reason: Reason | None) -> None:
+        """End a run whose steps have all ended; if it failed, undo what succeeded first."""
+        if reason is not None and self._undo.order:
+            self._begin_undo(move, reason)
+        else:
+            self._conclude(move, reason)

@@ -59,6 +59,15 @@ class Expanded:
 @dataclass(frozen=True, slots=True)
 class CancelRequested:
     reason: Reason
+    compensate: bool = False  # undo the steps that succeeded
+
+
+@dataclass(frozen=True, slots=True)
+class UndoRequested:
+    """The run above is undone, with this one: the answer is expected by its compensation `reply`."""
+
+    reason: Reason
+    reply: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +87,8 @@ class RerunRequested:
     step: int
 
 
-Event = Begun | Ended | ChildStopped | Judged | Expanded | CancelRequested | Expired | RetryRequested | RerunRequested
+Stop = CancelRequested | Expired | UndoRequested
+Event = Begun | Ended | ChildStopped | Judged | Expanded | Stop | RetryRequested | RerunRequested
 
 
 def ended_letter(status: str, error_type: str | None) -> Letter:

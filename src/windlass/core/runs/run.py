@@ -83,6 +83,7 @@ class RunMove(StrEnum):
     EXPIRE = "expire"
     RETRY = "retry"
     RERUN = "rerun"
+    UNDO = "undo"  # the run above is undone
 
 
 RUN_EDGES: Mapping[tuple[RunState, RunMove], RunState] = {
@@ -98,6 +99,7 @@ RUN_EDGES: Mapping[tuple[RunState, RunMove], RunState] = {
     (RunState.COMPLETED, RunMove.RERUN): RunState.RUNNING,
     (RunState.FAILED, RunMove.RERUN): RunState.RUNNING,
     (RunState.TIMEOUT, RunMove.RERUN): RunState.RUNNING,
+    (RunState.COMPLETED, RunMove.UNDO): RunState.RUNNING,
 }
 
 
@@ -165,6 +167,22 @@ class Fan:
 NO_FANS: Mapping[int, Fan] = MappingProxyType({})
 
 
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """What a run with compensations records beside its letters.
+
+    While a run is undone its state is `running`, and `move` and `reason` are how it ends afterwards.
+    """
+
+    order: tuple[int, ...] = ()  # the succeeded steps that have a compensation, in the order of their completion
+    move: RunMove | None = None  # None: it is not being undone
+    reason: Reason | None = None
+    reply: int | None = None  # the compensation of the parent run that waits for this one to be undone
+
+
+NO_UNDO = Undo()
+
+
 class Run(NamedTuple):
     """A run as `decide` sees it. A tuple for speed: the hot path creates two for every step."""
 
@@ -172,18 +190,45 @@ class Run(NamedTuple):
     state: RunState
     letters: str
     fans: Mapping[int, Fan] = NO_FANS
+    undo: Undo = NO_UNDO
 
     @classmethod
     def new(cls, plan: Plan, *, held: bool = False) -> "Run":
-        return cls(plan, RunState.PENDING if held else RunState.RUNNING, Letter.WAITING * len(plan.steps))
+        return cls(plan, RunState.PENDING if held else RunState.RUNNING, first_letters(plan))
+
+    @property
+    def counters(self) -> str | None:
+        """Return what is stored beside the letters: the counters of fanned-out steps, and `undo`, as JSON."""
+        if not self.fans and (self.undo is NO_UNDO or self.undo == NO_UNDO):
+            return None
+        return json.dumps({str(step): astuple(fan) for step, fan in self.fans.items()} | _undo_to_json(self.undo))
 
 
-def fans_to_json(fans: Mapping[int, Fan]) -> str | None:
-    return json.dumps({str(step): astuple(fan) for step, fan in fans.items()}) if fans else None
+def first_letters(plan: Plan) -> str:
+    """Return the letters of a new run. A compensation counts as skipped until the run is undone."""
+    if not plan.compensations:
+        return Letter.WAITING * len(plan.steps)
+    return "".join(Letter.SKIPPED if n in plan.compensations else Letter.WAITING for n in range(len(plan.steps)))
 
 
-def fans_from_json(text: str | None) -> Mapping[int, Fan]:
-    return {int(step): Fan(*counters) for step, counters in json.loads(text).items()} if text else {}
+def read_counters(stored: Mapping[str, Any]) -> tuple[Mapping[int, Fan], Undo]:
+    """Return the counters and the undo of a run from their stored form."""
+    fans = {int(step): Fan(*counters) for step, counters in stored.items() if step != "undo"}
+    return fans, _undo_from_json(stored["undo"]) if "undo" in stored else NO_UNDO
+
+
+def _undo_to_json(undo: Undo) -> dict[str, Any]:
+    if undo == NO_UNDO:
+        return {}
+    reason = {} if undo.reason is None else {"code": undo.reason.code, "reason": undo.reason.text}
+    fields = {"order": undo.order, "move": undo.move, "reply": undo.reply} | reason
+    return {"undo": {key: value for key, value in fields.items() if value is not None}}
+
+
+def _undo_from_json(stored: Mapping[str, Any]) -> Undo:
+    move = RunMove(stored["move"]) if "move" in stored else None
+    reason = Reason(stored["code"], stored["reason"]) if "reason" in stored else None
+    return Undo(tuple(stored["order"]), move, reason, stored.get("reply"))
 
 
 class RunFailed(WindlassError):

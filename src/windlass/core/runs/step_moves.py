@@ -20,6 +20,7 @@ from windlass.core.workflows.step import (
     JobAction,
     Parallel,
     SleepAction,
+    UndoAction,
 )
 
 # The allowed transitions of a step by its old and new letter; any other raises a KeyError.
@@ -33,7 +34,19 @@ class StepMoves:
     Changed letters are kept beside the old string, so that the cost of a step depends only on its own edges.
     """
 
-    __slots__ = ("_changed", "_ended", "_fans", "_joined", "_now", "_old", "_plan", "_state", "_unanswered", "commands")
+    __slots__ = (
+        "_changed",
+        "_ended",
+        "_fans",
+        "_joined",
+        "_now",
+        "_old",
+        "_plan",
+        "_state",
+        "_unanswered",
+        "_undo",
+        "commands",
+    )
 
     def __init__(self, run: Run, now: datetime) -> None:
         self._old = run
@@ -43,6 +56,7 @@ class StepMoves:
         self._state = run.state
         self._changed: dict[int, str] = {}
         self._fans = run.fans
+        self._undo = run.undo
         self._ended: list[int] = []  # steps whose children must be considered
         self._unanswered: set[int] = set()  # steps with an unanswered question in this decision
         self.commands: list[command.Command] = []
@@ -104,16 +118,25 @@ class StepMoves:
                 self.commands.append(command.ListenUntil(step, None if timeout is None else self._now + timeout))
             case EventAction(_, _, timeout):
                 self.commands.append(command.AwaitMessages(step, None if timeout is None else self._now + timeout))
+            case UndoAction():
+                self.commands.append(command.UndoChildren(step, self._undone_by(step), count))
             case _:
                 assert_never(action)
+
+    def _undone_by(self, compensation: int) -> int:
+        """Return the step that a compensation undoes."""
+        (step,) = self._plan.before(compensation)
+        return step
 
     def _reopen(self, step: int, *, afresh: bool) -> None:
         """Set the step back to waiting. With `afresh`, because a step before it runs again, drop its instances."""
         if self._letter(step) == Letter.SUCCEEDED and isinstance(self._plan.steps[step].action, HookAction):
             self.commands.append(command.ForgetHook(step))  # it was used; one that came early is kept until it is used
         self._move(step, Letter.WAITING, None)
+        if step in self._undo.order:
+            self._undo = replace(self._undo, order=tuple(n for n in self._undo.order if n != step))
         if afresh:
-            self._fans = {n: fan for n, fan in self._fans.items() if n != step}
+            self._drop_fan(step)
 
     def _resume(self, step: int, fan: Fan) -> None:
         """Keep the succeeded instances and run the others again, within the concurrency."""
@@ -126,6 +149,8 @@ class StepMoves:
         self._joined = None
         if letter not in OPEN:
             self._ended.append(step)
+            if letter is Letter.SUCCEEDED and step in self._plan.undo:
+                self._undo = replace(self._undo, order=(*self._undo.order, step))
         recorded = self._plan.noted_starts if letter is Letter.ACTIVE else self._plan.noted_ends
         if (reason is not None or step in recorded) and not noted:
             self._note(step, letter, reason)
@@ -150,7 +175,7 @@ class StepMoves:
             fan = replace(fan, created=fan.created + more)
         return fan
 
-    def _withdraw(self, step: int) -> None:
+    def _withdraw(self, step: int, *, compensate: bool) -> None:
         action = self._plan.steps[step].action
         match action:
             case JobAction() | HttpAction() | CommandAction():
@@ -158,12 +183,17 @@ class StepMoves:
             case SleepAction() | HookAction() | EventAction():
                 self.commands.append(command.CancelTimer(step))
             case ChildAction():
-                self.commands.append(command.CancelChildren(step))
+                self.commands.append(command.CancelChildren(step, compensate))
+            case UndoAction():
+                pass  # nothing stops a compensation
             case _:
                 assert_never(action)
 
     def _set_fan(self, step: int, fan: Fan) -> None:
         self._fans = {**self._fans, step: fan}
+
+    def _drop_fan(self, step: int) -> None:
+        self._fans = {n: fan for n, fan in self._fans.items() if n != step}
 
     def _letter(self, step: int) -> str:
         return self._changed.get(step) or self._old.letters[step]

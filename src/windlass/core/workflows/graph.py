@@ -9,7 +9,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from windlass.core.workflows.step import ChildAction, Condition, EventAction, HookAction, Join, SleepAction, Step
+from windlass.core.workflows.step import (
+    ChildAction,
+    Condition,
+    EventAction,
+    HookAction,
+    Join,
+    SleepAction,
+    Step,
+    UndoAction,
+)
 
 Parents = Mapping[str, Collection[str]]
 CALLBACKS = ("on_complete", "on_success", "on_failure")  # names of the steps that are callbacks of a composition
@@ -147,7 +156,7 @@ class Plan:
     @cached_property
     def single_jobs(self) -> tuple[int, ...]:
         """Return the steps with exactly one job: their starts and successes are in that job's event trail."""
-        without = (SleepAction, HookAction, EventAction, ChildAction)
+        without = (SleepAction, HookAction, EventAction, ChildAction, UndoAction)
         return tuple(n for n, s in enumerate(self.steps) if s.fan_out is None and not isinstance(s.action, without))
 
     @cached_property
@@ -164,13 +173,24 @@ class Plan:
 
     @cached_property
     def roots(self) -> tuple[int, ...]:
-        return tuple(n for n, step in enumerate(self.steps) if not step.edges and not step.final)
+        others = {self.final, *self.undo.values()}
+        return tuple(n for n, step in enumerate(self.steps) if not step.edges and n not in others)
+
+    @cached_property
+    def undo(self) -> Mapping[int, int]:
+        """Return the compensation of each step that has one."""
+        return {self.number[step.compensates]: n for n, step in enumerate(self.steps) if step.compensates is not None}
+
+    @cached_property
+    def compensations(self) -> frozenset[int]:
+        return frozenset(self.undo.values())
 
     def before(self, step: int) -> set[int]:
-        """Return the steps that must end before this one; for the final step, all others."""
+        """Return the steps that must end before this one: all others for the final step, its own for a compensation."""
         if step == self.final:
-            return set(range(len(self.steps))) - {step}
-        return {parent for parent, _ in self.parents[step]}
+            return set(range(len(self.steps))) - self.compensations - {step}
+        undone = self.steps[step].compensates
+        return {parent for parent, _ in self.parents[step]} if undone is None else {self.number[undone]}
 
     def ancestors(self, step: int) -> set[int]:
         """Return all direct and indirect predecessors of a step."""

@@ -108,7 +108,14 @@ class ChildAction:
     input: Any = field(default_factory=dict)
 
 
-Action = JobAction | HttpAction | SleepAction | HookAction | EventAction | CommandAction | ChildAction
+@dataclass(frozen=True, slots=True)
+class UndoAction:
+    """Undo the completed runs that a step started: the compensation of a step that runs another workflow."""
+
+    workflow: str
+
+
+Action = JobAction | HttpAction | SleepAction | HookAction | EventAction | CommandAction | ChildAction | UndoAction
 
 
 def pool_of(action: Action) -> str | None:
@@ -149,3 +156,9 @@ class Step:
     max_attempts: int = 1
     retry: Retry | None = None
     timeout: timedelta | None = None
+    compensates: str | None = None  # the step that this one undoes: it has no edges, and runs only if the run is undone
+
+
+def compensation_name(step: str) -> str:
+    """Return the name of a step's compensation, which is also its path in the document. No other step can have it."""
+    return f"{step}.compensate"

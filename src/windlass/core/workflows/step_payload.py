@@ -25,6 +25,7 @@ from windlass.core.workflows.step import (
     HttpAction,
     JobAction,
     SleepAction,
+    UndoAction,
 )
 from windlass.errors import Invalid
 
@@ -78,7 +79,7 @@ def compile_payload(action: Action) -> Payload:
         case EventAction():
             name, key = template.compile(action.name), template.compile(action.key)
             return _many([name, key], lambda facts: {"name": name.resolve(facts), "key": key.resolve(facts)})
-        case SleepAction() | HookAction():
+        case SleepAction() | HookAction() | UndoAction():
             return Payload((), lambda _: None)
         case _:
             assert_never(action)

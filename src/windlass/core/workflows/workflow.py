@@ -34,6 +34,7 @@ from windlass.core.workflows.step import (
     Placement,
     SleepAction,
     Step,
+    UndoAction,
 )
 from windlass.core.workflows.step_payload import compile_payload
 
@@ -120,8 +121,22 @@ class Workflow:
             max_duration=duration.text(self.max_duration),
             concurrency=self.concurrency,
             labels=dict(self.labels) or None,
-            tasks=[step_document(step) for step in self.steps],
+            tasks=[
+                step_document(step) | self._compensation_document(n)
+                for n, step in enumerate(self.steps)
+                if step.compensates is None
+            ],
         )
+
+    def _compensation_document(self, step: int) -> dict[str, Any]:
+        """Return the `compensate` of a step. Where others have one, a child run is undone unless it is excluded."""
+        compensation = self.plan.undo.get(step)
+        if compensation is not None:
+            undo = self.steps[compensation]
+            whole = isinstance(undo.action, UndoAction)
+            return {"compensate": True if whole else _action(undo.action) | _attempts(undo)}
+        excluded = self.plan.undo and isinstance(self.steps[step].action, ChildAction)
+        return {"compensate": False} if excluded else {}
 
 
 def step_document(step: Step) -> dict[str, Any]:
@@ -191,6 +206,8 @@ def _action(action: Action) -> dict[str, Any]:
             return {"run": action.run} | _placement_document(action.placement) | _input_document(action.input)
         case ChildAction():
             return {"workflow": action.workflow} | _input_document(action.input)
+        case UndoAction():
+            return {}
         case _:
             assert_never(action)
 

@@ -75,7 +75,7 @@ async def check_publication(conn: Connection, db: Tenant, workflows: Sequence[Wo
     """Raise `QuotaExceeded` if the plan does not allow these workflows. Locks the publications of the org."""
     limits = await limits_of(conn, db)
     for workflow in workflows:
-        steps, most = len(workflow.steps), limits.steps_per_workflow
+        steps, most = len(workflow.steps) - len(workflow.plan.undo), limits.steps_per_workflow
         if most is not None and steps > most:
             message = f"workflow {workflow.name!r} has {steps} steps, the plan of org {db.org} allows {most}"
             raise QuotaExceeded(message, code="steps_per_workflow", limit=most, used=steps)

@@ -8,7 +8,7 @@ from uuid import UUID
 from windlass.core.json_value import encode
 from windlass.core.runs.command import StartChild
 from windlass.core.runs.event import Ended, Event
-from windlass.core.runs.run import Letter, Reason
+from windlass.core.runs.run import Letter, Reason, first_letters
 from windlass.core.workflows.step import ChildAction, Foreach, Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
@@ -145,7 +145,7 @@ def _row(request: ChildRequest, known: Live, workflow: Workflow) -> NewChildren:
         request.run.round,
         known.workflow_id,
         known.version_id,
-        Letter.WAITING * len(workflow.steps),
+        first_letters(workflow.plan),
         request.input,
         workflow.max_duration if request.step.timeout is None else min(workflow.max_duration, request.step.timeout),
         isinstance(request.step.fan_out, Foreach),

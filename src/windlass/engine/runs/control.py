@@ -116,11 +116,11 @@ async def states(db: Database, ids: Sequence[UUID]) -> dict[UUID, RunState]:
         return {id_: RunState(state) for id_, state in (await store.states(conn, ids)).items()}
 
 
-async def cancel(db: Tenant, id_: UUID, *, reason: str | None = None) -> None:
-    """Stop a run: what waits ends at once, running jobs are asked to stop."""
+async def cancel(db: Tenant, id_: UUID, *, reason: str | None = None, compensate: bool = False) -> None:
+    """Stop a run: what waits ends at once, running jobs are asked to stop. With `compensate`, undo what succeeded."""
     encode(reason, field="reason", limit=MAX_REASON)
-    why = reason or "the run was cancelled"
-    await _steer(db, id_, RunMove.CANCEL, "cancelled", lambda _: CancelRequested(Reason("cancelled", why)))
+    why = Reason("cancelled", reason or "the run was cancelled")
+    await _steer(db, id_, RunMove.CANCEL, "cancelled", lambda _: CancelRequested(why, compensate))
 
 
 async def retry(db: Tenant, id_: UUID) -> None:
@@ -133,7 +133,10 @@ async def rerun(db: Tenant, id_: UUID, step: str, *, input_: Any = None, with_in
     text = encode(input_, field="input") if with_input else None
 
     def event(workflow: Workflow) -> Event:
-        return RerunRequested(step_number(workflow, step))
+        number = step_number(workflow, step)
+        if (undone := workflow.steps[number].compensates) is not None:
+            raise Invalid(f"{step} undoes {undone} and runs only if the run is undone: rerun {undone}", field="step")
+        return RerunRequested(number)
 
     await _steer(db, id_, RunMove.RERUN, "rerun", event, input_=text)
 

@@ -23,7 +23,7 @@ from windlass.core.explain.snapshot import (
 from windlass.core.jobs.job import JobState
 from windlass.core.jobs.spec import check_range
 from windlass.core.orgs import owner, shown
-from windlass.core.runs.run import OPEN, WORDS, Fan, Letter, RunState
+from windlass.core.runs.run import OPEN, WORDS, Letter, RunState, read_counters
 from windlass.core.workflows.step import ChildAction, EventAction, HttpAction, pool_of
 from windlass.core.workflows.workflow import Workflow
 from windlass.effects.handlers import like
@@ -175,7 +175,8 @@ def _snapshot(
     rounds: tuple[Round, ...],
     running: int,
 ) -> RunSnapshot:
-    why = _last(trail, None, row.state.value)
+    undoing = read_counters(row.fans)[1].move is not None
+    why = _last(trail, None, "compensating" if undoing else row.state.value)
     again = [event for event in trail if event.step is None and event.word in AGAIN]
     return RunSnapshot(
         id=row.id,
@@ -197,6 +198,7 @@ def _snapshot(
         rounds=rounds,
         steps=tuple(steps),
         reason=why.reason if why else None,
+        is_undone=undoing,
         actor=why.actor if why else None,
         last_restart=f"{again[-1].word}, {again[-1].reason}" if again else None,
         cursor=row.cursor,
@@ -206,7 +208,7 @@ def _snapshot(
 
 async def _steps(conn: Connection, db: Tenant, row: RunRow, workflow: Workflow) -> list[StepSnapshot]:
     letters = [Letter(letter) for letter in row.letters]
-    fans = {int(step): Fan(*counters) for step, counters in row.fans.items()}
+    fans, _ = read_counters(row.fans)
     begun = [n for n, letter in enumerate(letters) if letter not in (Letter.WAITING, Letter.SKIPPED)]
     below = [n for n in begun if isinstance(workflow.steps[n].action, ChildAction)]
     ended = [n for n in begun if n in fans and n not in below and letters[n] is not Letter.ACTIVE]

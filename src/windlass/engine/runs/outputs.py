@@ -106,8 +106,9 @@ async def of_run(conn: Connection, db: Database, run: UUID, plan: Plan, letters:
 
 
 def last_steps(plan: Plan) -> list[int]:
-    """Return the steps that nothing follows; the final step does not count unless it is the only one."""
-    sinks = [n for n, children in enumerate(plan.children) if not children and n != plan.final]
+    """Return the steps that nothing follows, without compensations; the final step counts only if it is alone."""
+    others = {plan.final, *plan.compensations}
+    sinks = [n for n, children in enumerate(plan.children) if not children and n not in others]
     return sinks or [n for n in (plan.final,) if n is not None]
 
 

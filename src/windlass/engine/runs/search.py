@@ -115,7 +115,9 @@ async def matching(db: Tenant, query: RunQuery, move: RunMove) -> int:
     return len(await _find(db, query, move, MOST_COUNTED))
 
 
-async def cancel(db: Tenant, query: RunQuery, *, limit: int = 100, reason: str | None = None) -> RunBatch:
+async def cancel(
+    db: Tenant, query: RunQuery, *, limit: int = 100, reason: str | None = None, compensate: bool = False
+) -> RunBatch:
     """Stop runs, all of the batch or none. A run that ended meanwhile is left unchanged."""
     encode(reason, field="reason", limit=control.MAX_REASON)
     why = reason or "the run was cancelled"
@@ -124,7 +126,7 @@ async def cancel(db: Tenant, query: RunQuery, *, limit: int = 100, reason: str |
     async with db.begin() as conn:
         locked = [run for run in await store.lock(conn, batch) if run.state in LIVE]
         if locked:
-            events = {run.id: [CancelRequested(Reason("cancelled", why))] for run in locked}
+            events = {run.id: [CancelRequested(Reason("cancelled", why), compensate)] for run in locked}
             wakeups = await settle(conn, db, locked, events, actor=db.actor)
         await audit.record(conn, db, "run.cancel", filter=audit.described(query), count=len(locked), reason=reason)
     wakeups.poke(db)

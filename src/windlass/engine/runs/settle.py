@@ -14,6 +14,7 @@ Invariants
     error is alone and set aside in quarantine.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, assert_never
@@ -35,13 +36,16 @@ from windlass.core.runs.command import (
     Note,
     OpenHook,
     Reopen,
+    Reply,
     RestartChildren,
     StartChild,
+    UndoChildren,
+    Undoing,
     WakeAt,
 )
 from windlass.core.runs.decide import decide
 from windlass.core.runs.event import Ended, Event
-from windlass.core.runs.run import Letter, Reason, Run, RunState, fans_from_json, fans_to_json
+from windlass.core.runs.run import NO_UNDO, Letter, Reason, Run, RunState, read_counters
 from windlass.core.workflows.step import EventAction
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
@@ -129,6 +133,10 @@ class Batch:
                 self.writes.timer(id_, step, at)
             case Note():
                 self.writes.note(id_, command)
+            case Undoing(reason):
+                self.writes.note_run(id_, "compensating", reason)
+            case Reply():
+                self.writes.reply(id_, command)
             case Conclude(_, reason):
                 self._ended[id_] = reason
                 self.writes.wakeups.ended = True
@@ -136,7 +144,7 @@ class Batch:
                 self.writes.wakeups.unsettled |= self._workflows[self.locked[id_].version_id].concurrency is not None
             case Judge() | Expand() | StartChild() | Reopen() | RestartChildren() | ListenUntil() | OpenHook():
                 self.commands[type(command)].append((id_, command))
-            case AwaitMessages() | ForgetHook() | CancelJobs() | CancelTimer() | CancelChildren():
+            case AwaitMessages() | ForgetHook() | CancelJobs() | CancelTimer() | CancelChildren() | UndoChildren():
                 self.commands[type(command)].append((id_, command))
             case _:
                 assert_never(command)
@@ -157,8 +165,8 @@ class Batch:
         return Question(self.locked[id_], self.runs[id_], self.template(id_, step), command)
 
     def stop_reason(self, id_: UUID) -> str:
-        """Return why a run was cancelled or expired."""
-        reason = self._ended[id_]
+        """Return why a run was cancelled or expired. One that is undone first has not ended yet."""
+        reason = self._ended[id_] if id_ in self._ended else self.runs[id_].undo.reason
         assert reason is not None  # only a run that completed has none
         return reason.text
 
@@ -178,10 +186,9 @@ class Batch:
 
     def _saved(self, row: LockedRun, run: Run) -> SavedRun:
         word = run.state.value if run.state != row.state or row.id in self._ended else None
-        fans = fans_to_json(run.fans) if run.fans else None
         reason = self._ended.get(row.id)
         code, text = (None, None) if reason is None else (reason.code, reason.text)
-        return SavedRun(row.id, run.state.value, run.letters, fans, row.round, word, code, text)
+        return SavedRun(row.id, run.state.value, run.letters, run.counters, row.round, word, code, text)
 
 
 class Round:
@@ -202,6 +209,7 @@ class Round:
         await self._evaluate()
         await self._await()
         await self._cancel()
+        await self._undo_children()
         return self._answers
 
     async def _write_hooks(self) -> None:
@@ -303,7 +311,10 @@ class Round:
         batch, writes = self._batch, self._batch.writes
         jobs = [(id_, cancel.step, batch.stop_reason(id_)) for id_, cancel in batch.take(CancelJobs)]
         sleeps = [(id_, cancel.step) for id_, cancel in batch.take(CancelTimer)]
-        below = [(id_, cancel.step, batch.stop_reason(id_)) for id_, cancel in batch.take(CancelChildren)]
+        below = [
+            (id_, cancel.step, "compensate" if cancel.compensate else "cancel", batch.stop_reason(id_))
+            for id_, cancel in batch.take(CancelChildren)
+        ]
         if not jobs and not sleeps and not below:
             return
         await writes.flush()  # rows that this very decision creates must be written before they can be cancelled
@@ -332,8 +343,22 @@ class Round:
         waits = [place for place in places if isinstance(plans[place[0]].steps[place[1]].action, EventAction)]
         return await waiters.close_steps(self._conn, waits) if waits else set()
 
+    async def _undo_children(self) -> None:
+        """Ask completed child runs to undo themselves; those that are no longer stored cannot."""
+        batch = self._batch
+        undos = batch.take(UndoChildren)
+        if not undos:
+            return
+        rows = [(id_, undo.of, undo.step, undo.count, batch.stop_reason(id_)) for id_, undo in undos]
+        known = await runs.undo_children(self._conn, rows)
+        for id_, undo in undos:
+            if missing := undo.count - known[id_, undo.step]:
+                reason = Reason("child", "the run of the step is no longer stored")
+                self._answers[id_].append(Ended(undo.step, Letter.FAILED, reason, missing))
+        batch.writes.wakeups.unsettled = True
+
 
 def stored(row: LockedRun, workflow: Workflow) -> Run:
     """Return the locked row as the `Run` that `decide` takes."""
-    fans = fans_from_json(row.fans) if row.fans else {}
-    return Run(workflow.plan, STATES[row.state], row.steps, fans)
+    fans, undo = read_counters(json.loads(row.fans)) if row.fans else ({}, NO_UNDO)
+    return Run(workflow.plan, STATES[row.state], row.steps, fans, undo)

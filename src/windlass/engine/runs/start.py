@@ -13,7 +13,7 @@ from windlass.core.events.webhook import kept_headers
 from windlass.core.jobs.spec import check_name
 from windlass.core.json_value import encode
 from windlass.core.runs.event import Begun
-from windlass.core.runs.run import Letter, RunState
+from windlass.core.runs.run import RunState, first_letters
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Tenant, new_ids
 from windlass.engine.definitions import find_live
@@ -145,7 +145,7 @@ async def _begin(
         room = 0 if waiting else max(0, workflow.concurrency - await runs.running(conn, live.workflow_id))
     if now is None or workflow.concurrency is not None:  # time may have passed while waiting for the lock
         now = await runs.now(conn)
-    letters = Letter.WAITING * len(workflow.steps)
+    letters = first_letters(workflow.plan)
     locked = [
         LockedRun(id_, db.org, live.workflow_id, live.version_id, state, letters, None, 0, 0, now, now)
         for n, (id_, _) in enumerate(fresh)

@@ -14,6 +14,7 @@ from windlass.core.runs.event import (
     Ended,
     Event,
     Expired,
+    UndoRequested,
     ended_child,
     ended_jobs,
     ended_letter,
@@ -62,9 +63,12 @@ async def with_notices(
     events: dict[UUID, list[Event]] = defaultdict(list, {id_: [*some] for id_, some in known.items()})
     for notice in await runs.take_notices(conn, list(rows)):
         run = rows[notice.run_id]
-        if notice.word == "cancel" and run.state in LIVE:
+        if notice.word in ("cancel", "compensate") and run.state in LIVE:
             reason = Reason("cancelled", notice.reason or "the run above was cancelled")
-            events[run.id].append(CancelRequested(reason))
+            events[run.id].append(CancelRequested(reason, compensate=notice.word == "compensate"))
+        elif notice.word == "undo" and notice.step is not None:
+            reason = Reason("undone", f"the run above is undone: {notice.reason}")
+            events[run.id].append(UndoRequested(reason, reply=notice.step))
         elif notice.word == "ended" and notice.step is not None:
             letter = Letter(notice.letter or Letter.FAILED)
             earlier = notice.round is not None and notice.round < run.round

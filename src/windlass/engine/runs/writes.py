@@ -7,8 +7,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from windlass.core.orgs import stored
-from windlass.core.runs.command import Note
-from windlass.core.runs.run import WORDS, Run, RunState, fans_to_json
+from windlass.core.runs.command import Note, Reply
+from windlass.core.runs.run import WORDS, Letter, Reason, Run, RunState
 from windlass.engine.database import Database, new_ids
 from windlass.engine.definitions import StepTemplate
 from windlass.engine.faults import point
@@ -81,6 +81,7 @@ class RunWrites:
         self._parts: list[NewPart] = []
         self._timers: dict[StepRef, datetime] = {}
         self._notes: list[RunNote] = []
+        self._replies: list[tuple[UUID, int, str, str | None]] = []
 
     @property
     def size(self) -> int:
@@ -124,11 +125,18 @@ class RunWrites:
         code, text = (None, None) if note.reason is None else (note.reason.code, note.reason.text)
         self._notes.append(RunNote(run, note.step, WORDS[note.letter], code, text))
 
+    def note_run(self, run: UUID, word: str, reason: Reason) -> None:
+        self._notes.append(RunNote(run, None, word, reason.code, reason.text))
+
+    def reply(self, run: UUID, reply: Reply) -> None:
+        letter, text = (Letter.SUCCEEDED, None) if reply.reason is None else (Letter.FAILED, reply.reason.text)
+        self._replies.append((run, reply.step, letter.value, text))
+
     async def insert(self, new: NewRuns, decided: Mapping[UUID, Run]) -> None:
         """Insert new runs as they were decided. Raises `KeyTaken`."""
         for max_duration, rows in new.rows.items():
             states = [
-                row._replace(state=run.state.value, steps=run.letters, fans=fans_to_json(run.fans))
+                row._replace(state=run.state.value, steps=run.letters, fans=run.counters)
                 for row in rows
                 for run in [decided[row.id]]
             ]
@@ -161,6 +169,9 @@ class RunWrites:
         point("settle.saved")
         if after:
             await runs.log(self._conn, after, actor=self.actor)
+        if self._replies:
+            await runs.reply(self._conn, self._replies)
+            self.wakeups.unsettled = True
         await self.flush()
         point("settle.enqueued")
 

@@ -25,6 +25,7 @@ from windlass.core.workflows.step import (
     JobAction,
     SleepAction,
     Step,
+    UndoAction,
     pool_of,
 )
 from windlass.engine.runs.control import Instance as InstanceRow
@@ -73,6 +74,7 @@ ACTION_TYPES: Mapping[type[Action], str] = {
     EventAction: "wait_for_event",
     CommandAction: "command",
     ChildAction: "workflow",
+    UndoAction: "undo",
 }
 _ACTIVE: Mapping[type[Action], TaskStatus] = {
     SleepAction: TaskStatus.SLEEPING,
@@ -172,6 +174,7 @@ def _detail(account: RunSnapshot) -> dict[str, Any]:
         "duration_ms": milliseconds(account.took),
         "input": account.input,
         "reason": account.reason,
+        "is_undone": account.is_undone,
         "cursor": account.cursor,
         "trigger": _trigger(account.trigger),
         "attempts": [
@@ -292,6 +295,7 @@ def _task(step: StepSnapshot, run: RunState, now: datetime) -> dict[str, Any]:
         "child_run_id": str(step.child.id) if step.child else None,
         "child": _child(step.child) if step.child else None,
         "instances": instance_counts(step.fan.for_display(step.letter)) if step.fan else None,
+        "compensates": step.step.compensates,
     }
 
 

@@ -147,6 +147,7 @@ def graph(workflow: Definition) -> Graph:
             if_=workflow.steps[edge.child].condition,
         )
         for edge in lines(workflow)
+        if edge.condition is not None  # a compensation: its node names the step that it undoes
     ]
     return Graph(workflow=workflow.name, tasks=[_node(step) for step in workflow.steps], edges=edges)
 
@@ -158,6 +159,7 @@ def _node(step: Step) -> Node:
         does=doing(step.action),
         remarks=conditions(step),
         fan_out=step.fan_out is not None,
+        compensates=step.compensates,
         final=step.final,
         join=step.join,
         if_=step.condition,

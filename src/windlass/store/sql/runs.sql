@@ -143,12 +143,38 @@ delete from windlass.notice where run_id = any($1) returning run_id, word, step,
 
 -- name: withdraw_children
 -- scope: owned
--- Insert a notice to cancel for each live child run of these steps.
+-- Insert a notice to cancel (or to cancel and undo) for each live child run of these steps.
 insert into windlass.notice (run_id, word, reason)
-select c.id, 'cancel', w.reason
-  from unnest($1::uuid[], $2::int[], $3::text[]) as w(run_id, step, reason)
+select c.id, w.word, w.reason
+  from unnest($1::uuid[], $2::int[], $3::text[], $4::text[]) as w(run_id, step, word, reason)
   join windlass.run c on c.parent_id = w.run_id and c.parent_step = w.step
  where c.state in ('pending', 'running')
+
+-- name: undo_children
+-- scope: owned
+-- Insert a notice to undo for the latest child run of each instance of these steps, with the compensation that waits for the
+-- answer. Returns the number of notices for each run and compensation.
+with requested as (
+  select * from unnest($1::uuid[], $2::int[], $3::int[], $4::int[], $5::text[]) as w(run_id, step, compensation, count, reason)),
+child as (
+  select w.run_id, w.compensation, w.reason, c.id
+    from requested w cross join lateral (
+      select distinct on (parent_item) id from windlass.run c
+       where c.parent_id = w.run_id and c.parent_step = w.step and c.parent_item < w.count
+       order by parent_item, parent_round desc) as c),
+notified as (
+  insert into windlass.notice (run_id, word, step, reason) select id, 'undo', compensation, reason from child)
+select w.run_id, w.compensation, (select count(*) from child c where c.run_id = w.run_id and c.compensation = w.compensation)::int
+  from requested w
+
+-- name: reply
+-- scope: owned
+-- Insert notices for the parents of runs that were undone at their request.
+insert into windlass.notice (run_id, word, step, item, letter, reason)
+select r.parent_id, 'ended', w.step, r.parent_item, w.letter, w.reason
+  from unnest($1::uuid[], $2::int[], $3::text[], $4::text[]) as w(run_id, step, letter, reason)
+  join windlass.run r on r.id = w.run_id
+ where exists (select from windlass.run above where above.id = r.parent_id)
 
 -- name: bad_children
 -- scope: owned
@@ -213,8 +239,8 @@ select id from windlass.run where workflow_id = $1 and state = 'pending'
 
 -- name: find_expired
 -- scope: global
--- Return live runs that have reached `expires_at`.
-select id from windlass.run where state in ('pending', 'running') and expires_at <= windlass.now()
+-- Return live runs that have reached `expires_at`. One that is being undone has no time limit any more.
+select id from windlass.run where state in ('pending', 'running') and expires_at <= windlass.now() and fans #> '{undo,move}' is null
    and id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) order by expires_at limit $1
 
 -- name: replace_input

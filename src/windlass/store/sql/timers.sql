@@ -38,6 +38,6 @@ select (select greatest(run_at, 'epoch') - windlass.now() from workflow.workflow
          where due_at < 'infinity' and run_id <> all(array(select key::uuid from windlass.quarantine where kind = 'run'))
          order by due_at limit 1),
        (select greatest(expires_at, 'epoch') - windlass.now() from windlass.run
-         where state in ('pending', 'running') and expires_at < 'infinity'
+         where state in ('pending', 'running') and expires_at < 'infinity' and fans #> '{undo,move}' is null
            and id <> all(array(select key::uuid from windlass.quarantine where kind = 'run'))
          order by expires_at limit 1)

@@ -3,6 +3,7 @@ events, graph and timeline, and the actions on it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -94,6 +95,7 @@ class BatchFilter(Filter, bodies.RequestBody):
 
 class CancelFilter(BatchFilter):
     reason: str | None = None
+    compensate: bool = Field(default=False, description="Undo the tasks that succeeded.")
 
 
 EXAMPLE = {"workflow": "order-processing", "labels": {"team": "shop"}, "dry_run": True}
@@ -123,7 +125,8 @@ async def cancel_many(db: Operating, request: Request) -> Data[Batch]:
     query = await _batch_filter(db, filters)
     if filters.dry_run:
         return Data(views.counted(await search.matching(db, query, RunMove.CANCEL)))
-    return Data(views.batch(await search.cancel(db, query, limit=filters.limit, reason=filters.reason)))
+    stop = partial(search.cancel, reason=filters.reason, compensate=filters.compensate)
+    return Data(views.batch(await stop(db, query, limit=filters.limit)))
 
 
 @router.post(
@@ -147,6 +150,7 @@ async def retry_many(db: Operating, request: Request) -> Data[Batch]:
 
 class Cancellation(bodies.RequestBody):
     reason: str | None = None
+    compensate: bool = Field(default=False, description="Undo the tasks that succeeded.")
 
 
 class Rerun(bodies.RequestBody):
@@ -210,9 +214,10 @@ async def timeline(db: Reading, run_id: RunId, attempt: RunAttempt = None) -> Li
     responses=problems(404, 409, 413, 422),
 )
 async def cancel(db: Operating, run_id: RunId, request: Request) -> Data[Run]:
-    """What waits ends at once; who works for it is asked to stop. 409 if it has ended."""
+    """What waits ends at once; who works for it is asked to stop. With `compensate` it goes on until the tasks that
+    succeeded are undone. 409 if it has ended."""
     body = await bodies.model(request, Cancellation)
-    await runs.cancel(db, run_id, reason=body.reason)
+    await runs.cancel(db, run_id, reason=body.reason, compensate=body.compensate)
     return await _run(db, run_id)
 
 

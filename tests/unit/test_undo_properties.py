@@ -1,0 +1,153 @@
+"""Random graphs with compensations: what must hold for every run that is undone, whatever happens meanwhile."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.decide_harness import NOW, Scene, Shell, all_good, compensated_scenes, few, play, seeds
+from tests.unit.reference import results, verdict
+from windlass.core.runs.decide import decide
+from windlass.core.runs.event import Begun, CancelRequested, Expired, UndoRequested
+from windlass.core.runs.event import RetryRequested as Retry
+from windlass.core.runs.run import Reason, RunState, read_counters
+from windlass.core.workflows.step import Step
+
+CANCEL = CancelRequested(Reason("user", "enough"), compensate=True)
+STOPS = [CANCEL, Expired(), CancelRequested(Reason("user", "enough"))]
+
+
+def own(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    return tuple(step for step in steps if step.compensates is None)
+
+
+def succeeded(shell: Shell) -> set[str]:
+    """The steps that succeeded and have a compensation."""
+    undoable = {step.compensates for step in shell.steps if step.compensates}
+    return {name for name, letter in shell.known.items() if letter == "s" and name in undoable}
+
+
+def undone_in_reverse(shell: Shell) -> None:
+    """Every step that succeeded is undone once, the one that succeeded last first."""
+    rank = {name: n for n, names in enumerate(shell.completions) for name in names}
+    nothing = {s.name for s in shell.steps if s.fan_out and s.name not in fanned(shell)}  # a fan-out over nothing
+    assert set(shell.undone) | (succeeded(shell) & nothing) == succeeded(shell)
+    assert len(set(shell.undone)) == len(shell.undone)
+    order = [rank[name] for name in shell.undone]
+    assert order == sorted(order, reverse=True)
+
+
+def fanned(shell: Shell) -> set[str]:
+    return {shell.steps[step].name for step in shell.run.fans}
+
+
+@few
+@given(compensated_scenes, seeds)
+def test_a_run_ends_as_without_compensations_and_is_undone_if_it_failed(scene: Scene, seed: int) -> None:
+    steps, world = scene
+    shell = play(scene, seed)
+    letters = {step.name: shell.known[step.name] for step in own(steps)}
+    assert letters == results(own(steps), world)
+    assert shell.state == verdict(own(steps), letters)
+    assert shell.conclusions == [shell.state]
+    if shell.state == "completed":
+        assert not shell.undone
+        assert {shell.known[step.name] for step in steps if step.compensates} <= {"k"}
+    else:
+        undone_in_reverse(shell)
+
+
+@few
+@given(compensated_scenes, seeds, st.integers(0, 12), st.sampled_from([CANCEL, Expired()]), st.data())
+def test_a_run_stopped_at_any_moment_is_undone_once_whatever_is_requested_meanwhile(
+    scene: Scene, seed: int, batches: int, stop: CancelRequested | Expired, data: Any
+) -> None:
+    shell = play(scene, seed, batches)
+    if shell.state != "running" or shell.run.undo.move is not None:
+        return
+    shell.tell(stop)
+    while shell.under_way:
+        if shell.run.undo.move is not None:
+            again = data.draw(st.lists(st.sampled_from([*STOPS, Begun(), Retry()]), max_size=3))
+            assert decide(shell.run, again, NOW) == (shell.run, [])
+            assert shell.state == "running"
+        shell.drive(1)
+    assert shell.state == (RunState.TIMEOUT if isinstance(stop, Expired) else RunState.CANCELLED)
+    assert shell.conclusions == [shell.state]
+    undone_in_reverse(shell)
+
+
+@few
+@given(compensated_scenes, seeds, st.integers(0, 12))
+def test_a_run_cancelled_without_compensation_is_not_undone(scene: Scene, seed: int, batches: int) -> None:
+    shell = play(scene, seed, batches)
+    if shell.state != "running" or shell.run.undo.move is not None:
+        return
+    shell.tell(CancelRequested(Reason("user", "enough")))
+    shell.drive()
+    assert shell.state == "cancelled"
+    assert not shell.undone
+
+
+@few
+@given(compensated_scenes, seeds)
+def test_the_end_says_how_many_compensations_failed_and_which(scene: Scene, seed: int) -> None:
+    shell = play(scene, seed)
+    if shell.state != "failed" or not succeeded(shell):
+        return
+    before = shell.last_conclusion
+    assert before.reason is not None
+    bad = {step.compensates for step in shell.steps if step.compensates and shell.known[step.name] in "ftc"}
+    if bad:
+        assert f", {len(bad)} of {len(succeeded(shell))} compensations failed: " in before.reason.text
+        assert any(str(name) in before.reason.text for name in bad)
+    else:
+        assert before.reason.text.endswith(", compensated")
+
+
+@few
+@given(compensated_scenes, seeds)
+def test_a_retry_does_undone_steps_again_with_what_depends_on_them(scene: Scene, seed: int) -> None:
+    steps, world = scene
+    shell = play(scene, seed)
+    if shell.state != "failed":
+        return
+    undone = {step.compensates for step in steps if step.compensates and shell.known[step.name] == "s"}
+    shell.another_try(all_good(world))
+    shell.tell(Retry())
+    shell.drive()
+    assert shell.state == "completed"
+    assert {shell.known[step.name] for step in steps if step.compensates} <= {"k"}
+    started = {shell.steps[step].name for step, _ in shell.starts}
+    nothing = {step.name for step in steps if step.fan_out and step.name not in fanned(shell)}
+    skipped = {name for name, letter in shell.known.items() if letter == "k"}
+    assert undone <= started | nothing | skipped
+    assert set(shell.run.undo.order) == {shell.run.plan.number[name] for name in succeeded(shell)}
+
+
+@few
+@given(compensated_scenes, seeds)
+def test_a_completed_run_is_undone_as_a_whole_once_and_replies_once(scene: Scene, seed: int) -> None:
+    shell = play(scene, seed)
+    if shell.state != "completed":
+        return
+    request = UndoRequested(Reason("undone", "above"), reply=7)
+    shell.tell(request)
+    shell.drive()
+    assert [reply.step for reply in shell.replies] == [7]
+    undone_in_reverse(shell)
+    assert shell.state == ("cancelled" if succeeded(shell) else "completed")
+    before = list(shell.undone)
+    shell.tell(request)
+    shell.drive()
+    assert shell.undone == before, "undone twice"
+
+
+@few
+@given(compensated_scenes, seeds, st.integers(0, 12))
+def test_what_a_run_records_comes_back_from_json_as_it_was(scene: Scene, seed: int, batches: int) -> None:
+    shell = play(scene, seed, batches)
+    text = shell.run.counters
+    stored = {} if text is None else json.loads(text)
+    assert read_counters(stored) == (shell.run.fans, shell.run.undo)
