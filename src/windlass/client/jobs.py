@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from windlass.client.descriptors import Group, W, downloading, downwards, operation, upwards
+from windlass.client.descriptors import Group, W, downloading, downwards, operation, streaming, upwards
 from windlass.client.request import NOTHING, Call, one, page, present
 from windlass.schemas.common import Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
@@ -65,6 +65,12 @@ class Jobs(Group[W]):
     @operation
     def get(self, job_id: str) -> Call[JobDetail]:
         return one(JobDetail, "GET", JOB, {"job_id": job_id})
+
+    @streaming
+    def stream(self, job_id: str, *, after: str | None = None) -> Call[None]:
+        """What its handler passes to `ctx.stream`, from the beginning and as it comes, until the job has ended: `data`
+        of events `chunk`. A repeated attempt begins a new `section`."""
+        return Call("GET", f"{JOB}/stream", lambda _: None, {"job_id": job_id}, present({"after": after}))
 
     @operation
     def cancel(self, job_id: str, *, reason: str | None = None) -> Call[JobDetail]:

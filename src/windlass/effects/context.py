@@ -14,6 +14,7 @@ from uuid import UUID
 from windlass.core.duration import Duration
 from windlass.core.jobs.job import MAX_DATA, MAX_LINES, MAX_MESSAGE, Claimed, fraction_of
 from windlass.core.jobs.replay import Recorded, Suspended
+from windlass.core.jobs.streams import NewChunk
 from windlass.core.json_value import encode, plain
 from windlass.core.orgs import DEFAULT_ORG
 from windlass.core.redaction import Redaction
@@ -21,6 +22,7 @@ from windlass.core.workflows.step import Action
 from windlass.effects.artifacts import Artifacts, ArtifactStore
 from windlass.effects.call_store import CallStore
 from windlass.effects.durable import DurableCalls
+from windlass.effects.streams import HandlerStream
 from windlass.errors import Conflict, Invalid
 
 # Handlers log through this logger (`ctx.log`) or through any other.
@@ -69,6 +71,9 @@ class ContextData(ArtifactStore, CallStore, Protocol):
     """Stores data that must outlive an attempt. `fence` identifies the claim: writes of a lost claim are refused."""
 
     def progress(self, job: UUID, fence: int, fraction: float, message: str | None, data: Any) -> None: ...
+
+    def stream(self, chunk: NewChunk) -> None:
+        """Write a chunk of a handler's stream a moment later."""
 
     async def secrets(self, org: str, names: Sequence[str]) -> Mapping[str, str]:
         """Return the values of these secrets of an org; unknown names are left out."""
@@ -125,6 +130,7 @@ class Context:
     _calls: DurableCalls | None = None
     _recorded: Sequence[Recorded] = ()  # calls of earlier attempts
     _executor: object = None  # the task or the thread that runs the handler
+    _stream: HandlerStream | None = None
     _lines: int = 0
     _stopped: bool = False
     _detached: bool = False  # the attempt goes on elsewhere: this process only stops waiting for it
@@ -261,6 +267,18 @@ class Context:
         encode(data, field="data", limit=MAX_DATA)
         if self._context_data is not None:
             self._context_data.progress(self.id, self.fence, share, text, data)
+        return DONE
+
+    def stream(self, chunk: Any) -> Done:
+        """Append a chunk, any JSON value, to the stream of the job: people and programs read it while the handler runs.
+
+        Works in async and sync handlers; awaiting the result is optional. Chunks are written together, a moment later,
+        and all of them before the job ends. A repeated attempt begins a new section of the stream.
+        """
+        if self._context_data is not None:
+            if self._stream is None:
+                self._stream = HandlerStream(self.id, self.fence, self.attempt, self._context_data.stream)
+            self._stream.append(chunk if self._redaction is None else self._redaction.json(chunk))
         return DONE
 
     @property

@@ -25,6 +25,7 @@ from windlass.engine.runs import inspect
 from windlass.engine.runs.inspect import LineSelection, RunLine
 from windlass.errors import Unavailable, WindlassError
 from windlass.runtime.loops.loop import until
+from windlass.runtime.streams import StreamReader
 
 POLL = timedelta(milliseconds=500)
 PATIENCE = 10  # seconds to wait for the current position in the event trail
@@ -80,6 +81,7 @@ class Live:
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self.streams = StreamReader(db)
 
     async def follow(self, at: Cursor | None = None, *, run: UUID | None = None) -> AsyncGenerator[Batch, None]:
         """Yield the events after a cursor (default: now), then new ones, until the subscriber is too slow or the app
@@ -115,6 +117,7 @@ class Live:
 
     async def close(self) -> None:
         """Disconnect all subscribers and stop the reader."""
+        await self.streams.close()
         for feed in tuple(self._feeds):
             feed.close()
         if self._task is not None:

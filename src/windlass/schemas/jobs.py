@@ -96,6 +96,19 @@ class JobEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobChunk:
+    """A chunk of the stream of a job."""
+
+    section: int
+    """Each attempt writes a section of its own."""
+    number: int
+    """In its section, from 1."""
+    attempt: int
+    at: datetime
+    data: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobLogLine:
     attempt: int
     at: datetime

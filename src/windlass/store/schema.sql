@@ -605,6 +605,19 @@ table windlass.sql_role
   constraint sql_role_pkey PRIMARY KEY (role)
   CREATE UNIQUE INDEX sql_role_pkey ON windlass.sql_role USING btree (role)
 
+table windlass.stream_chunk
+  job_id uuid not null
+  section integer not null
+  number integer not null
+  attempt integer not null
+  data jsonb not null
+  at timestamp with time zone not null
+  constraint stream_chunk_pkey PRIMARY KEY (job_id, section, number)
+  CREATE UNIQUE INDEX stream_chunk_pkey ON windlass.stream_chunk USING btree (job_id, section, number)
+  policy of_job permissive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (( SELECT j.org
+   FROM workflow.workflow_run j
+  WHERE (j.id = stream_chunk.job_id)) = ( SELECT windlass.acting_org() AS acting_org))) with check ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (COALESCE(windlass.job_org(job_id), ( SELECT windlass.acting_org() AS acting_org)) = ( SELECT windlass.acting_org() AS acting_org)))
+
 table windlass.subscription
   id uuid not null
   org text not null

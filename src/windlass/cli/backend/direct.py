@@ -1,6 +1,6 @@
 """Commands on the database."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -29,7 +29,7 @@ from windlass.engine.views import workflows as views
 from windlass.engine.workers import registry as workers
 from windlass.errors import NotFound
 from windlass.schemas.common import Page
-from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
+from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobChunk, JobDetail, JobEvent, JobLogLine
 from windlass.schemas.messages import Sent
 from windlass.schemas.monitoring import Pool, Quarantined, Queue, Worker
 from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
@@ -142,6 +142,12 @@ class Direct:
 
     async def publish_event(self, name: str, payload: Any, *, key: str, id_: str | None) -> Sent:
         return await self._app.publish_event(name, payload, key=key, id=id_)
+
+    async def job_stream(self, id_: UUID) -> AsyncIterator[JobChunk]:
+        await jobs.get(await self._app.open(), id_)
+        async for page in (await self._app.live()).streams.follow(id_):
+            for chunk in page.chunks:
+                yield job_views.chunk(chunk)
 
     async def cancel_job(self, id_: UUID, *, reason: str | None) -> None:
         await self._app.cancel(id_, reason=reason)

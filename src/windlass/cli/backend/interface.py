@@ -13,7 +13,7 @@ from windlass.core.runs.run import WORDS, Letter, RunState
 if TYPE_CHECKING:
     from windlass.core.workflows.workflow import Workflow as Definition
     from windlass.schemas.common import Page
-    from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
+    from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobChunk, JobDetail, JobEvent, JobLogLine
     from windlass.schemas.messages import Sent
     from windlass.schemas.monitoring import Pool, Quarantined, Queue, Worker
     from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
@@ -109,6 +109,10 @@ class Backend(Protocol):
     async def jobs(self, *, statuses: Sequence[str], type_: str | None, **filters: Any) -> "Page[Job]": ...
     async def job_events(self, id_: UUID) -> "list[JobEvent]": ...
     async def job_logs(self, id_: UUID, *, attempt: int | None) -> "list[JobLogLine]": ...
+
+    def job_stream(self, id_: UUID) -> "AsyncIterator[JobChunk]":
+        """Yield what the job's handler streams, from the beginning and as it comes, until the job has ended."""
+
     async def cancel_job(self, id_: UUID, *, reason: str | None) -> None: ...
     async def retry_job(self, id_: UUID) -> None: ...
     async def delete_job(self, id_: UUID) -> None: ...

@@ -15,7 +15,7 @@ from windlass.core.runs.run import RunState
 from windlass.core.workflows.workflow import Workflow as Definition
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT, Page
-from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine
+from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobChunk, JobDetail, JobEvent, JobLogLine
 from windlass.schemas.messages import Sent
 from windlass.schemas.monitoring import Pool, Quarantined, Queue, Worker
 from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
@@ -199,6 +199,11 @@ class Remote:
 
     async def job_events(self, id_: UUID) -> list[JobEvent]:
         return [event async for event in self._client.jobs.events(str(id_), limit=PAGE_LIMIT)]
+
+    async def job_stream(self, id_: UUID) -> AsyncIterator[JobChunk]:
+        async for event in self._client.jobs.stream(str(id_)):
+            if event.event == "chunk":
+                yield decode(JobChunk, event.data)
 
     async def job_logs(self, id_: UUID, *, attempt: int | None) -> list[JobLogLine]:
         return [line async for line in self._client.jobs.logs(str(id_), attempt=attempt, limit=PAGE_LIMIT)]

@@ -14,14 +14,14 @@ from windlass.cli import arguments
 from windlass.cli.arguments import attempt_option, json_option, limit_option, reason_option
 from windlass.cli.backend.interface import Backend
 from windlass.cli.output import block, note, record, say, show_fields, show_json, show_progress, show_table
-from windlass.cli.runner import backend, each, show_page
+from windlass.cli.runner import INTERRUPTED, backend, each, show_page
 from windlass.core import duration
 from windlass.core.jobs.job import TERMINAL, JobState
 from windlass.core.jobs.spec import DEFAULT_PRIORITY
 from windlass.errors import Conflict
 
 if TYPE_CHECKING:
-    from windlass.schemas.jobs import Job, JobDetail, JobEvent
+    from windlass.schemas.jobs import Job, JobChunk, JobDetail, JobEvent
 
 COLUMNS = ("id", "type", "status", "queue", "attempt", "created", "error")
 EVENT_COLUMNS = ("time", "event", "attempt", "actor", "data")
@@ -147,6 +147,43 @@ def logs(id_: str, attempt: int | None, json: bool) -> None:
         show_table(LOG_COLUMNS, [[line.at, line.attempt, line.level, line.message] for line in lines])
     else:
         note("nothing was logged")
+
+
+@jobs.command()
+@id_argument
+@json_option
+def stream(id_: str, json: bool) -> None:
+    """Print what the job's handler streams, as it comes, until the job has ended.
+
+    Text is printed as it is, another chunk as a line of JSON. A repeated attempt is announced.
+    """
+    job_id = arguments.job_id(id_)
+
+    async def action(app: Backend) -> bool:
+        last: JobChunk | None = None
+        async for chunk in app.job_stream(job_id):
+            if json:
+                show_json(chunk)
+            else:
+                if last is not None and chunk.section != last.section:
+                    note(f"\nattempt {chunk.attempt}:")
+                _show_chunk(chunk.data)
+            last = chunk
+        return last is not None
+
+    try:
+        is_any = backend(action)
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    if not is_any and not json:
+        note("nothing was streamed")
+
+
+def _show_chunk(data: Any) -> None:
+    if isinstance(data, str):
+        click.echo(block(data), nl=False)
+    else:
+        show_json(data)
 
 
 @jobs.command()

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from windlass.core import duration
 from windlass.core.jobs.job import TERMINAL, JobState
+from windlass.core.jobs.streams import StreamChunk
 from windlass.engine.database import MOST_COUNTED
 from windlass.engine.jobs import dead_letters, queues
 from windlass.engine.jobs.checkpoints import Progress
@@ -19,6 +20,7 @@ from windlass.schemas.jobs import (
     DeadLetterBatch,
     DeadLetterGroup,
     Job,
+    JobChunk,
     JobDetail,
     JobEvent,
     JobLogLine,
@@ -62,6 +64,11 @@ def event(row: Event) -> JobEvent:
     return JobEvent(
         id=str(row.id), event=row.event_type, attempt=row.attempt, actor=row.actor, data=row.data, at=row.created_at
     )
+
+
+def chunk(row: StreamChunk) -> JobChunk:
+    section, number = row.position
+    return JobChunk(section=section, number=number, attempt=row.attempt, at=row.at, data=row.data)
 
 
 def log_line(row: LogLine) -> JobLogLine:

@@ -257,7 +257,11 @@ class Attempts:
             await self._context_data.prepare(attempt.job, attempt.context, upstream=attempt.handler.wants_upstream)
         if attempt.job.claim_no > 1 and attempt.handler.wants_context:  # the first claim has nothing recorded
             attempt.context._recorded = await self._context_data.recorded(attempt.job.id)
-        return await perform(attempt.handler, attempt.context, payload, self._threads)
+        try:
+            return await perform(attempt.handler, attempt.context, payload, self._threads)
+        finally:
+            if attempt.context._stream is not None:  # while the job is held: the fence refuses later chunks
+                await self._context_data.streams.flush()
 
     def _follow(self, attempt: Attempt) -> None:
         """Start a waiting claim after the earlier attempt has ended; release it if that attempt's thread still runs."""

@@ -17,6 +17,7 @@ from uuid import UUID
 from windlass.core.artifacts import Artifact, Reference, refer
 from windlass.core.jobs.job import Claimed
 from windlass.core.jobs.replay import Call, NewRecord, Recorded
+from windlass.core.jobs.streams import NewChunk
 from windlass.core.json_value import encode
 from windlass.core.workflows.workflow import Workflow
 from windlass.effects.context import Context, Upstream
@@ -25,12 +26,13 @@ from windlass.engine import artifacts, secrets
 from windlass.engine.compositions import parent_results
 from windlass.engine.compositions.parent_results import Position
 from windlass.engine.database import Database
-from windlass.engine.jobs import checkpoints
+from windlass.engine.jobs import checkpoints, streams
 from windlass.engine.jobs.checkpoints import ProgressReport
 from windlass.engine.runs import outputs
 from windlass.engine.runs.outputs import TooMany
 from windlass.errors import Unavailable
 from windlass.runtime.batching import Batcher
+from windlass.runtime.worker.streams import StreamWriter
 
 MOST_LISTED = 10_000  # artifacts that a handler can list
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # seconds
@@ -41,6 +43,7 @@ Named = tuple[str, tuple[str, ...]]  # an org and names of its secrets
 class ContextData:
     def __init__(self, db: Database, concurrency: int) -> None:
         self.threads = Threads(concurrency)
+        self.streams = StreamWriter(self._append)
         self._db = db
         self._loop = asyncio.get_running_loop()
         self._progress: dict[UUID, ProgressReport] = {}
@@ -115,6 +118,12 @@ class ContextData:
         latest = ProgressReport(job, fence, fraction, message, None if data is None else encode(data, field="data"))
         with self._lock:
             self._progress[job] = latest
+
+    def stream(self, chunk: NewChunk) -> None:
+        self.streams.add(chunk)
+
+    async def _append(self, chunks: Sequence[NewChunk]) -> None:
+        await _retry(lambda: streams.append(self._db, chunks))
 
     async def write_progress(self) -> None:
         """Write the progress reported since the last call. If the database is unavailable, keep it for the next call,

@@ -538,6 +538,7 @@ held as (
 gone as (
   delete from workflow.workflow_run where id = any(array(select id from held)) returning id),
 quiet as (delete from windlass.job_log where job_id = any(array(select id from gone))),
+streamed as (delete from windlass.stream_chunk where job_id = any(array(select id from gone))),
 saved as (delete from windlass.checkpoint where job_id = any(array(select id from gone))),
 waits as (delete from windlass.waiter where job_id = any(array(select id from gone))),
 said as (delete from windlass.progress where job_id = any(array(select id from gone))),

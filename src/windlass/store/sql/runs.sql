@@ -464,6 +464,7 @@ with old as (
 gone as (delete from windlass.run where id = any(array(select id from old)) returning id),
 jobs as (delete from workflow.workflow_run where run_id = any(array(select id from gone)) returning id),
 logs as (delete from windlass.job_log where job_id = any(array(select id from jobs))),
+streamed as (delete from windlass.stream_chunk where job_id = any(array(select id from jobs))),
 saved as (delete from windlass.checkpoint where job_id = any(array(select id from jobs))),
 said as (delete from windlass.progress where job_id = any(array(select id from jobs))),
 files as (update windlass.artifact set remove_at = windlass.now() where job_id = any(array(select id from jobs))),

@@ -1,7 +1,9 @@
 """/jobs: submit one or many, list, cancel, retry and delete."""
 
+import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -12,9 +14,10 @@ from windlass.app import Windlass
 from windlass.core.jobs.job import JobState
 from windlass.core.jobs.retry import Backoff, Retry
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, JobSpec
+from windlass.core.jobs.streams import START, Position, StreamChunk, StreamPage
 from windlass.core.json_value import PAYLOAD_LIMIT
 from windlass.engine.database import Tenant
-from windlass.engine.jobs import checkpoints
+from windlass.engine.jobs import checkpoints, streams
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs.control import LinePlace
 from windlass.engine.views import jobs as views
@@ -23,6 +26,7 @@ from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
 from windlass.schemas.jobs import Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
 from windlass.web.api import bodies
 from windlass.web.api.examples import JOB_ID
+from windlass.web.api.live import ENDED, OK, LastEventId, moment
 from windlass.web.api.runs import Cancellation
 from windlass.web.api.shared import (
     MAX_BIGINT,
@@ -44,6 +48,7 @@ from windlass.web.api.shared import (
 )
 from windlass.web.api.starts import Key, Span, idempotency_key_of
 from windlass.web.json_bodies import BATCH_LIMIT
+from windlass.web.live import RETRY, EventStream, event
 
 router = APIRouter(prefix="/jobs", tags=["jobs"])
 
@@ -220,6 +225,49 @@ async def logs(
     rows = await jobs.logs(db, job_id, attempt=attempt, after=_line_place(after), limit=limit)
     next_ = f"{rows[-1].epoch}.{rows[-1].attempt}.{rows[-1].line}" if len(rows) == limit else None
     return Listing([views.log_line(row) for row in rows], next_)
+
+
+@router.get(
+    "/{job_id}/stream",
+    summary="Follow the stream of a job",
+    responses=OK | ENDED | problems(404, 422),
+    response_class=Response,
+)
+async def stream(
+    db: ReadingJobs,
+    app: App,
+    job_id: JobId,
+    after: Annotated[str | None, Query(max_length=40, description="Like Last-Event-ID, which wins.")] = None,
+    last: LastEventId = None,
+) -> Response:
+    """What its handler passed to `ctx.stream`, from the beginning and as it comes: events `chunk`, and `end` when the
+    job has ended. An attempt that is repeated begins a new `section`."""
+    await jobs.get(db, job_id)
+    at = Position.parse(last or after or str(START))
+    [first] = await streams.read(db, [(job_id, at)])
+    if last is not None and first.ended is not None and not first.chunks:
+        return Response(status_code=204)  # a browser reconnects until it gets this
+    at = first.chunks[-1].position if first.chunks else at
+    return EventStream(_chunks(first, (await app.live()).streams.follow(job_id, at)))
+
+
+async def _chunks(page: StreamPage, following: AsyncGenerator[StreamPage, None]) -> AsyncGenerator[bytes | str, None]:
+    yield f"retry: {RETRY}\n\n".encode()
+    async with contextlib.aclosing(following):
+        while True:
+            if page.chunks:
+                yield b"".join(event("chunk", _data(chunk), id_=str(chunk.position)) for chunk in page.chunks)
+            if page.ended is not None:
+                yield event("end", {"status": page.ended})
+                return
+            try:
+                page = await anext(following)
+            except StopAsyncIteration:
+                return
+
+
+def _data(chunk: StreamChunk) -> dict[str, Any]:
+    return {**asdict(views.chunk(chunk)), "at": moment(chunk.at)}
 
 
 async def listing(db: Tenant, rows: Sequence[jobs.Job], next_: int | None) -> Listing[Job]:
