@@ -13,6 +13,7 @@ import { Actions } from "./Actions";
 import { Events } from "./Events";
 import { Logs } from "./Logs";
 import { Progress } from "./Progress";
+import { Stream } from "./Stream";
 import { useJob, type JobDetail } from "./queries";
 
 export default function JobView({ params }: { params: Record<string, string | undefined> }) {
@@ -49,6 +50,7 @@ function Whole({ job }: { job: JobDetail }) {
           {job.status !== "succeeded" && job.errors.length === 0 && <p className="dim">Available when the job has succeeded.</p>}
         </section>
       </div>
+      <Stream id={job.id} />
       <Logs job={job} />
       <Events id={job.id} />
     </section>
