@@ -65,6 +65,7 @@ operate POST /api/v1/jobs/{job_id}/retry
 operate DELETE /api/v1/jobs/{job_id}
 read GET /api/v1/jobs/{job_id}/events
 read GET /api/v1/jobs/{job_id}/logs
+read GET /api/v1/jobs/{job_id}/stream
 read GET /api/v1/jobs/{job_id}/artifacts
 read GET /api/v1/jobs/{job_id}/artifacts/{name}/content
 read GET /api/v1/schedules

@@ -28,8 +28,8 @@ from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import control as runs
 from windlass.errors import Invalid, LeaseLost, NotFound
 from windlass.schemas.common import PAGE_LIMIT
-from windlass.store import artifacts as store
-from windlass.store.artifacts import Removable
+from windlass.store.outputs import artifacts as store
+from windlass.store.outputs.artifacts import Removable
 
 AGAIN_AFTER = timedelta(minutes=10)  # until an object that could not be deleted is tried again
 MOST_FAILURES = 3  # in a row: then the store is unavailable, and the rest is postponed

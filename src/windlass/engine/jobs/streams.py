@@ -8,7 +8,7 @@ from windlass.core.jobs.streams import NewChunk, Position, StreamPage
 from windlass.core.json_value import plain
 from windlass.engine.database import Database
 from windlass.engine.quarantine import split_batch
-from windlass.store import streams
+from windlass.store.outputs import streams
 
 PAGE = 500  # chunks of one stream that are read at once
 _log = logging.getLogger("windlass.streams")

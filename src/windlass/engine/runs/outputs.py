@@ -21,9 +21,10 @@ from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import ChildAction, EventAction, HookAction, HttpAction, SleepAction, Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
-from windlass.store import artifacts, hooks, steps
+from windlass.store import hooks, steps
 from windlass.store.hooks import Callback
 from windlass.store.messages import waiters
+from windlass.store.outputs import artifacts
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
 from windlass.store.steps import Result, StepRef

@@ -1,0 +1,1 @@
+"""What attempts leave behind: artifacts and streams."""
