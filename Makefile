@@ -13,7 +13,8 @@ $(BIN)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Windlass needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[otel,uvloop]' --group dev
+	$(BIN)/python hatch_build.py & WINDLASS_BUILD_UI=0 $(BIN)/python -m pip install --quiet \
+	  --constraint constraints.txt --editable '.[otel,uvloop]' --group dev && { wait $$! || echo 'notice: the dashboard was not built'; }
 	touch $@
 
 setup: $(BIN)/.ready  ## Make the virtual environment

@@ -42,6 +42,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.register_profile("soak", settings.get_profile("windlass"), max_examples=1000)
+settings.register_profile("brief", settings.get_profile("windlass"), max_examples=5, derandomize=True)
 # CI tries the same examples each time: what it refuses is due to the change. Developers' machines look for new ones.
 settings.register_profile("ci", settings.get_profile("windlass"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "windlass")

@@ -67,7 +67,7 @@ async def executed(ends: list[JobResult], edges: Edges) -> dict[int, JobResult]:
     return {entry - 1: result for entry, result in execution.results.items()}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=3 * settings().max_examples)
 @given(graphs())
 def test_every_execution_ends_as_the_conditions_say(graph: tuple[list[JobResult], Edges]) -> None:
     ends, edges = graph

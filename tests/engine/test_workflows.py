@@ -238,7 +238,7 @@ async def test_the_one_clock_dates_versions(db: Tenant, clock: Clock) -> None:
     assert (row.updated_at - row.created_at).days == 400
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(wanted=any_workflows())
 def test_any_definition_survives_publishing_and_loading(database: str, wanted: Workflow) -> None:
     async def there_and_back() -> None:

@@ -58,7 +58,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 WIDEST = 5
 FANNED: list[Action] = [JobAction("j.v1"), HttpAction("https://example.com"), CommandAction("true"), ChildAction("w")]
 SINGLE: list[Action] = [*FANNED, SleepAction(timedelta(seconds=30)), HookAction(timedelta(hours=1)), HookAction()]
-unhurried = settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.too_slow])
+unhurried = settings(max_examples=2 * settings().max_examples, suppress_health_check=[HealthCheck.too_slow])
 
 few = settings(unhurried, max_examples=40)
 

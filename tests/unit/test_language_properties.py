@@ -35,7 +35,7 @@ def facts_of(body: str, text: str) -> Facts:
     )
 
 
-@settings(max_examples=300)
+@settings(max_examples=5 * settings().max_examples)
 @given(texts, bodies)
 @example("{{tasks.a.body}}", "[" * 2000)
 @example("{{input}}{{input}}", '"\\ud800"')
@@ -46,7 +46,7 @@ def test_every_text_is_read_or_refused_and_what_was_read_has_an_answer(text: str
         fill(compiler, text, facts)
 
 
-@settings(max_examples=200)
+@settings(max_examples=3 * settings().max_examples)
 @given(
     st.recursive(texts, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4)), bodies
 )
