@@ -2,11 +2,28 @@
 
 import concurrent.futures
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 from uuid import UUID
 
+from windlass.core.jobs.job import Claimed
 from windlass.core.jobs.replay import Call, NewRecord
+from windlass.core.jobs.spec import JobSpec
+from windlass.core.runs.run import RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A run that a handler waits for: of a workflow, or of a single job."""
+
+    workflow: str = ""
+    input: Any = None
+    job: JobSpec | None = None
+
+    @property
+    def title(self) -> str:
+        return f"submit {self.job.type}" if self.job is not None else f"run {self.workflow}"
 
 
 class CallStore(Protocol):
@@ -21,6 +38,12 @@ class CallStore(Protocol):
 
     async def end_wait(self, job: UUID, fence: int, place: str) -> tuple[Any, bool]:
         """End a wait whose time is over; return the payload if it has arrived until now, and whether it has not."""
+
+    async def start_run(self, job: Claimed, key: str, request: RunRequest) -> UUID:
+        """Start a run, or return the one that was started with this key before."""
+
+    async def watch_run(self, job: Claimed, run: UUID) -> RunResult | None:
+        """Begin to wait for a run; return its result if it has ended already."""
 
     def now(self) -> datetime: ...
 

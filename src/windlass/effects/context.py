@@ -14,16 +14,17 @@ from uuid import UUID
 from windlass.core.duration import Duration
 from windlass.core.jobs.job import MAX_DATA, MAX_LINES, MAX_MESSAGE, Claimed, fraction_of
 from windlass.core.jobs.replay import Recorded, Suspended
+from windlass.core.jobs.spec import JobSpec
 from windlass.core.jobs.streams import NewChunk
 from windlass.core.json_value import encode, plain
 from windlass.core.orgs import DEFAULT_ORG
 from windlass.core.redaction import Redaction
 from windlass.core.workflows.step import Action
 from windlass.effects.artifacts import Artifacts, ArtifactStore
-from windlass.effects.call_store import CallStore
+from windlass.effects.call_store import CallStore, RunRequest
 from windlass.effects.durable import DurableCalls
 from windlass.effects.streams import HandlerStream
-from windlass.errors import Conflict, Invalid
+from windlass.errors import Conflict, Invalid, NonRetryable
 
 # Handlers log through this logger (`ctx.log`) or through any other.
 job_logger = logging.getLogger("windlass.job")
@@ -234,6 +235,26 @@ class Context:
         """Like `wait_for`, for sync handlers."""
         return self._durable.wait_for_sync(name, key, timeout, count)
 
+    async def run(self, workflow: str, input: Any = None) -> Any:  # noqa: A002
+        """Start a run of a workflow, suspend the handler until it has ended, and return its output.
+
+        Raises `RunFailed` if it did not complete. It is started once. If this job is cancelled, so is the run.
+        """
+        return await self._durable.run(RunRequest(workflow, {} if input is None else input))
+
+    def run_sync(self, workflow: str, input: Any = None) -> Any:  # noqa: A002
+        """Like `run`, for sync handlers."""
+        return self._durable.run_sync(RunRequest(workflow, {} if input is None else input))
+
+    async def submit_and_wait(self, type_: str, payload: Any = None, /, **options: Any) -> Any:
+        """Submit a job, suspend the handler until it has ended, and return its result. `options` are those of a
+        `JobSpec`, such as `queue`. Raises `RunFailed` if the job did not succeed."""
+        return await self._durable.run(_job_request(type_, payload, options))
+
+    def submit_and_wait_sync(self, type_: str, payload: Any = None, /, **options: Any) -> Any:
+        """Like `submit_and_wait`, for sync handlers."""
+        return self._durable.run_sync(_job_request(type_, payload, options))
+
     async def transaction(
         self, name: str, function: Callable[..., Awaitable[Any]], /, *args: Any, **kwargs: Any
     ) -> Any:
@@ -289,8 +310,9 @@ class Context:
     @property
     def _durable(self) -> DurableCalls:
         if self._calls is None:
-            self._calls = DurableCalls(self.id, self.fence, self._context_data, self._recorded)
-            self._calls.executor = self._executor
+            self._calls = DurableCalls(
+                self.id, self.fence, self._context_data, self._recorded, claim=self._job, executor=self._executor
+            )
         return self._calls
 
     def cancel(self) -> None:
@@ -321,6 +343,13 @@ class Context:
                 plain(message[:MAX_MESSAGE]),
             )
         )
+
+
+def _job_request(type_: str, payload: Any, options: Mapping[str, Any]) -> RunRequest:
+    try:
+        return RunRequest(job=JobSpec(type=type_, payload={} if payload is None else payload, **options))
+    except (TypeError, Invalid) as error:
+        raise NonRetryable(f"the job cannot be submitted: {error}") from None
 
 
 def current() -> Context | None:

@@ -19,14 +19,17 @@ from uuid import UUID
 
 from windlass.core import duration
 from windlass.core.duration import Duration
+from windlass.core.jobs.job import Claimed
 from windlass.core.jobs.replay import Call, CallKind, MessageWait, NewRecord, Recorded, Replay, Suspended
 from windlass.core.jobs.spec import MAX_NAME, check_name
 from windlass.core.json_value import RESULT_LIMIT, decode, encode
-from windlass.effects.call_store import CallStore, SyncConnection
+from windlass.core.runs.run import RunResult, RunState
+from windlass.effects.call_store import CallStore, RunRequest, SyncConnection
 from windlass.errors import Conflict, Invalid, NonRetryable, WaitTimeout
 
 MAX_KEY = 400  # characters of a message's key
 MOST_MESSAGES = 1000  # that one call waits for
+RUN_ENDED = "windlass.run"  # the event of a run that a handler waits for
 QUIET_TURNS = 3  # turns of the event loop without a new call
 
 
@@ -44,10 +47,21 @@ class Wait(NamedTuple):
 class DurableCalls:
     """The durable calls of one attempt. Without a store (a handler called directly in a test) nothing is recorded."""
 
-    def __init__(self, job: UUID, fence: int, store: CallStore | None, recorded: Sequence[Recorded] = ()) -> None:
-        self.executor: object = None  # the task or the thread that runs the handler; None: not known
+    def __init__(
+        self,
+        job: UUID,
+        fence: int,
+        store: CallStore | None,
+        recorded: Sequence[Recorded] = (),
+        *,
+        claim: Claimed | None = None,
+        executor: object = None,
+    ) -> None:
+        """`executor` is the task or the thread that runs the handler; `claim` is None only without a store."""
+        self._executor = executor
         self._job = job
         self._fence = fence
+        self._claim = claim
         self._store = store
         self._replay = Replay(recorded)
         self._lock = threading.Lock()  # guards the replay: a sync handler may make calls from several threads
@@ -205,6 +219,36 @@ class DurableCalls:
             raise WaitTimeout(wait.name)
         return value
 
+    async def run(self, request: RunRequest) -> Any:
+        """Return the output of a run; start it, and suspend the handler until it has ended."""
+        return await self._run(self._begin(request.title, CallKind.RUN), request)
+
+    def run_sync(self, request: RunRequest) -> Any:
+        """Like `run`, from a handler's thread."""
+        call = self._begin(request.title, CallKind.RUN)
+        return self._recording().wait(self._run(call, request))
+
+    async def _run(self, call: Call, request: RunRequest) -> Any:
+        """The record of a run is its id while it runs, and its result afterwards."""
+        row, store, claim = call.recorded, self._recording(), self._claim
+        assert claim is not None
+        if row is not None and "state" in row.value:
+            return _output(row.value)
+        with self._step():
+            if row is None:
+                await self._save()
+                with _mistakes():
+                    run = await store.start_run(claim, f"{claim.epoch}/{call.name}", request)
+            else:
+                run = UUID(row.value["run"])
+            result = await store.watch_run(claim, run)
+            if result is not None:
+                value = {"run": str(run), "state": result.state, "output": result.output, "steps": result.steps}
+                await self._save(call.record(_encoded(call.name, value)))
+                return _output(value)
+        record = call.record(encode({"run": str(run)}, field="run"), waits=True) if row is None else None
+        return await self._suspend(call, record, MessageWait(call.name, RUN_ENDED, str(run), is_signal=False, number=1))
+
     def now(self) -> datetime:
         """Return the time, which is recorded: it is the same in all attempts."""
         call = self._begin("now", CallKind.NOW)
@@ -229,7 +273,7 @@ class DurableCalls:
             raise Suspend
         with self._lock:
             self._made += 1
-            return self._replay.call(name, kind, in_order=self.executor is _executor())
+            return self._replay.call(name, kind, in_order=self._executor is _executor())
 
     async def _suspend(self, call: Call, record: NewRecord | None, message: MessageWait | None = None) -> NoReturn:
         """End the attempt until this call's wait is over. Steps in other tasks finish first."""
@@ -286,6 +330,11 @@ def _executor() -> object:
         return asyncio.current_task()
     except RuntimeError:
         return threading.current_thread()
+
+
+def _output(record: dict[str, Any]) -> Any:
+    """Return the output of a run that has ended; raise `RunFailed` if it did not complete."""
+    return RunResult(UUID(record["run"]), RunState(record["state"]), record["output"], record["steps"]).value
 
 
 def _resolve(future: "asyncio.Future[str]", text: str) -> None:

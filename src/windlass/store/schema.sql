@@ -511,6 +511,7 @@ table windlass.run with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, aut
   expires_at timestamp with time zone not null
   trigger_headers jsonb
   root_id uuid
+  job_id uuid
   constraint run_pkey PRIMARY KEY (id)
   constraint run_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'completed'::text, 'failed'::text, 'cancelled'::text, 'timeout'::text])))
   constraint run_steps_check CHECK ((translate(steps, '.asftkc'::text, ''::text) = ''::text))
@@ -521,6 +522,7 @@ table windlass.run with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, aut
   CREATE INDEX run_held ON windlass.run USING btree (workflow_id, id) WHERE (state = 'pending'::text)
   CREATE UNIQUE INDEX run_key ON windlass.run USING btree (org, idempotency_key) WHERE (idempotency_key IS NOT NULL)
   CREATE INDEX run_live ON windlass.run USING btree (workflow_id, created_at) WHERE (state = ANY (ARRAY['pending'::text, 'running'::text]))
+  CREATE INDEX run_of_job ON windlass.run USING btree (job_id) WHERE ((job_id IS NOT NULL) AND (state = ANY (ARRAY['pending'::text, 'running'::text])))
   CREATE INDEX run_of_workflow ON windlass.run USING btree (workflow_id, id)
   CREATE UNIQUE INDEX run_pkey ON windlass.run USING btree (id)
   CREATE INDEX run_root ON windlass.run USING btree (root_id) WHERE ((root_id IS NOT NULL) AND (state = ANY (ARRAY['pending'::text, 'running'::text])))
@@ -854,6 +856,7 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   CREATE TRIGGER workflow_run_50_created AFTER INSERT ON workflow.workflow_run FOR EACH STATEMENT WHEN (((current_setting('windlass.writes_events'::text, true) IS DISTINCT FROM 'on'::text) OR (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text)))) EXECUTE FUNCTION windlass.inbox_created()
   CREATE TRIGGER workflow_run_60_cancelled BEFORE UPDATE OF status ON workflow.workflow_run FOR EACH ROW WHEN (((new.status = 'cancelled'::text) AND (old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND (NOT new.cancel_requested) AND ((current_setting('windlass.writes_events'::text, true) IS DISTINCT FROM 'on'::text) OR (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))))) EXECUTE FUNCTION windlass.inbox_cancelled()
   CREATE TRIGGER workflow_run_70_rate AFTER UPDATE ON workflow.workflow_run FOR EACH STATEMENT WHEN ((current_setting('windlass.ended_rate_keys'::text, true) <> ''::text)) EXECUTE FUNCTION windlass.rate_ended()
+  CREATE TRIGGER workflow_run_80_runs AFTER UPDATE OF status ON workflow.workflow_run FOR EACH ROW WHEN (((new.status = 'cancelled'::text) AND (old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND (new.claim_no > 0))) EXECUTE FUNCTION windlass.cancel_runs_of_job()
   policy columns_of_the_engine_keep_their_defaults restrictive for a with check (((status = 'pending'::text) AND (run_id IS NULL) AND (version_id IS NULL) AND (step IS NULL) AND (item IS NULL) AND (items IS NULL) AND settled AND needs_created_event AND (NOT cancel_requested) AND (epoch = 0) AND (claim_no = 0) AND (lost = 0) AND (leased_by IS NULL)) OR ( SELECT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text) AS has_table_privilege))
   policy everybody permissive for * using true with check true
   policy of_org restrictive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org))) with check ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org)))
@@ -1040,6 +1043,19 @@ CREATE OR REPLACE FUNCTION windlass.audit_forbid()
 AS $function$
 begin
   raise exception 'rows of the audit log never change' using errcode = 'insufficient_privilege';
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.cancel_runs_of_job()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  insert into windlass.notice (run_id, word, reason)
+  select r.id, 'cancel', 'the job that started it was cancelled' from windlass.run r
+   where r.job_id = new.id and r.state in ('pending', 'running');
+  return null;
 end $function$
 
 CREATE OR REPLACE FUNCTION windlass.create_api_role()

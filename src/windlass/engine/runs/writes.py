@@ -35,9 +35,8 @@ class Wakeups:
     ended: bool = False  # a run ended: clients may be waiting for it
     unsettled: bool = False  # a run has a notice to apply, or waits to begin
     asleep: bool = False  # a timer was set
-    waiting: bool = False  # a place waits for messages, which may have arrived already
     stopped: bool = False  # running jobs are asked to stop
-    listening: bool = False  # a step waits for a message, which may have arrived
+    listening: bool = False  # a step or a handler waits for a message, which may have arrived
 
     def poke(self, db: Database, *, claimed: Iterable[UUID] = ()) -> None:
         """Poke the topics, except for jobs that were `claimed` in the same transaction."""
@@ -49,7 +48,6 @@ class Wakeups:
             ("run", self.ended),
             ("settle", self.unsettled),
             ("timer", self.asleep),
-            ("message", self.waiting),
             ("cancel", self.stopped),
             (MESSAGES, self.listening),
         ):

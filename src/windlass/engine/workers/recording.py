@@ -83,7 +83,9 @@ async def record(
         wakeups = await settle(conn, db, held_runs, ended, actor=request.worker)
     if suspended:
         wakeups.asleep = True
-        wakeups.waiting = any(isinstance(each, Suspension) and each.outcome.messages for each in request.reports)
+        wakeups.listening |= any(
+            isinstance(each, Suspension) and bool(each.outcome.messages) for each in request.reports
+        )
         wakeups.queues.update(job.queue for job in suspended if job.due)
     return set(states), wakeups
 

@@ -19,11 +19,13 @@ from windlass.core.jobs.job import Claimed
 from windlass.core.jobs.replay import Call, NewRecord, Recorded
 from windlass.core.jobs.streams import NewChunk
 from windlass.core.json_value import encode
+from windlass.core.runs.run import RunResult
 from windlass.core.workflows.workflow import Workflow
+from windlass.effects.call_store import RunRequest
 from windlass.effects.context import Context, Upstream
 from windlass.effects.handlers import Threads
 from windlass.engine import artifacts, secrets
-from windlass.engine.compositions import parent_results
+from windlass.engine.compositions import awaited, parent_results
 from windlass.engine.compositions.parent_results import Position
 from windlass.engine.database import Database
 from windlass.engine.jobs import checkpoints, streams
@@ -76,6 +78,15 @@ class ContextData:
 
     async def end_wait(self, job: UUID, fence: int, place: str) -> tuple[Any, bool]:
         return await _retry(lambda: checkpoints.end_wait(self._db, job, fence=fence, place=place))
+
+    async def start_run(self, job: Claimed, key: str, request: RunRequest) -> UUID:
+        spec = request.job
+        if spec is not None:
+            return await _retry(lambda: awaited.submit(self._db, job, key, spec))
+        return await _retry(lambda: awaited.start(self._db, job, key, request.workflow, request.input))
+
+    async def watch_run(self, job: Claimed, run: UUID) -> RunResult | None:
+        return await _retry(lambda: awaited.watch(self._db, job, run))
 
     def now(self) -> datetime:
         return self._db.local_now()

@@ -84,8 +84,9 @@ select id, org, workflow_id, version_id, state, steps, fans, round, depth, expir
 
 -- name: save
 -- scope: owned
--- Write the new states of runs. If a child run ended, insert a notice for its parent. Returns whether there is any notice. A
--- parent is notified only of the end in round 0: a child that is retried later does not notify it again.
+-- Write the new states of runs. If a child run ended, insert a notice for its parent; if a run ended that a handler waits for, an
+-- event. Returns whether there is any. A parent is notified only of the end in round 0: a child that is retried later does not notify
+-- it again.
 with done as (
   update windlass.run r
      set steps = d.steps, state = d.state, fans = d.fans, round = d.round,
@@ -96,7 +97,7 @@ with done as (
     from unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::int[], $6::text[], $7::text[], $8::text[])
       as d(id, state, steps, fans, round, word, code, reason)
    where r.id = d.id
-  returning r.id, d.state, d.word, d.code, d.reason, d.round, r.parent_id, r.parent_step, r.parent_item, r.parent_round),
+  returning r.id, d.state, d.word, d.code, d.reason, d.round, r.parent_id, r.parent_step, r.parent_item, r.parent_round, r.org, r.job_id),
 logged as (
   insert into windlass.event (run_id, word, code, reason, actor, created_at)
   select id, word, code, reason, $9, (select windlass.now()) from done where word is not null),
@@ -108,8 +109,13 @@ notified as (
                                     when 'cancelled' then ' was cancelled' else ' failed' end
     from done where word is not null and state not in ('pending', 'running') and round = 0
      and exists (select from windlass.run above where above.id = done.parent_id)
+  returning 1),
+published as (
+  insert into windlass.message (org, name, key, is_signal, payload, sender)
+  select org, 'windlass.run', id::text, false, jsonb_build_object('run', id), 'windlass'
+    from done where job_id is not null and word is not null and state not in ('pending', 'running')
   returning 1)
-select exists (select from notified)
+select exists (select from notified) or exists (select from published)
 
 -- name: log
 -- scope: owned

@@ -1,0 +1,70 @@
+"""Runs that a handler starts and waits for: of a workflow, or of a single job, which is a chain of one.
+
+Each is started once for each call of the handler: its key, or its id, is derived from the job and the call. When it
+ends, `runs.save` publishes an event with its id as the key, and the handler waits for that like for any message.
+"""
+
+from typing import Any
+from uuid import UUID, uuid5
+
+from windlass.core.compositions import Composition, Part
+from windlass.core.jobs.job import Claimed
+from windlass.core.jobs.spec import JobSpec, JobTemplate
+from windlass.core.runs.run import LIVE, RunResult, RunState
+from windlass.core.workflows.workflow import CompositionKind
+from windlass.engine.compositions import control as compositions
+from windlass.engine.database import Database
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import start as run_start
+from windlass.engine.runs.children import MAX_DEPTH
+from windlass.engine.runs.start import RunSpec
+from windlass.errors import Duplicate, Invalid, NotFound
+from windlass.store.messages import awaited as store
+
+
+async def start(db: Database, job: Claimed, key: str, workflow: str, input_: Any) -> UUID:
+    """Start a run, or return the one that was started with this key before."""
+    tenant = db.tenant(job.org, actor=f"job:{job.id}")
+    await _check_depth(db, job)
+    [id_] = await run_start.start(tenant, workflow, [RunSpec(input=input_, idempotency_key=f"job/{job.id}/{key}")])
+    return id_
+
+
+async def submit(db: Database, job: Claimed, key: str, spec: JobSpec) -> UUID:
+    """Start the run of a single job, or return the one that was started with this key before."""
+    tenant = db.tenant(job.org, actor=f"job:{job.id}")
+    await _check_depth(db, job)
+    id_ = uuid5(job.id, key)
+    part = Part(type=spec.type, queue=spec.queue, fields=compositions.job_columns(tenant, JobTemplate(spec)))
+    chain = Composition(kind=CompositionKind.CHAIN, parts=(part,), name=spec.type, id=str(id_))
+    try:
+        return await compositions.create(tenant, chain)
+    except Duplicate:
+        return id_
+
+
+async def watch(db: Database, job: Claimed, run: UUID) -> RunResult | None:
+    """Begin to wait for a run; return its result if it has ended already."""
+    async with db.once() as conn:
+        state = await store.begin(conn, run, job.id, org=job.org)
+    if state is None:
+        raise NotFound("run", run)
+    return None if RunState(state) in LIVE else await result(db, job, run)
+
+
+async def result(db: Database, job: Claimed, run: UUID) -> RunResult:
+    """Return the result of a run that has ended."""
+    tenant = db.tenant(job.org)
+    view = await runs.view(tenant, run)
+    return RunResult(run, view.row.state, await runs.output(tenant, run), view.states)
+
+
+async def _check_depth(db: Database, job: Claimed) -> None:
+    if job.run_id is None:
+        return
+    async with db.once() as conn:
+        depth = await store.depth(conn, job.run_id, org=job.org)
+    if depth >= MAX_DEPTH:
+        raise Invalid(
+            f"runs below runs go {MAX_DEPTH} deep at most: start this one without waiting for it", field="run"
+        )
