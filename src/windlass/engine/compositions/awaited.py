@@ -25,15 +25,15 @@ from windlass.store.messages import awaited as store
 async def start(db: Database, job: Claimed, key: str, workflow: str, input_: Any) -> UUID:
     """Start a run, or return the one that was started with this key before."""
     tenant = db.tenant(job.org, actor=f"job:{job.id}")
-    await _check_depth(db, job)
-    [id_] = await run_start.start(tenant, workflow, [RunSpec(input=input_, idempotency_key=f"job/{job.id}/{key}")])
+    spec = RunSpec(input=input_, idempotency_key=f"job/{job.id}/{key}", depth=await _depth_below(db, job))
+    [id_] = await run_start.start(tenant, workflow, [spec])
     return id_
 
 
 async def submit(db: Database, job: Claimed, key: str, spec: JobSpec) -> UUID:
     """Start the run of a single job, or return the one that was started with this key before."""
     tenant = db.tenant(job.org, actor=f"job:{job.id}")
-    await _check_depth(db, job)
+    await _depth_below(db, job)
     id_ = uuid5(job.id, key)
     part = Part(type=spec.type, queue=spec.queue, fields=compositions.job_columns(tenant, JobTemplate(spec)))
     chain = Composition(kind=CompositionKind.CHAIN, parts=(part,), name=spec.type, id=str(id_))
@@ -59,12 +59,14 @@ async def result(db: Database, job: Claimed, run: UUID) -> RunResult:
     return RunResult(run, view.row.state, await runs.output(tenant, run), view.states)
 
 
-async def _check_depth(db: Database, job: Claimed) -> None:
+async def _depth_below(db: Database, job: Claimed) -> int:
+    """Return the depth of a run that the handler of this job starts."""
     if job.run_id is None:
-        return
+        return 1
     async with db.once() as conn:
         depth = await store.depth(conn, job.run_id, org=job.org)
     if depth >= MAX_DEPTH:
         raise Invalid(
             f"runs below runs go {MAX_DEPTH} deep at most: start this one without waiting for it", field="run"
         )
+    return depth + 1

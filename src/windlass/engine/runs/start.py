@@ -41,6 +41,7 @@ class RunSpec:
     headers: Mapping[str, str] | None = None  # of the starting request; templates may read them, secrets are dropped
     api_headers: Mapping[str, str] | None = None  # of a request to the API: kept only if the workflow reads them
     id: UUID | None = None  # of the run, if it is new: comparing it with the result shows whether it is
+    depth: int = 0  # how deep it is below other runs, if a handler waits for it
 
 
 async def start(db: Tenant, name: str, specs: Sequence[RunSpec], *, connection: Connection | None = None) -> list[UUID]:
@@ -147,8 +148,8 @@ async def _begin(
         now = await runs.now(conn)
     letters = first_letters(workflow.plan)
     locked = [
-        LockedRun(id_, db.org, live.workflow_id, live.version_id, state, letters, None, 0, 0, now, now)
-        for n, (id_, _) in enumerate(fresh)
+        LockedRun(id_, db.org, live.workflow_id, live.version_id, state, letters, None, 0, spec.depth, now, now)
+        for n, (id_, spec) in enumerate(fresh)
         for state in [RunState.RUNNING.value if n < room else RunState.PENDING.value]
     ]
 
@@ -171,5 +172,6 @@ def _row(run: LockedRun, spec: RunSpec, workflow: Workflow) -> NewRun:
         encode(spec.input, field="input"),
         encode(labels, field="labels") if labels else None,
         spec.idempotency_key,
+        depth=spec.depth,
         headers=encode(kept_headers(headers), field="headers") if headers else None,
     )
