@@ -13,8 +13,9 @@ $(BIN)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Windlass needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --upgrade pip
-	$(BIN)/python hatch_build.py & WINDLASS_BUILD_UI=0 $(BIN)/python -m pip install --quiet \
-	  --constraint constraints.txt --editable '.[otel,uvloop]' --group dev && { wait $$! || echo 'notice: the dashboard was not built'; }
+	$(BIN)/python hatch_build.py & WINDLASS_BUILD_UI=0 $(BIN)/python -m pip install --quiet --no-compile \
+	  --constraint constraints.txt --editable '.[otel,uvloop]' --group dev \
+	  && { wait $$! || echo 'notice: the dashboard was not built'; }
 	touch $@
 
 setup: $(BIN)/.ready  ## Make the virtual environment
@@ -41,8 +42,10 @@ test: setup ui  ## Everything, from nothing
 	@.ci/together suite $(ALONGSIDE)
 	@$(if $(CI)$(PYTHONS),,echo "notice: the unit tests ran on one Python; make pythons runs them on every other one")
 
+# In a fresh clone one process compiles the tests first; the four of the suite would all do it at the same time.
 # The tests of the browser share a browser and a server per file. Those marked `exclusive` measure times.
 suite: setup ui
+	@test -d tests/__pycache__ || $(BIN)/pytest -q --collect-only >/dev/null || true
 	$(BIN)/pytest -q -rs -n 4 --dist worksteal -m 'not soak and not exclusive' --ignore tests/browser
 	$(BIN)/pytest -q -rs -n 2 --dist loadfile tests/browser
 	$(BIN)/pytest -q -rs -m 'exclusive and not soak' $$(grep -rl --include='*.py' mark.exclusive tests)
