@@ -15,6 +15,7 @@ from windlass.effects.handlers import like
 from windlass.effects.launchers import store_warning
 from windlass.engine import maintenance, pools
 from windlass.engine.database import MOST_COUNTED, URL_LIVE_WITHIN, Database
+from windlass.schemas.monitoring import Quarantined
 from windlass.store import doctor as store
 from windlass.store import hooks, quarantine
 from windlass.store import pools as pool_store
@@ -22,7 +23,6 @@ from windlass.store import workers as worker_store
 from windlass.store.doctor import Server, Snapshot, Waiting
 from windlass.store.hooks import RecordedUrl
 from windlass.store.pools import PoolRow
-from windlass.store.quarantine import QuarantineEntry
 from windlass.store.workers import ALIVE_WITHIN, RUNTIME, WorkerRow
 
 OLDEST_VERSION = 15
@@ -195,7 +195,7 @@ def judge_public_url(urls: Sequence[RecordedUrl], own: str | None, *, called: bo
     return Finding(Level.OK, "public URL", f"callbacks are sent to {url}")
 
 
-def judge_quarantine(entries: Sequence[QuarantineEntry]) -> Iterator[Finding]:
+def judge_quarantine(entries: Sequence[Quarantined]) -> Iterator[Finding]:
     for entry in entries[:MOST_ENTRIES]:
         cause = f"{entry.error_type}: {entry.reason}"
         problem = f"{entry.kind} {entry.key} could not be processed ({entry.failures} times): {cause}"

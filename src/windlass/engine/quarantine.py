@@ -18,10 +18,9 @@ from windlass.core.json_value import encode, plain
 from windlass.engine.database import Database, Tenant
 from windlass.engine.orgs import audit
 from windlass.errors import Conflict, Locked, NotFound, Unavailable
+from windlass.schemas.monitoring import Quarantined
 from windlass.store import quarantine as store
-from windlass.store.quarantine import QuarantineEntry
 
-__all__ = ["QuarantineEntry"]
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Retry = Callable[[str], Awaitable[bool]]
@@ -119,13 +118,13 @@ async def retry_due(db: Database, handlers: Mapping[Kind, Retry], *, limit: int 
     return done
 
 
-async def list_(db: Tenant, *, limit: int = 100) -> list[QuarantineEntry]:
+async def list_(db: Tenant, *, limit: int = 100) -> list[Quarantined]:
     """Return the entries of the org, latest first."""
     async with db.once() as conn:
         return await store.list_(conn, org=db.org, limit=limit)
 
 
-async def retry_now(db: Tenant, kind: Kind, key: str) -> QuarantineEntry:
+async def retry_now(db: Tenant, kind: Kind, key: str) -> Quarantined:
     """Make an item due for a retry now, regardless of its pause."""
     encode(key, field="key")
     async with db.begin() as conn:

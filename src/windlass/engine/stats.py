@@ -15,7 +15,7 @@ from windlass.schemas.monitoring import StateCounts, Stats, StatsHour, StatsTick
 from windlass.store import queues, runs, stats, workers
 from windlass.store.queues import QueueRow
 from windlass.store.runs import RunFilter, RunRow
-from windlass.store.stats import Hour, Tick, WorkflowStats
+from windlass.store.stats import WorkflowStats
 from windlass.store.workers import ALIVE_WITHIN, WorkerRow
 
 FAILING = 10  # of the latest
@@ -34,11 +34,11 @@ class Overview:
 
     live_runs: dict[str, int]  # by state
     ended_jobs: dict[str, int]  # by state
-    hours: list[Hour]  # the last 24, the latest last
+    hours: list[StatsHour]  # the last 24, the latest last
     failing: list[RunRow]  # the latest runs that failed or timed out
     queues: list[QueueRow]
     workers: list[WorkerRow]
-    ticks: list[Tick]  # the next ticks of schedules
+    ticks: list[StatsTick]  # the next ticks of schedules
 
 
 async def overview(db: Tenant) -> Overview:
@@ -78,11 +78,11 @@ def to_schema(rows: Overview) -> Stats:
     return Stats(
         runs=_runs(rows),
         jobs=_jobs(rows),
-        hours=[_hour(hour) for hour in rows.hours],
+        hours=rows.hours,
         failing=[run_views.line(row) for row in rows.failing],
         queues=[job_views.depth(row) for row in rows.queues],
         workers=_workers(rows.workers),
-        next=[_tick(tick) for tick in rows.ticks],
+        next=rows.ticks,
     )
 
 
@@ -103,23 +103,8 @@ def _jobs(rows: Overview) -> StateCounts:
     return StateCounts(counts=live | ended, capped=capped)
 
 
-def _hour(row: Hour) -> StatsHour:
-    ended = {state.value: getattr(row, state.value) for state in ENDED_RUNS}
-    return StatsHour(at=row.at, started=row.started, **ended, capped=row.capped)
-
-
 def _workers(rows: Sequence[WorkerRow]) -> StatsWorkers:
     up = [row for row in rows if row.alive]
     silent = sum(not row.alive and row.state != "stopped" for row in rows)
     slots, active = sum(row.concurrency for row in up), sum(row.active for row in up)
     return StatsWorkers(up=len(up), silent=silent, slots=slots, active=active)
-
-
-def _tick(row: Tick) -> StatsTick:
-    return StatsTick(
-        name=row.name,
-        starts="run" if row.starts == "run" else "job",
-        cron=row.cron,
-        timezone=row.timezone,
-        next_run_at=row.next_run_at,
-    )

@@ -1,25 +1,13 @@
 """The quarantine table: objects set aside after an unexpected error, with the reason and the time of the next retry."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
+from windlass.schemas.monitoring import Quarantined
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import mapping, statements
 
 _SQL = statements("quarantine")
-
-
-@dataclass(frozen=True, slots=True)
-class QuarantineEntry:
-    kind: str
-    key: str
-    error_type: str
-    reason: str
-    failures: int
-    first_at: datetime
-    last_at: datetime
-    retry_at: datetime | None
 
 
 async def put(conn: Connection, kind: str, key: str, *, error_type: str, reason: str, retry: bool) -> int:
@@ -37,14 +25,14 @@ async def take_due(conn: Connection, kinds: Sequence[str], limit: int) -> list[t
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["take_due"], kinds, limit)]
 
 
-async def retry_now(conn: Connection, kind: str, key: str, *, org: str) -> QuarantineEntry | None:
+async def retry_now(conn: Connection, kind: str, key: str, *, org: str) -> Quarantined | None:
     row = await conn.fetchrow(_SQL["retry_now"], kind, key, org)
-    return QuarantineEntry(*row) if row else None
+    return Quarantined(**row) if row else None
 
 
-async def list_(conn: Connection, *, org: str | None = None, limit: int) -> list[QuarantineEntry]:
+async def list_(conn: Connection, *, org: str | None = None, limit: int) -> list[Quarantined]:
     """List the entries of an org, or of all orgs."""
-    return [QuarantineEntry(*row) for row in await conn.fetch(_SQL["list"], limit, org)]
+    return [Quarantined(**row) for row in await conn.fetch(_SQL["list"], limit, org)]
 
 
 async def count(conn: Connection) -> dict[str, int]:

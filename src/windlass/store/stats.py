@@ -6,33 +6,12 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from windlass.core.runs.run import RunState
+from windlass.schemas.monitoring import StatsHour, StatsTick
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, mapping, statements
 
 _SQL = statements("stats")
 _TENANTS = statements("tenants")
-
-
-@dataclass(frozen=True, slots=True)
-class Hour:
-    """Runs that were created and runs that ended in the hour that begins `at`."""
-
-    at: datetime
-    started: int
-    completed: int
-    failed: int
-    cancelled: int
-    timeout: int
-    capped: bool  # there are more than were counted
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    name: str
-    starts: str  # a run or a job
-    cron: str
-    timezone: str
-    next_run_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +34,12 @@ async def live_runs(conn: Connection, *, org: str, cap: int) -> dict[str, int]:
     return mapping(await conn.fetch(_SQL["live_runs"], org, cap))
 
 
-async def hours(conn: Connection, *, org: str, cap: int) -> list[Hour]:
-    return [Hour(*row) for row in await conn.fetch(_SQL["hours"], org, cap)]
+async def hours(conn: Connection, *, org: str, cap: int) -> list[StatsHour]:
+    return [StatsHour(**row) for row in await conn.fetch(_SQL["hours"], org, cap)]
 
 
-async def next_ticks(conn: Connection, *, org: str, limit: int) -> list[Tick]:
-    return [Tick(*row) for row in await conn.fetch(_SQL["next_ticks"], org, limit)]
+async def next_ticks(conn: Connection, *, org: str, limit: int) -> list[StatsTick]:
+    return [StatsTick(**row) for row in await conn.fetch(_SQL["next_ticks"], org, limit)]
 
 
 async def of_workflows(conn: Connection, ids: Iterable[UUID], *, last: int, latest: int) -> dict[UUID, WorkflowStats]:

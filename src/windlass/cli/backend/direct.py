@@ -199,10 +199,10 @@ class Direct:
         await pools.forget(await self._app.open(), name)
 
     async def quarantine(self, *, limit: int) -> list[Quarantined]:
-        return [job_views.quarantined(row) for row in await quarantine.list_(await self._app.open(), limit=limit)]
+        return await quarantine.list_(await self._app.open(), limit=limit)
 
     async def retry_quarantined(self, kind: str, key: str) -> Quarantined:
-        return job_views.quarantined(await quarantine.retry_now(await self._app.open(), Kind(kind), key))
+        return await quarantine.retry_now(await self._app.open(), Kind(kind), key)
 
     # Organisations
 

@@ -13,7 +13,6 @@ from windlass.engine.jobs import dead_letters, queues
 from windlass.engine.jobs.checkpoints import Progress
 from windlass.engine.jobs.control import Event, LogLine, Recorded
 from windlass.engine.jobs.control import Job as JobRow
-from windlass.engine.quarantine import QuarantineEntry
 from windlass.engine.workers.registry import WorkerRow
 from windlass.schemas.common import WorkerStatus
 from windlass.schemas.jobs import (
@@ -28,7 +27,7 @@ from windlass.schemas.jobs import (
     SubmittedJob,
     SubmittedJobs,
 )
-from windlass.schemas.monitoring import Depth, Quarantined, Queue, Worker, WorkerDetail
+from windlass.schemas.monitoring import Depth, Queue, Worker, WorkerDetail
 
 # Jobs
 
@@ -158,19 +157,6 @@ def worker(row: WorkerRow) -> Worker:
 
 def worker_detail(row: WorkerRow, held: Sequence[JobRow], *, org: str, tasks: Mapping[UUID, str]) -> WorkerDetail:
     return WorkerDetail(**_worker(row), jobs=[line(job, org=org, tasks=tasks) for job in held])
-
-
-def quarantined(entry: QuarantineEntry) -> Quarantined:
-    return Quarantined(
-        kind=entry.kind,
-        key=entry.key,
-        error_type=entry.error_type,
-        reason=entry.reason,
-        failures=entry.failures,
-        first_at=entry.first_at,
-        last_at=entry.last_at,
-        retry_at=entry.retry_at,
-    )
 
 
 def _depth(row: queues.QueueRow) -> dict[str, Any]:

@@ -92,7 +92,7 @@ async def forget_pool(db: Governing, name: PoolName) -> None:
 @quarantine_router.get("", summary="List what is set aside")
 async def list_quarantine(db: Reading) -> Listing[Quarantined]:
     """The latest first, 1,000 at most."""
-    return Listing([views.quarantined(entry) for entry in await quarantine.list_(db, limit=QUARANTINE_LIMIT)])
+    return Listing(await quarantine.list_(db, limit=QUARANTINE_LIMIT))
 
 
 @quarantine_router.post(
@@ -100,7 +100,7 @@ async def list_quarantine(db: Reading) -> Listing[Quarantined]:
 )
 async def retry_quarantined(db: Operating, kind: QuarantineKind, key: QuarantineKey) -> Data[Quarantined]:
     """It is tried within a second, by whichever process comes first. 409 if it is only reported."""
-    return Data(views.quarantined(await quarantine.retry_now(db, kind, key)))
+    return Data(await quarantine.retry_now(db, kind, key))
 
 
 @stats_router.get("", summary="Get an overview")

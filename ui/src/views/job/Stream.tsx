@@ -30,10 +30,10 @@ export function Stream({ id }: { id: string }) {
   if (sections.length === 0) return null;
   return (
     <section aria-label="Stream">
-      <h2>Stream</h2>
+      <h3>Stream</h3>
       {sections.map(({ section, attempt, text }) => (
         <div key={section}>
-          {sections.length > 1 && <h3>Attempt {attempt}</h3>}
+          {sections.length > 1 && <h4>Attempt {attempt}</h4>}
           <pre className="stream" tabIndex={0} aria-live="polite">
             {text}
           </pre>
