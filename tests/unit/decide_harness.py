@@ -24,9 +24,11 @@ from windlass.core.runs.command import (
     ListenUntil,
     Note,
     OpenHook,
+    Pause,
     Reopen,
     Reply,
     RestartChildren,
+    Resume,
     StartChild,
     UndoChildren,
     Undoing,
@@ -255,10 +257,10 @@ class Shell:
                 assert self.run.letters[step] == Letter.ACTIVE
             case OpenHook() | ForgetHook():
                 self._change_hook(command)
-            case Note() | Undoing() | Reply() | UndoChildren():
+            case Note() | Undoing() | Reply() | UndoChildren() | Pause() | Resume():
                 self._undo(command)
 
-    def _undo(self, command: Note | Undoing | Reply | UndoChildren) -> None:
+    def _undo(self, command: Note | Undoing | Reply | UndoChildren | Pause | Resume) -> None:
         if isinstance(command, Reply):
             self.replies.append(command)
         if not isinstance(command, UndoChildren):

@@ -128,6 +128,16 @@ class Runs(Group[W]):
         return one(Run, "POST", f"{RUN}/cancel", {"run_id": run_id}, body=body)
 
     @operation
+    def pause(self, run_id: str, *, reason: str | None = None) -> Call[Run]:
+        """Start no more jobs of a run and of its child runs until it is resumed."""
+        return one(Run, "POST", f"{RUN}/pause", {"run_id": run_id}, body=present({"reason": reason}))
+
+    @operation
+    def resume(self, run_id: str) -> Call[Run]:
+        """Let a paused run go on: its jobs start at the times they had."""
+        return one(Run, "POST", f"{RUN}/resume", {"run_id": run_id})
+
+    @operation
     def retry(self, run_id: str) -> Call[Run]:
         """Do again what failed and what hung on it; what succeeded is kept."""
         return one(Run, "POST", f"{RUN}/retry", {"run_id": run_id})

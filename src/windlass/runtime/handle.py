@@ -147,6 +147,14 @@ class Run:
         """Stop the run. With `compensate`, undo the steps that succeeded before it ends."""
         await runs.cancel(self._db, self.id, reason=reason, compensate=compensate)
 
+    async def pause(self, *, reason: str | None = None) -> None:
+        """Start no more jobs of the run and of its child runs until it is resumed; those under way end."""
+        await runs.pause(self._db, self.id, reason=reason)
+
+    async def resume(self) -> None:
+        """Let the run go on: its jobs start at the times they had."""
+        await runs.resume(self._db, self.id)
+
     async def retry(self) -> None:
         """Run the failed steps and the steps that depend on them again; the results of succeeded steps are kept."""
         await runs.retry(self._db, self.id)

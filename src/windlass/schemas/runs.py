@@ -28,6 +28,8 @@ class Run:
     parent_run_id: str | None
     retried: int
     """How often it was retried or rerun."""
+    paused_at: datetime | None = None
+    """Since when none of its jobs starts; null: it is not paused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

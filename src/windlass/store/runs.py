@@ -42,6 +42,7 @@ class LockedRun(NamedTuple):
     depth: int
     expires_at: datetime
     now: datetime
+    paused: bool = False
 
 
 class NewRun(NamedTuple):
@@ -116,6 +117,7 @@ class RunRow:
     version_id: int
     fans: dict[str, Any]
     workflow_id: UUID
+    paused_at: datetime | None = None
     # Set only by `get`: what started the run, and the cursor after which events are newer than this row.
     trigger: Origin | None = None
     cursor: str | None = field(default=None, compare=False)
@@ -378,6 +380,7 @@ def _run(row: asyncpg.Record) -> RunRow:
         version_id=row["version_id"],
         fans=decode(row["fans"]) or {},
         workflow_id=row["workflow_id"],
+        paused_at=row["paused_at"],
         trigger=_origin(row) if "hidden" in row else None,
         cursor=str(Cursor(Snapshot.parse(row["snapshot"]))) if "snapshot" in row else None,
     )

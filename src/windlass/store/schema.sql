@@ -344,7 +344,7 @@ table windlass.notice
   letter text
   reason text
   constraint notice_pkey PRIMARY KEY (id)
-  constraint notice_word_check CHECK ((word = ANY (ARRAY['ended'::text, 'cancel'::text, 'compensate'::text, 'undo'::text])))
+  constraint notice_word_check CHECK ((word = ANY (ARRAY['ended'::text, 'cancel'::text, 'compensate'::text, 'undo'::text, 'pause'::text, 'resume'::text])))
   CREATE UNIQUE INDEX notice_pkey ON windlass.notice USING btree (id)
   CREATE INDEX notice_run ON windlass.notice USING btree (run_id)
   policy of_run permissive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (( SELECT r.org
@@ -512,6 +512,7 @@ table windlass.run with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, aut
   trigger_headers jsonb
   root_id uuid
   job_id uuid
+  paused_at timestamp with time zone
   constraint run_pkey PRIMARY KEY (id)
   constraint run_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'completed'::text, 'failed'::text, 'cancelled'::text, 'timeout'::text])))
   constraint run_steps_check CHECK ((translate(steps, '.asftkc'::text, ''::text) = ''::text))
@@ -817,6 +818,7 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   rate_key text
   dead_letter boolean
   needs_created_event boolean not null default true
+  paused_run_at timestamp with time zone
   constraint idx_workflow_run_idempotency UNIQUE (idempotency_key)
   constraint workflow_run_pkey PRIMARY KEY (id)
   constraint workflow_run_queue_org CHECK (((org = 'default'::text) OR starts_with(queue, (org || '/'::text)))) NOT VALID
@@ -850,6 +852,7 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   CREATE TRIGGER workflow_run_06_foreign BEFORE UPDATE OF type, queue, org, epoch, run_id, version_id, step, item, items ON workflow.workflow_run FOR EACH ROW WHEN ((NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))) EXECUTE FUNCTION windlass.inbox_foreign()
   CREATE TRIGGER workflow_run_10_due BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.run_at > windlass.now())) EXECUTE FUNCTION windlass.inbox_due()
   CREATE TRIGGER workflow_run_15_created BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN ((old.needs_created_event AND new.needs_created_event)) EXECUTE FUNCTION windlass.inbox_first_update()
+  CREATE TRIGGER workflow_run_18_paused BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((new.run_id IS NOT NULL) AND (new.status = 'pending'::text) AND (new.run_at < 'infinity'::timestamp with time zone) AND ((old.status <> 'pending'::text) OR (new.run_at <> old.run_at)))) EXECUTE FUNCTION windlass.inbox_paused()
   CREATE TRIGGER workflow_run_20_moved BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND ((new.run_at <> old.run_at) OR ((new.status <> 'leased'::text) AND ((new.leased_by IS NOT NULL) OR (new.lease_until IS NOT NULL))) OR ((new.status = 'pending'::text) AND (old.status <> 'pending'::text))))) EXECUTE FUNCTION windlass.inbox_moved()
   CREATE TRIGGER workflow_run_30_guard BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text])) AND (new.epoch = old.epoch))) EXECUTE FUNCTION windlass.inbox_guard()
   CREATE TRIGGER workflow_run_40_rate BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((new.rate_key IS NOT NULL) AND (old.status = 'leased'::text) AND (new.status <> 'leased'::text))) EXECUTE FUNCTION windlass.rate_note_end()
@@ -1336,6 +1339,22 @@ CREATE OR REPLACE FUNCTION windlass.inbox_org()
 AS $function$
 begin
   new.queue := windlass.stored_queue(new.org, new.queue);
+  return new;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.inbox_paused()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  new.paused_run_at := null;
+  if exists (select from windlass.run r where r.id = new.run_id and r.paused_at is not null) then
+    new.paused_run_at := new.run_at;
+    new.run_at := 'infinity';
+    new.due := false;
+  end if;
   return new;
 end $function$
 

@@ -1,4 +1,4 @@
-"""Statements on steps of runs: their jobs, the items of fan-outs, their results, and the timers of sleeping steps."""
+"""Statements on steps of runs: their jobs, which pausing the run holds, the items of fan-outs, results, and timers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from windlass.store.postgres.queries import column, columns, statements
 
 _SQL = statements("steps")
 _TIMERS = statements("timers")
+_PAUSED = statements("paused_runs")
 StepRef = tuple[UUID, int]  # run id, step number
 
 
@@ -267,3 +268,24 @@ async def next_due(conn: Connection) -> tuple[timedelta | None, timedelta | None
     row = await conn.fetchrow(_TIMERS["next_due"])
     assert row is not None
     return row[0], row[1], row[2]
+
+
+# Paused runs; the caller holds their locks
+
+
+async def pause(conn: Connection, runs: Sequence[UUID], reason: str) -> None:
+    """Pause runs: hold their pending jobs, and leave a notice for their child runs."""
+    await conn.execute(_PAUSED["pause"], list(runs), reason)
+    await conn.fetch(_PAUSED["lock_jobs"], list(runs))
+    await hold_jobs(conn, runs)
+
+
+async def hold_jobs(conn: Connection, runs: Sequence[UUID]) -> None:
+    """Hold the pending jobs of paused runs."""
+    await conn.execute(_PAUSED["hold_jobs"], list(runs))
+
+
+async def resume(conn: Connection, runs: Sequence[UUID], reason: str) -> set[str]:
+    """Resume runs; return the stored queues of the jobs that may start again."""
+    await conn.execute(_PAUSED["resume"], list(runs), reason)
+    return set(column(await conn.fetch(_PAUSED["release_jobs"], list(runs))))

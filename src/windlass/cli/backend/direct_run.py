@@ -82,6 +82,12 @@ class DirectRun:
         async for chunk in artifacts.read(db, row):
             yield chunk
 
+    async def pause(self, *, reason: str | None = None) -> None:
+        await self._run.pause(reason=reason)
+
+    async def resume(self) -> None:
+        await self._run.resume()
+
     async def cancel(self, *, reason: str | None = None, compensate: bool = False) -> None:
         await self._run.cancel(reason=reason, compensate=compensate)
 

@@ -102,6 +102,12 @@ class RemoteRun:
             async for chunk in self._client.tasks.download(str(self.id), step, name, index=index, attempt=attempt):
                 yield chunk
 
+    async def pause(self, *, reason: str | None = None) -> None:
+        await self._client.runs.pause(str(self.id), reason=reason)
+
+    async def resume(self) -> None:
+        await self._client.runs.resume(str(self.id))
+
     async def cancel(self, *, reason: str | None = None, compensate: bool = False) -> None:
         await self._client.runs.cancel(str(self.id), reason=reason, compensate=compensate)
 

@@ -35,7 +35,7 @@ ids_argument = click.argument("ids", nargs=-1, required=True, metavar="ID...")
 
 @click.group()
 def runs() -> None:
-    """List, inspect, wait for, cancel, retry and rerun runs."""
+    """List, inspect, wait for, pause, cancel, retry and rerun runs."""
 
 
 @runs.command("list")
@@ -136,6 +136,34 @@ def cancel(ids: tuple[str, ...], reason: str | None, compensate: bool, json: boo
         await (await app.run(id_)).cancel(reason=reason, compensate=compensate)
 
     each(arguments.run_ids(ids), "cancelled", act, json=json)
+
+
+@runs.command()
+@ids_argument
+@reason_option
+@json_option
+def pause(ids: tuple[str, ...], reason: str | None, json: bool) -> None:
+    """Pause runs: jobs under way end, no others start until the run is resumed. Timers go on.
+
+    Child runs are paused, too.
+    """
+
+    async def act(app: Backend, id_: UUID) -> None:
+        await (await app.run(id_)).pause(reason=reason)
+
+    each(arguments.run_ids(ids), "paused", act, json=json)
+
+
+@runs.command()
+@ids_argument
+@json_option
+def resume(ids: tuple[str, ...], json: bool) -> None:
+    """Resume paused runs: their jobs start at the times they had."""
+
+    async def act(app: Backend, id_: UUID) -> None:
+        await (await app.run(id_)).resume()
+
+    each(arguments.run_ids(ids), "resumed", act, json=json)
 
 
 @runs.command()

@@ -36,6 +36,7 @@ class Activity(StrEnum):
     QUEUED = "queued"  # a live worker serves its type and queue
     NO_WORKER = "no_worker"  # no live worker serves its type in its queue
     QUEUE_PAUSED = "queue_paused"
+    RUN_PAUSED = "run_paused"
     TYPE_DISABLED = "type_disabled"  # its type is switched off in the registry
     OTHER_RUNTIME = "other_runtime"  # its type is registered to another runtime
     BACKING_OFF = "backing_off"  # an attempt failed, the next one is not due yet
@@ -64,6 +65,7 @@ SERVED = {
     Served.YES: Activity.QUEUED,
     Served.NO_WORKER: Activity.NO_WORKER,
     Served.PAUSED: Activity.QUEUE_PAUSED,
+    Served.RUN_PAUSED: Activity.RUN_PAUSED,
     Served.OFF: Activity.TYPE_DISABLED,
     Served.ELSEWHERE: Activity.OTHER_RUNTIME,
 }
@@ -124,7 +126,7 @@ def _job(run: RunSnapshot, step: StepSnapshot, job: JobSnapshot) -> Iterator[str
     elif job.state is JobState.PENDING:
         if job.failures:
             yield f"Attempt {job.failures} of {job.max_attempts} failed: {first_line(job.error)}."
-        later = job.due_at > run.now
+        later = job.due_at > run.now and job.served is not Served.RUN_PAUSED
         if later:
             yield f"The next attempt starts at {at(job.due_at)}, {_from_now(run, job.due_at)}."
         if not later or job.served is not Served.YES:
@@ -137,6 +139,8 @@ def _queue_sentence(which: str, job: JobSnapshot) -> str:
     match job.served:
         case Served.NO_WORKER:
             return f"N{_unserved(job)[1:]}: {_remedy(job)}."
+        case Served.RUN_PAUSED:
+            return f"{which} starts when the run is resumed."
         case Served.PAUSED:
             return f"Queue {job.queue} is paused: `windlass queues resume {job.queue}`."
         case Served.OFF:
@@ -219,6 +223,8 @@ def _job_summary(job: JobSnapshot) -> list[str]:
         return []
     if job.served is Served.NO_WORKER:
         return [_unserved(job, word="")]
+    if job.served is Served.RUN_PAUSED:
+        return ["the run is paused"]
     if job.served is Served.PAUSED:
         return [f"queue {job.queue} is paused"]
     if job.served is Served.OFF:

@@ -190,6 +190,12 @@ def _run(run: RunSnapshot) -> Iterator[str]:
             yield from _compensated(run)
         case _:
             assert_never(run.state)
+    yield from _history(run)
+
+
+def _history(run: RunSnapshot) -> Iterator[str]:
+    if run.paused_at is not None:
+        yield f"It has been paused since {at(run.paused_at)}: `windlass runs resume {run.id}`."
     if run.parent_id is not None:
         yield f"It was started by run {run.parent_id}: `windlass explain {run.parent_id}`."
     if run.last_restart is not None:

@@ -116,6 +116,7 @@ class Served(StrEnum):
     YES = "yes"
     NO_WORKER = "no_worker"  # no live worker serves its type in its queue
     PAUSED = "paused"  # its queue is paused
+    RUN_PAUSED = "run_paused"  # its run is paused
     OFF = "off"  # its type is switched off in the registry
     ELSEWHERE = "elsewhere"  # its type is registered to another runtime
 
@@ -222,6 +223,7 @@ class RunSnapshot:
     rounds: tuple[Round, ...] = ()
     steps: tuple[StepSnapshot, ...] = ()
     reason: str | None = None  # why it was cancelled or ended early, or is being undone
+    paused_at: datetime | None = None
     is_undone: bool = False  # compensations run, or will once no other step is active
     actor: str | None = None  # who cancelled it or ended it early
     last_restart: str | None = None  # the last retry or rerun, as text

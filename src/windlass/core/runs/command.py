@@ -129,6 +129,20 @@ class UndoChildren:
 
 
 @dataclass(frozen=True, slots=True)
+class Pause:
+    """Hold the pending jobs of the run, and pause its child runs."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Let the jobs of the run start again, each at the time it had, and resume its child runs."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
 class Undoing:
     """Record in the run's event trail that the steps that succeeded are undone, and why."""
 
@@ -163,4 +177,4 @@ class Note:
 Question = Judge | Expand
 Start = Enqueue | StartChild | Reopen | RestartChildren | WakeAt | ListenUntil | AwaitMessages | UndoChildren
 Cancel = CancelJobs | CancelTimer | CancelChildren
-Command = Question | Start | Cancel | OpenHook | ForgetHook | Conclude | Note | Undoing | Reply
+Command = Question | Start | Cancel | OpenHook | ForgetHook | Conclude | Note | Undoing | Reply | Pause | Resume

@@ -30,8 +30,11 @@ from windlass.core.runs.event import (
     Expanded,
     Expired,
     Judged,
+    PauseRequested,
     RerunRequested,
+    ResumeRequested,
     RetryRequested,
+    Steer,
     Stop,
     UndoRequested,
 )
@@ -71,7 +74,7 @@ class _Decision(UndoMoves):
     __slots__ = ()
 
     def run(self) -> Run:
-        return Run(self._plan, self._state, self._letters(), self._fans, self._undo)
+        return Run(self._plan, self._state, self._letters(), self._fans, self._undo, self._paused)
 
     def apply(self, event: Event) -> None:
         match event:
@@ -87,6 +90,8 @@ class _Decision(UndoMoves):
                 self._expanded(event)
             case CancelRequested() | Expired() | UndoRequested():
                 self._stop_for(event)
+            case PauseRequested() | ResumeRequested():
+                self._steer(event)
             case RetryRequested():
                 self._retry()
             case RerunRequested(step):
@@ -179,6 +184,17 @@ class _Decision(UndoMoves):
         if self._letter(event.step) == Letter.WAITING and self._advances:
             self._spread(event.step, event.count)
 
+    def _steer(self, event: Steer) -> None:
+        match event:
+            case PauseRequested(reason):
+                if self._state in LIVE and not self._paused:
+                    self._paused = True
+                    self.commands.append(command.Pause(reason))
+            case ResumeRequested(reason):
+                self._resume_run(reason)
+            case _:
+                assert_never(event)
+
     def _stop_for(self, event: Stop) -> None:
         match event:
             case CancelRequested(reason, compensate):
@@ -193,6 +209,7 @@ class _Decision(UndoMoves):
     def _stop(self, move: RunMove, reason: Reason, *, compensate: bool) -> None:
         if (self._state, move) not in RUN_EDGES or self._undoing:
             return
+        self._resume_run(reason)
         undo = compensate and self._has_effects()
         for step, letter in enumerate(self._letters()):
             if letter == Letter.ACTIVE:

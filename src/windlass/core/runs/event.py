@@ -87,8 +87,21 @@ class RerunRequested:
     step: int
 
 
+@dataclass(frozen=True, slots=True)
+class PauseRequested:
+    """Start no more jobs until the run is resumed. Timers, callbacks and jobs under way go on."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeRequested:
+    reason: Reason
+
+
 Stop = CancelRequested | Expired | UndoRequested
-Event = Begun | Ended | ChildStopped | Judged | Expanded | Stop | RetryRequested | RerunRequested
+Steer = PauseRequested | ResumeRequested
+Event = Begun | Ended | ChildStopped | Judged | Expanded | Stop | RetryRequested | RerunRequested | Steer
 
 
 def ended_letter(status: str, error_type: str | None) -> Letter:

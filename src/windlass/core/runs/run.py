@@ -191,6 +191,7 @@ class Run(NamedTuple):
     letters: str
     fans: Mapping[int, Fan] = NO_FANS
     undo: Undo = NO_UNDO
+    paused: bool = False
 
     @classmethod
     def new(cls, plan: Plan, *, held: bool = False) -> "Run":

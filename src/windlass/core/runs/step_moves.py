@@ -41,6 +41,7 @@ class StepMoves:
         "_joined",
         "_now",
         "_old",
+        "_paused",
         "_plan",
         "_state",
         "_unanswered",
@@ -57,6 +58,7 @@ class StepMoves:
         self._changed: dict[int, str] = {}
         self._fans = run.fans
         self._undo = run.undo
+        self._paused = run.paused
         self._ended: list[int] = []  # steps whose children must be considered
         self._unanswered: set[int] = set()  # steps with an unanswered question in this decision
         self.commands: list[command.Command] = []

@@ -79,6 +79,11 @@ class UndoMoves(StepMoves):
             self.commands.append(command.Reply(undo.reply, Reason("compensation", result) if failed else None))
         self._undo = Undo(undo.order)
 
+    def _resume_run(self, reason: Reason) -> None:
+        if self._paused:
+            self._paused = False
+            self.commands.append(command.Resume(reason))
+
     def _undone_steps(self) -> set[int]:
         """Return the steps whose effects are undone: their compensation succeeded."""
         return {step for step, by in self._plan.undo.items() if self._letter(by) == Letter.SUCCEEDED}
@@ -91,5 +96,6 @@ class UndoMoves(StepMoves):
                 self._changed[compensation] = Letter.SKIPPED
 
     def _conclude(self, move: RunMove, reason: Reason | None) -> None:
+        self._resume_run(Reason("ended", "the run ended"))
         self._state = RUN_EDGES[self._state, move]
         self.commands.append(command.Conclude(self._state, reason))

@@ -9,8 +9,16 @@ from windlass.core.events.cursor import TrailPlace
 from windlass.core.explain.snapshot import Round, round_of, rounds
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
-from windlass.core.runs.event import CancelRequested, Event, RerunRequested, RetryRequested
-from windlass.core.runs.run import RUN_EDGES, WORDS, Letter, Reason, RunMove, RunState
+from windlass.core.runs.event import (
+    CancelRequested,
+    Event,
+    PauseRequested,
+    RerunRequested,
+    ResumeRequested,
+    RetryRequested,
+    Steer,
+)
+from windlass.core.runs.run import LIVE, RUN_EDGES, WORDS, Letter, Reason, RunMove, RunState
 from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database, Tenant
@@ -121,6 +129,28 @@ async def cancel(db: Tenant, id_: UUID, *, reason: str | None = None, compensate
     encode(reason, field="reason", limit=MAX_REASON)
     why = Reason("cancelled", reason or "the run was cancelled")
     await _steer(db, id_, RunMove.CANCEL, "cancelled", lambda _: CancelRequested(why, compensate))
+
+
+async def pause(db: Tenant, id_: UUID, *, reason: str | None = None) -> None:
+    """Start no more jobs of a run and of its child runs until it is resumed; jobs under way and timers go on."""
+    encode(reason, field="reason", limit=MAX_REASON)
+    await _pause(db, id_, PauseRequested(Reason("paused", reason or "the run was paused")), "pause")
+
+
+async def resume(db: Tenant, id_: UUID) -> None:
+    """Let a paused run go on; its jobs start at the times they had."""
+    await _pause(db, id_, ResumeRequested(Reason("resumed", "the run was resumed")), "resume")
+
+
+async def _pause(db: Tenant, id_: UUID, request: Steer, action: str) -> None:
+    async with db.begin() as conn:
+        locked = await _lock(conn, db, id_)
+        if locked.state not in LIVE:
+            raise Conflict(f"run {id_} is {locked.state} and cannot be {action}d: only pending and running runs can be")
+        wakeups = await settle(conn, db, [locked], {id_: [request]}, actor=db.actor)
+        workflow = await db.definitions.one(conn, locked.version_id)
+        await audit.record(conn, db, f"run.{action}", str(id_), workflow=workflow.name)
+    wakeups.poke(db)
 
 
 async def retry(db: Tenant, id_: UUID) -> None:

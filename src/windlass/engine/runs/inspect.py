@@ -199,6 +199,7 @@ def _snapshot(
         steps=tuple(steps),
         reason=why.reason if why else None,
         is_undone=undoing,
+        paused_at=row.paused_at,
         actor=why.actor if why else None,
         last_restart=f"{again[-1].word}, {again[-1].reason}" if again else None,
         cursor=row.cursor,
@@ -221,9 +222,10 @@ async def _steps(conn: Connection, db: Tenant, row: RunRow, workflow: Workflow) 
     wakes = await store.wake_times(conn, row.id) if Letter.ACTIVE in letters else {}
     awaits = any(isinstance(workflow.steps[n].action, EventAction) and letters[n] is Letter.ACTIVE for n in begun)
     awaited = await waiters.of_run(conn, row.id) if awaits else {}
-    served = await _service(
-        conn, db.org, [*(one.job for one in waiting.values()), *(first.job for first in jobs.values())]
-    )
+    known = [*(one.job for one in waiting.values()), *(first.job for first in jobs.values())]
+    if row.paused_at is not None:
+        known = [replace(job, served=Served.RUN_PAUSED) if job.state is JobState.PENDING else job for job in known]
+    served = await _service(conn, db.org, known)
     return [
         _step(
             StepSnapshot(
@@ -282,7 +284,7 @@ def _step(
 async def _service(conn: Connection, org: str, jobs: Sequence[JobSnapshot]) -> dict[UUID, JobSnapshot]:
     """Return the jobs by id, with the names that their org uses; for pending ones, set who will serve them."""
     pending = {job.id: job for job in jobs}
-    waiting = [job for job in jobs if job.state is JobState.PENDING]
+    waiting = [job for job in jobs if job.state is JobState.PENDING and job.served is Served.YES]
     if waiting:
         alive = [worker for worker in await workers.list_(conn, alive_within=ALIVE_WITHIN) if worker.alive]
         registry = {name: (runtime, enabled) for name, runtime, enabled in await workers.registry(conn)}

@@ -35,9 +35,11 @@ from windlass.core.runs.command import (
     ListenUntil,
     Note,
     OpenHook,
+    Pause,
     Reopen,
     Reply,
     RestartChildren,
+    Resume,
     StartChild,
     UndoChildren,
     Undoing,
@@ -64,6 +66,7 @@ from windlass.store.steps import StepRef
 __all__ = ["Wakeups"]
 Events = Mapping[UUID, Sequence[Event]]
 Kind = TypeVar("Kind", bound=Command)
+RUN_WORDS = {Undoing: "compensating", Pause: "paused", Resume: "resumed"}  # in the run's event trail
 WRITE_AT = 500  # new rows per write: encoding them takes about ten milliseconds, which block the event loop
 STATES = {state.value: state for state in RunState}  # an enum call costs more than all the rest of reading a run
 
@@ -92,6 +95,8 @@ async def settle(
         events = await Round(conn, db, batch).carry_out() if batch.commands else {}
     point("settle.decided")
     await writes.save(batch.saved())
+    if paused := [id_ for id_, run in batch.runs.items() if run.paused]:
+        await steps.hold_jobs(conn, paused)
     return writes.wakeups
 
 
@@ -133,8 +138,9 @@ class Batch:
                 self.writes.timer(id_, step, at)
             case Note():
                 self.writes.note(id_, command)
-            case Undoing(reason):
-                self.writes.note_run(id_, "compensating", reason)
+            case Undoing() | Pause() | Resume():
+                self.writes.note_run(id_, RUN_WORDS[type(command)], command.reason)
+                self.commands[type(command)].append((id_, command))
             case Reply():
                 self.writes.reply(id_, command)
             case Conclude(_, reason):
@@ -210,6 +216,7 @@ class Round:
         await self._await()
         await self._cancel()
         await self._undo_children()
+        await self._steer()
         return self._answers
 
     async def _write_hooks(self) -> None:
@@ -357,8 +364,19 @@ class Round:
                 self._answers[id_].append(Ended(undo.step, Letter.FAILED, reason, missing))
         batch.writes.wakeups.unsettled = True
 
+    async def _steer(self) -> None:
+        """Pause and resume runs. What this batch creates for a paused run is held when it is written."""
+        writes = self._batch.writes
+        self._batch.take(Undoing)  # recorded already
+        for id_, pause in self._batch.take(Pause):
+            await steps.pause(self._conn, [id_], pause.reason.text)
+            writes.wakeups.unsettled = True
+        for id_, resume in self._batch.take(Resume):
+            writes.wakeups.queues |= await steps.resume(self._conn, [id_], resume.reason.text)
+            writes.wakeups.unsettled = writes.wakeups.asleep = True
+
 
 def stored(row: LockedRun, workflow: Workflow) -> Run:
     """Return the locked row as the `Run` that `decide` takes."""
     fans, undo = read_counters(json.loads(row.fans)) if row.fans else ({}, NO_UNDO)
-    return Run(workflow.plan, STATES[row.state], row.steps, fans, undo)
+    return Run(workflow.plan, STATES[row.state], row.steps, fans, undo, row.paused)

@@ -14,6 +14,8 @@ from windlass.core.runs.event import (
     Ended,
     Event,
     Expired,
+    PauseRequested,
+    ResumeRequested,
     UndoRequested,
     ended_child,
     ended_jobs,
@@ -66,6 +68,9 @@ async def with_notices(
         if notice.word in ("cancel", "compensate") and run.state in LIVE:
             reason = Reason("cancelled", notice.reason or "the run above was cancelled")
             events[run.id].append(CancelRequested(reason, compensate=notice.word == "compensate"))
+        elif notice.word in ("pause", "resume"):
+            request = PauseRequested if notice.word == "pause" else ResumeRequested
+            events[run.id].append(request(Reason(f"{notice.word}d", f"the run above: {notice.reason}")))
         elif notice.word == "undo" and notice.step is not None:
             reason = Reason("undone", f"the run above is undone: {notice.reason}")
             events[run.id].append(UndoRequested(reason, reply=notice.step))

@@ -108,6 +108,7 @@ def line(row: RunRow) -> Run:
         idempotency_key=row.idempotency_key,
         parent_run_id=str(row.parent_id) if row.parent_id else None,
         retried=row.round,
+        paused_at=row.paused_at,
     )
 
 
@@ -171,6 +172,7 @@ def _detail(account: RunSnapshot) -> dict[str, Any]:
         "idempotency_key": account.idempotency_key,
         "parent_run_id": str(account.parent_id) if account.parent_id else None,
         "retried": account.round,
+        "paused_at": account.paused_at,
         "duration_ms": milliseconds(account.took),
         "input": account.input,
         "reason": account.reason,

@@ -16,7 +16,7 @@ select s.step, j.*,
        case when p.job_id is not null then coalesce(p.data ->> 'launch', 'running') end as launch, p.message as launch_text
   from unnest($2::int[]) as s(step)
  cross join lateral (
-   select id, item, type, queue, status, attempt, lost, max_attempts, run_at, last_error, leased_by, cancel_requested, epoch,
+   select id, item, type, queue, status, attempt, lost, max_attempts, coalesce(paused_run_at, run_at) as run_at, last_error, leased_by, cancel_requested, epoch,
           claim_no, created_at, updated_at
      from workflow.workflow_run j where j.run_id = $1 and j.step = s.step order by j.item limit 1) as j
   left join windlass.progress p
@@ -45,10 +45,10 @@ select s.step, j.*, null as launch, null as launch_text,
             and p.data ->> 'fence' = h.claim_no::text) as launching
   from unnest($2::int[], $3::boolean[]) as s(step, placed)
  cross join lateral (
-   (select id, item, type, queue, status, attempt, lost, max_attempts, run_at, last_error, leased_by as worker, cancel_requested
+   (select id, item, type, queue, status, attempt, lost, max_attempts, coalesce(paused_run_at, run_at) as run_at, last_error, leased_by as worker, cancel_requested
       from workflow.workflow_run j where j.run_id = $1 and j.step = s.step and j.status = 'pending' order by j.item limit 1)
    union all
-   (select id, item, type, queue, status, attempt, lost, max_attempts, run_at, last_error, leased_by as worker, cancel_requested
+   (select id, item, type, queue, status, attempt, lost, max_attempts, coalesce(paused_run_at, run_at) as run_at, last_error, leased_by as worker, cancel_requested
       from workflow.workflow_run j where j.run_id = $1 and j.step = s.step and j.status = 'leased' order by j.item limit 1)
    limit 1) as j
 

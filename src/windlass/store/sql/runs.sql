@@ -33,13 +33,14 @@ with requested as (
     as a(parent_id, step, first, count, round, workflow_id, version_id, steps, input, max_duration, foreach, labels)),
 born as (
   insert into windlass.run (id, org, workflow_id, version_id, state, steps, input, labels, parent_id, parent_step, parent_item,
-                            parent_round, depth, root_id, expires_at)
+                            parent_round, depth, root_id, paused_at, expires_at)
   select coalesce(c.run_id, windlass.new_id()), p.org, a.workflow_id, a.version_id, 'pending', coalesce(c.steps, a.steps),
          case when a.foreach then case jsonb_typeof(a.input) when 'object' then a.input else '{}' end || jsonb_build_object('item', (
                 select value from windlass.item i where i.run_id = a.parent_id and i.step = a.step and i.item = n))
               else a.input end,
          coalesce(a.labels, nullif(jsonb_strip_nulls(jsonb_build_object('name', nullif(c.name, ''), 'workflow_id', c.alias)), '{}')),
-         a.parent_id, a.step, n, a.round, p.depth + 1, coalesce(p.root_id, p.id), windlass.now() + a.max_duration
+         a.parent_id, a.step, n, a.round, p.depth + 1, coalesce(p.root_id, p.id), p.paused_at,
+         windlass.now() + a.max_duration
     from requested a join windlass.run p on p.id = a.parent_id
     left join windlass.composition c on c.parent_id = a.parent_id and c.parent_step = a.step and a.round = 0
    cross join lateral generate_series(a.first, a.first + a.count - 1) as n
@@ -73,13 +74,15 @@ select idempotency_key, id, workflow_id from windlass.run where org = $1 and ide
 -- name: lock
 -- scope: owned
 -- Lock these runs in ascending id and return the whole state of each.
-select id, org, workflow_id, version_id, state, steps, fans, round, depth, expires_at, windlass.now() from windlass.run
+select id, org, workflow_id, version_id, state, steps, fans, round, depth, expires_at, windlass.now(), paused_at is not null
+  from windlass.run
  where id = any($1) order by id for update
 
 -- name: lock_free
 -- scope: owned
 -- Lock these runs like `lock`, but skip those that another session has locked.
-select id, org, workflow_id, version_id, state, steps, fans, round, depth, expires_at, windlass.now() from windlass.run
+select id, org, workflow_id, version_id, state, steps, fans, round, depth, expires_at, windlass.now(), paused_at is not null
+  from windlass.run
  where id = any($1) order by id for update skip locked
 
 -- name: save

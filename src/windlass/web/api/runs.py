@@ -221,6 +221,31 @@ async def cancel(db: Operating, run_id: RunId, request: Request) -> Data[Run]:
     return await _run(db, run_id)
 
 
+class Pause(bodies.RequestBody):
+    reason: str | None = None
+
+
+@run_router.post(
+    "/{run_id}/pause",
+    summary="Pause a run",
+    openapi_extra=bodies.described(Pause, {"reason": "the bank is down"}),
+    responses=problems(404, 409, 413, 422),
+)
+async def pause(db: Operating, run_id: RunId, request: Request) -> Data[Run]:
+    """Start no more jobs of the run and of its child runs until it is resumed. Jobs under way end, and timers go on.
+    409 if it has ended."""
+    body = await bodies.model(request, Pause)
+    await runs.pause(db, run_id, reason=body.reason)
+    return await _run(db, run_id)
+
+
+@run_router.post("/{run_id}/resume", summary="Resume a run", responses=problems(404, 409))
+async def resume(db: Operating, run_id: RunId) -> Data[Run]:
+    """Let a paused run go on: its jobs start at the times they had. 409 if it has ended."""
+    await runs.resume(db, run_id)
+    return await _run(db, run_id)
+
+
 @run_router.post("/{run_id}/retry", summary="Retry a run", responses=problems(404, 409))
 async def retry(db: Operating, run_id: RunId) -> Data[Run]:
     """Do again what failed and what hung on it; what succeeded is kept. 409 unless it failed or timed out."""
