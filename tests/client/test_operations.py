@@ -133,6 +133,7 @@ def compare(kind: Any, schema: dict[str, Any]) -> None:
         known |= one["properties"]
     optional = {"id", "workflow", "version", "inserted_at", "expires_at", "task_counts", "labels"}  # of a started run
     optional |= {"idempotency_key", "parent_run_id", "retried", "input", "cursor", "trigger", "attempts"}
+    optional |= {"paused_at", "is_undone"}
     assert set(fields) <= set(known), kind
     assert set(known) - set(fields) <= (optional if kind.__name__ == "StartedRun" else set()), kind
     hints = get_type_hints(kind)

@@ -56,6 +56,41 @@ async def test_a_rerun_that_makes_no_sense_is_refused(app: Windlass, body: dict[
         assert data(await http.get(f"/runs/{run}"))["status"] == "failed"
 
 
+async def test_a_run_is_paused_shown_as_such_and_resumed(app: Windlass) -> None:
+    async with served(app) as http:
+        await http.post("/workflows", json=CHAIN)
+        run = await start(http)
+        assert data(await http.post(f"/runs/{run}/pause", json={"reason": "bank holiday"}))["paused_at"] is not None
+        worker = await ManualWorker.registered(await app.open())
+        assert await worker.take() == []
+        shown = data(await http.get(f"/runs/{run}"))
+        assert (shown["status"], shown["tasks"]["a"]["activity"]) == ("running", "run_paused")
+        assert data(await http.post(f"/workflows/chain/runs/{run}/resume"))["paused_at"] is None
+        await worker.play()
+        trail = data(await http.get(f"/runs/{run}/events"))
+        problem(await http.post(f"/runs/{run}/pause"), 409)
+    assert [(line["event"], line["reason"]) for line in trail if line["event"] == "paused"] == [
+        ("paused", "bank holiday")
+    ]
+
+
+async def test_cancelling_with_compensation_undoes_what_succeeded(app: Windlass) -> None:
+    tasks = {"a": {"job": "a", "compensate": {"job": "undo-a"}}, "b": {"needs": ["a"], "job": "b"}}
+    async with served(app) as http:
+        await http.post("/workflows", json={"name": "saga", "tasks": tasks})
+        run = await start(http, "saga")
+        worker = await ManualWorker.registered(await app.open())
+        await worker.end(await worker.take_one("a"))
+        assert data(await http.post(f"/runs/{run}/cancel", json={"compensate": True}))["status"] == "running"
+        shown = data(await http.get(f"/runs/{run}"))
+        assert (shown["is_undone"], shown["tasks"]["a.compensate"]["compensates"]) == (True, "a")
+        await worker.play()
+        graph = data(await http.get(f"/runs/{run}/graph"))
+        ended = data(await http.get(f"/runs/{run}"))
+    assert (ended["status"], ended["reason"]) == ("cancelled", "the run was cancelled, compensated")
+    assert [node["compensates"] for node in graph["tasks"]] == [None, None, "a"]
+
+
 async def test_many_are_cancelled_a_batch_at_a_time(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=CHAIN)

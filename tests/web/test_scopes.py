@@ -128,6 +128,8 @@ read GET /api/v1/runs/{run_id}/timeline
 start POST /api/v1/events
 start POST /api/v1/runs/{run_id}/signals/{signal}
 operate POST /api/v1/runs/{run_id}/cancel
+operate POST /api/v1/runs/{run_id}/pause
+operate POST /api/v1/runs/{run_id}/resume
 operate POST /api/v1/runs/{run_id}/retry
 operate POST /api/v1/runs/{run_id}/rerun
 read GET /api/v1/runs/{run_id}/tasks
@@ -151,6 +153,8 @@ read GET /api/v1/workflows/{ref}/runs/{run_id}/graph
 read GET /api/v1/workflows/{ref}/runs/{run_id}/timeline
 start POST /api/v1/workflows/{ref}/runs/{run_id}/signals/{signal}
 operate POST /api/v1/workflows/{ref}/runs/{run_id}/cancel
+operate POST /api/v1/workflows/{ref}/runs/{run_id}/pause
+operate POST /api/v1/workflows/{ref}/runs/{run_id}/resume
 operate POST /api/v1/workflows/{ref}/runs/{run_id}/retry
 operate POST /api/v1/workflows/{ref}/runs/{run_id}/rerun
 read GET /api/v1/workflows/{ref}/runs/{run_id}/tasks
