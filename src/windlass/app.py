@@ -281,7 +281,9 @@ class Windlass(Operations):
         from windlass.runtime.loops.background import run_loops
         from windlass.runtime.loops.upkeep import UpkeepOptions
 
-        options = UpkeepOptions(keep=self.settings.keep, keep_audit=self.settings.keep_audit)
+        options = UpkeepOptions(
+            keep=self.settings.keep, keep_audit=self.settings.keep_audit, keep_messages=self.settings.keep_messages
+        )
         await run_loops((await self.open()).database, stop, holder=holder, options=options, **worker)
 
     # Workflows and runs

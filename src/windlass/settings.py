@@ -62,6 +62,7 @@ class Settings:
     http_allow: tuple[IPv4Network | IPv6Network, ...] = ()  # WINDLASS_HTTP_ALLOW, comma-separated
     tree_limit: int = 10_000  # WINDLASS_TREE_LIMIT: live descendants of a top-level run
     keep: timedelta | None = timedelta(days=30)  # WINDLASS_KEEP_DAYS; 0: forever
+    keep_messages: timedelta | None = timedelta(days=7)  # WINDLASS_MESSAGE_DAYS; 0: forever
     keep_audit: timedelta | None = timedelta(days=400)  # WINDLASS_AUDIT_DAYS; 0: forever
     log_format: str = "text"  # WINDLASS_LOG_FORMAT
     log_level: str = "INFO"  # WINDLASS_LOG_LEVEL
@@ -263,6 +264,7 @@ VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_TREE_LIMIT": ("tree_limit", _whole(1, 10_000_000)),
     "WINDLASS_KEEP_DAYS": ("keep", _days),
     "WINDLASS_AUDIT_DAYS": ("keep_audit", _days),
+    "WINDLASS_MESSAGE_DAYS": ("keep_messages", _days),
     "WINDLASS_LOG_FORMAT": ("log_format", _one_of("text", "json")),
     "WINDLASS_LOG_LEVEL": ("log_level", _one_of("DEBUG", "INFO", "WARNING", "ERROR")),
     "WINDLASS_TEST_MODE": ("test_mode", _switch),

@@ -14,7 +14,7 @@ from windlass.core.workflows.workflow import Workflow
 from windlass.engine import messages, upkeep, workflows
 from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
-from windlass.engine.runs import start, sweep
+from windlass.engine.runs import requests, start, sweep
 from windlass.engine.runs.start import RunSpec
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
@@ -132,6 +132,7 @@ async def tick(db: Tenant) -> int:
     """Run each loop once: route messages, sweep runs, start held runs, make jobs due, end sleeps, expire runs."""
     await messages.route(db)
     moved = await messages.wake_handlers(db)
+    moved += await requests.serve(db)
     moved += await sweep.sweep_runs(db)
     moved += await sweep.PendingRuns(db).start()
     moved += await upkeep.become_due(db)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.job_harness import submit, take
 from windlass.core.json_value import decode
-from windlass.engine import messages
+from windlass.engine import messages, upkeep
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.errors import Conflict, Gone, Invalid, NotFound
@@ -275,3 +275,41 @@ async def test_a_job_that_ended_waits_no_more(db: Tenant, conn: Connection) -> N
         await waiters.close_handlers(owner, [job])
     await messages.publish(db, "paid", key="42")
     assert await received(db, conn) == {}
+
+
+# Limits
+
+
+async def test_the_latest_events_are_kept_for_later_waits(
+    db: Tenant, conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "MOST_EVENTS", 2)
+    job = await submit(db, run_at=NEVER)
+    early = await waiting(db, key="42", count=4)
+    for number in range(4):
+        await messages.publish(db, "paid", key="42", payload=number)
+    await messages.publish(db, "paid", key="43")
+    await messages.route(db)
+    assert await conn.fetchval("select count(*) from windlass.message") == 3
+    await wait(db, job, key="42")
+    assert await received(db, conn) == {(early, "wait"): [0, 1, 2, 3], (job, "wait"): 2}
+
+
+async def test_old_messages_are_deleted(db: Tenant, conn: Connection, clock: Clock) -> None:
+    job = await submit(db, run_at=NEVER)
+    await messages.signal(db, job, "paid", id_="m1")
+    clock.move(timedelta(days=8))
+    week = timedelta(days=7)
+    assert await messages.prune(db, age=week) == 0  # it is not routed yet
+    await messages.route(db)
+    await messages.publish(db, "paid")
+    assert [await messages.prune(db, age=week) for _ in range(2)] == [1, 0]
+    assert await messages.signal(db, job, "paid", id_="m1") == NEW
+
+
+async def test_what_a_job_waited_for_is_deleted_with_it(db: Tenant, conn: Connection, clock: Clock) -> None:
+    job = await waiting(db)
+    await jobs.cancel(db, job)
+    clock.move(timedelta(days=2))
+    await upkeep.prune(db, age=timedelta(days=1))
+    assert await conn.fetchval("select count(*) from windlass.waiter") == 0

@@ -111,7 +111,7 @@ async def test_settings_give_a_client_no_other_org(worker: Client, strange: UUID
         "insert into workflow.workflow_run (type, payload, org) values ('a.b.v1', '{}', 'rival')",
         "insert into workflow.workflow_run (type, payload, queue) values ('a.b.v1', '{}', 'rival/sql')",
         "select * from windlass.secret",
-        "select windlass.sql_org()",
+        "select windlass.send('rival', 'paid', '', false, 'null', null, 'me')",
     ],
 )
 async def test_what_a_client_may_not_do(worker: Client, statement: str) -> None:

@@ -253,8 +253,8 @@ def test_headers_are_advised_against_where_no_webhook_starts_the_runs() -> None:
 
     assert warnings("webhook") == []
     assert warnings("api") == [
-        "tasks.a.body.kind of w uses trigger.headers.content-type: only runs that a webhook starts have headers,"
-        " the others fail"
+        "tasks.a.body.kind of w uses trigger.headers.content-type: only runs that a webhook or an event starts"
+        " have headers, the others fail"
     ]
 
 

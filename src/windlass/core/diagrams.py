@@ -31,7 +31,7 @@ from windlass.core.workflows.step import (
     Step,
     UndoAction,
 )
-from windlass.core.workflows.workflow import ApiTrigger, CronTrigger, Trigger, WebhookTrigger, Workflow
+from windlass.core.workflows.workflow import ApiTrigger, CronTrigger, EventTrigger, Trigger, WebhookTrigger, Workflow
 from windlass.errors import Invalid
 
 LONGEST_LINE = 100
@@ -180,6 +180,8 @@ def trigger(value: Trigger) -> str:
             return "on request"
         case WebhookTrigger():
             return "on a webhook"
+        case EventTrigger(event, condition):
+            return f"on event {event}" + (f" if {condition}" if condition is not None else "")
         case CronTrigger():
             return f"cron {value.cron}, {value.timezone}"
         case _:

@@ -7,10 +7,11 @@ A message that arrives before the wait begins is kept. The sender's id makes sen
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from windlass.core.events.message import MOST_SIGNALS, check_id, check_key, check_message_name
+from windlass.core.events.message import MOST_EVENTS, MOST_SIGNALS, check_id, check_key, check_message_name
 from windlass.core.json_value import encode
 from windlass.engine import quarantine
 from windlass.engine.database import Database, Tenant
@@ -106,7 +107,7 @@ async def route(db: Database, *, batch: int = 1000) -> int:
         async with db.begin() as conn:
             if not await messages.become_router(conn):
                 return 0
-            await messages.route(conn, some, batch)
+            await messages.route(conn, some, batch, kept=MOST_EVENTS)
         return len(some)
 
     async def isolate(address: Address, error: Exception) -> int | None:
@@ -115,6 +116,12 @@ async def route(db: Database, *, batch: int = 1000) -> int:
         return None
 
     return sum(await split_batch(addresses, attempt, isolate))
+
+
+async def prune(db: Database, *, age: timedelta, batch: int = 500) -> int:
+    """Delete a batch of messages older than `age`; return their number."""
+    async with db.once() as conn:
+        return await messages.prune(conn, age=age, batch=batch)
 
 
 async def wake_handlers(db: Database, *, batch: int = 1000) -> int:

@@ -38,6 +38,7 @@ class Kind(StrEnum):
     CRON = "cron"  # a schedule of the Open Job Spec
     SCHEDULE = "schedule"  # a row of workflow.workflow_schedule
     JOB = "job"  # it cannot be claimed or its outcome cannot be recorded; it returns to its queue by itself
+    START = "start"  # a requested run cannot start
     MESSAGE = "message"  # those with this org, name and key cannot be routed; they are tried again by themselves
     EVENT = "event"  # an event that could not be delivered to subscribers
     DUTY = "duty"  # a maintenance task

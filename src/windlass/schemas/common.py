@@ -20,7 +20,7 @@ SpanKind = Annotated[str, "SpanKind"]  # queued, running, backoff, sleeping, wai
 Join = Annotated[str, "Join"]  # all, any
 Condition = Annotated[str, "Condition"]  # success, failure, skipped, complete
 Change = Annotated[str, "Change"]  # new, changed, unchanged
-QuarantineKind = Annotated[str, "Kind"]  # run, workflow, trigger, cron, schedule, job, event, duty
+QuarantineKind = Annotated[str, "Kind"]  # run, workflow, trigger, cron, schedule, job, start, message, event, duty
 Role = Annotated[str, "Role"]  # viewer, operator, developer, admin
 Starts = Literal["run", "job"]
 

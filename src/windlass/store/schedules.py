@@ -143,6 +143,11 @@ async def put(conn: Connection, rows: Sequence[NewSchedule], *, org: str) -> Non
     await conn.execute(_SQL["put"], *columns(rows), org)
 
 
+async def set_events(conn: Connection, rows: Sequence[tuple[UUID, str | None]]) -> None:
+    """Set the events that start runs of workflows, given as (workflow, event)."""
+    await conn.execute(_SQL["set_events"], *map(list, zip(*rows, strict=True)))
+
+
 async def remove(conn: Connection, workflow_ids: Iterable[UUID]) -> None:
     await conn.execute(_SQL["remove"], list(workflow_ids))
 

@@ -608,6 +608,21 @@ table windlass.sql_role
   constraint sql_role_pkey PRIMARY KEY (role)
   CREATE UNIQUE INDEX sql_role_pkey ON windlass.sql_role USING btree (role)
 
+table windlass.start_request
+  id uuid not null
+  org text not null
+  workflow text not null
+  input jsonb not null
+  idempotency_key text
+  headers jsonb
+  sender text not null
+  created_at timestamp with time zone not null default windlass.now()
+  constraint start_request_pkey PRIMARY KEY (id)
+  CREATE UNIQUE INDEX start_request_key ON windlass.start_request USING btree (org, idempotency_key) WHERE (idempotency_key IS NOT NULL)
+  CREATE INDEX start_request_order ON windlass.start_request USING btree (created_at, id)
+  CREATE UNIQUE INDEX start_request_pkey ON windlass.start_request USING btree (id)
+  policy of_org permissive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org))) with check ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org)))
+
 table windlass.stream_chunk
   job_id uuid not null
   section integer not null
@@ -750,7 +765,9 @@ table windlass.workflow
   deleted_at timestamp with time zone
   token_hash bytea
   hidden boolean not null default false
+  event text
   constraint workflow_pkey PRIMARY KEY (id)
+  CREATE INDEX workflow_event ON windlass.workflow USING btree (org, event) WHERE ((event IS NOT NULL) AND (deleted_at IS NULL))
   CREATE UNIQUE INDEX workflow_name ON windlass.workflow USING btree (org, name) WHERE (deleted_at IS NULL)
   CREATE UNIQUE INDEX workflow_pkey ON windlass.workflow USING btree (id)
   CREATE INDEX workflow_shown ON windlass.workflow USING btree (org, name) WHERE ((deleted_at IS NULL) AND (NOT hidden))
@@ -1048,6 +1065,13 @@ begin
   raise exception 'rows of the audit log never change' using errcode = 'insufficient_privilege';
 end $function$
 
+CREATE OR REPLACE FUNCTION windlass.calling_org()
+ RETURNS text
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+RETURN CASE WHEN has_table_privilege(SESSION_USER, ('windlass.run'::regclass)::oid, 'UPDATE'::text) THEN COALESCE(NULLIF(current_setting('windlass.org'::text, true), ''::text), 'default'::text) ELSE windlass.sql_org() END
+
 CREATE OR REPLACE FUNCTION windlass.cancel_runs_of_job()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1059,6 +1083,25 @@ begin
   select r.id, 'cancel', 'the job that started it was cancelled' from windlass.run r
    where r.job_id = new.id and r.state in ('pending', 'running');
   return null;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.check_message(name text, key text, payload jsonb, id text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  if coalesce(btrim(name), '') = '' then
+    raise exception 'name is empty: give the message a name' using errcode = 'check_violation';
+  elsif length(name) > 255 then
+    raise exception 'name is % characters long, the limit is 255', length(name) using errcode = 'check_violation';
+  elsif length(key) > 400 then
+    raise exception 'key is % characters long, the limit is 400', length(key) using errcode = 'check_violation';
+  elsif btrim(id) = '' or length(id) > 255 then
+    raise exception 'id is empty or longer than 255 characters: leave it out or give an id' using errcode = 'check_violation';
+  elsif octet_length(payload::text) > 1048576 then
+    raise exception 'payload is % bytes, the limit is 1048576: store the data elsewhere and pass a reference',
+      octet_length(payload::text) using errcode = 'check_violation';
+  end if;
 end $function$
 
 CREATE OR REPLACE FUNCTION windlass.create_api_role()
@@ -1164,7 +1207,8 @@ begin
   end if;
   insert into windlass.sql_role (role, org) values (client, wanted) on conflict (role) do update set org = excluded.org;
   execute pg_catalog.format('revoke all on all tables in schema workflow from %I', client);
-  execute pg_catalog.format('grant usage on schema workflow to %I', client);
+  execute pg_catalog.format('grant usage on schema workflow, windlass to %I', client);
+  execute pg_catalog.format('grant execute on function windlass.publish, windlass.signal, windlass.start to %I', client);
   execute pg_catalog.format('grant usage on sequence workflow.workflow_event_id_seq to %I', client);
   execute pg_catalog.format('grant select, insert (workflow_id, event_type, data) on workflow.workflow_event to %I', client);
   execute pg_catalog.format('grant insert (id, type, payload, priority, run_at, idempotency_key, max_attempts)
@@ -1497,6 +1541,7 @@ begin
     when 'schedule' then return (select org from workflow.workflow_schedule where id = key::uuid);
     when 'job' then return (select org from workflow.workflow_run where id = key::uuid);
     when 'message' then return split_part(key, '/', 1);
+    when 'start' then return (select org from windlass.start_request where id = key::uuid);
     else return null;  -- an event or a maintenance task
   end case;
 exception when invalid_text_representation then return null;
@@ -1561,6 +1606,18 @@ begin
       return next name;
     end if;
   end loop;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.publish(name text, key text DEFAULT ''::text, payload jsonb DEFAULT 'null'::jsonb, id text DEFAULT NULL::text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  perform windlass.check_message(publish.name, publish.key, publish.payload, publish.id);
+  return windlass.send(windlass.calling_org(), publish.name, coalesce(publish.key, ''), false,
+                       coalesce(publish.payload, 'null'), publish.id, session_user);
 end $function$
 
 CREATE OR REPLACE FUNCTION windlass.queue_org(queue text)
@@ -1746,7 +1803,8 @@ begin
   if exists (select from pg_catalog.pg_roles where rolname = client) then
     execute pg_catalog.format('revoke all on all tables in schema workflow from %I', client);
     execute pg_catalog.format('revoke all on all sequences in schema workflow from %I', client);
-    execute pg_catalog.format('revoke all on schema workflow from %I', client);
+    execute pg_catalog.format('revoke execute on function windlass.publish, windlass.signal, windlass.start from %I', client);
+    execute pg_catalog.format('revoke all on schema workflow, windlass from %I', client);
   end if;
   delete from windlass.sql_role where role = client;
   return true;
@@ -1827,12 +1885,77 @@ CREATE OR REPLACE FUNCTION windlass.shown_name(org text, name text)
  IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN ((org <> 'default'::text) AND starts_with(name, (org || '/'::text))) THEN substr(name, (length(org) + 2)) ELSE name END
 
+CREATE OR REPLACE FUNCTION windlass.signal(run uuid, name text, payload jsonb DEFAULT 'null'::jsonb, id text DEFAULT NULL::text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  result text;
+begin
+  perform windlass.check_message(signal.name, '', signal.payload, signal.id);
+  result := windlass.send_signal(windlass.calling_org(), signal.run, signal.name, coalesce(signal.payload, 'null'), signal.id,
+                                 session_user, 1000);
+  if result = 'unknown' then
+    raise exception 'no run %', signal.run using errcode = 'no_data_found';
+  elsif result = 'ended' then
+    raise exception 'run % has ended: a signal can only reach a live one', signal.run
+      using errcode = 'object_not_in_prerequisite_state';
+  elsif result = 'full' then
+    raise exception '% has 1000 signals % that it has not received yet: send later', signal.run, quote_literal(signal.name)
+      using errcode = 'program_limit_exceeded';
+  end if;
+  return result = 'sent';
+end $function$
+
 CREATE OR REPLACE FUNCTION windlass.sql_org()
  RETURNS text
  LANGUAGE sql
  STABLE SECURITY DEFINER
  SET search_path TO ''
 RETURN COALESCE((SELECT sql_role.org FROM windlass.sql_role WHERE (sql_role.role = SESSION_USER)), 'default'::text)
+
+CREATE OR REPLACE FUNCTION windlass.start(workflow text, input jsonb DEFAULT '{}'::jsonb, idempotency_key text DEFAULT NULL::text)
+ RETURNS uuid
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  acting text := windlass.calling_org();
+  enabled boolean;
+  run uuid;
+begin
+  select w.enabled into enabled from windlass.workflow w
+   where w.org = acting and w.name = start.workflow and w.deleted_at is null and not w.hidden;
+  if enabled is null then
+    raise exception 'no workflow %', quote_literal(coalesce(start.workflow, '')) using errcode = 'no_data_found';
+  elsif not enabled then
+    raise exception 'workflow % is disabled: windlass workflows enable %', quote_literal(start.workflow), start.workflow
+      using errcode = 'object_not_in_prerequisite_state';
+  elsif octet_length(start.input::text) > 1048576 then
+    raise exception 'input is % bytes, the limit is 1048576: store the data elsewhere and pass a reference',
+      octet_length(start.input::text) using errcode = 'check_violation';
+  elsif btrim(start.idempotency_key) = '' or length(start.idempotency_key) > 1024 or start.idempotency_key ~ '^(schedule|event)/' then
+    raise exception 'idempotency_key is empty, longer than 1024 characters, or begins with schedule/ or event/: use another key'
+      using errcode = 'check_violation';
+  end if;
+  insert into windlass.start_request as r (id, org, workflow, input, idempotency_key, sender)
+  values (windlass.new_id(), acting, start.workflow, coalesce(start.input, '{}'), start.idempotency_key, session_user)
+  on conflict do nothing returning r.id into run;
+  if start.idempotency_key is null then
+    return run;
+  end if;
+  -- The request with this key may have become a run while this statement waited for it.
+  if exists (select from windlass.run r where r.org = acting and r.idempotency_key = start.idempotency_key) then
+    delete from windlass.start_request r where r.id = run;
+    select r.id into run from windlass.run r where r.org = acting and r.idempotency_key = start.idempotency_key;
+  elsif run is null then
+    select r.id into run from windlass.start_request r where r.org = acting and r.idempotency_key = start.idempotency_key;
+  end if;
+  return run;
+end $function$
 
 CREATE OR REPLACE FUNCTION windlass.stored_queue(org text, queue text)
  RETURNS text

@@ -22,7 +22,8 @@ QUEUE_COLUMNS = ("name", "due", "scheduled", "leased", "oldest", "ended/s", "sta
 DEAD_LETTER_COLUMNS = ("count", "type", "queue", "error", "last", "example")
 QUARANTINE_COLUMNS = ("kind", "key", "failures", "last failed", "next try", "reason")
 WORKER_COLUMNS = ("id", "alive", "state", "active", "queues", "types", "last seen")
-KINDS = ("run", "workflow", "trigger", "cron", "schedule", "job", "message", "event", "duty")  # of quarantined items
+# The kinds of quarantined items.
+KINDS = ("run", "workflow", "trigger", "cron", "schedule", "job", "start", "message", "event", "duty")
 
 names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 

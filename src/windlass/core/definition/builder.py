@@ -34,6 +34,7 @@ class WorkflowBuilder:
         overlap: Overlap | str = Overlap.ALLOW,
         catch_up: CatchUp | str = CatchUp.ONE,
         webhook: bool | Mapping[str, str] = False,
+        event: str | Mapping[str, str] | None = None,
         description: str | None = None,
         max_duration: Span | None = None,
         concurrency: int | None = None,
@@ -50,7 +51,7 @@ class WorkflowBuilder:
         times = {"timezone": timezone, "input": cron_input, "overlap": overlap, "catch_up": catch_up}
         self._options = {
             "name": name,
-            "trigger": self._trigger(cron, times, webhook=webhook),
+            "trigger": self._trigger(cron, times, webhook=webhook, event=event),
             "description": description,
             "max_duration": span(max_duration),
             "concurrency": concurrency,
@@ -217,14 +218,25 @@ class WorkflowBuilder:
             self._mistakes.add(inside(path, key), "it is given as a keyword too: give it once")
         return {**whole, **named}
 
-    def _trigger(self, cron: str | None, times: Mapping[str, Any], *, webhook: bool | Mapping[str, str]) -> Any:
-        if cron is not None and webhook:
-            self._mistakes.add("trigger", "`cron` and `webhook` are both given: a workflow has one trigger")
+    def _trigger(
+        self,
+        cron: str | None,
+        times: Mapping[str, Any],
+        *,
+        webhook: bool | Mapping[str, str],
+        event: str | Mapping[str, str] | None,
+    ) -> Any:
+        kinds = {"cron": cron is not None, "webhook": bool(webhook), "event": event is not None}
+        several = [f"`{kind}`" for kind, is_given in kinds.items() if is_given]
+        if len(several) > 1:
+            self._mistakes.add("trigger", f"{' and '.join(several)} are both given: a workflow has one trigger")
         if cron is not None:
             return {"cron": cron} | {key: value for key, value in times.items() if value is not None}
         usual = {"timezone": "UTC", "input": None, "overlap": Overlap.ALLOW, "catch_up": CatchUp.ONE}
         for key in [key for key in usual if times[key] != usual[key]]:
             self._mistakes.add("cron_input" if key == "input" else key, "it requires `cron`")
+        if event is not None:
+            return {"event": event} if isinstance(event, str) else event
         if isinstance(webhook, Mapping):
             return {"webhook": dict(webhook)}
         return "webhook" if webhook else "api"

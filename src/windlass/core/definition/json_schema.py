@@ -84,7 +84,15 @@ def _triggers() -> Schema:
         "secret",
     )
     webhook = _object({"webhook": signed}, "webhook", description="Starts runs by signed requests to its own URL.")
-    return _either("What starts a run.", _choice("", "api", "cron", "webhook"), cron, webhook)
+    event = _object(
+        {
+            "event": _text("The name of the event."),
+            "if": _text("Only events for which this expression is true start a run: input.cents > 1000."),
+        },
+        "event",
+        description="Starts a run for each published event with this name; its payload is the input.",
+    )
+    return _either("What starts a run.", _choice("", "api", "cron", "webhook"), cron, webhook, event)
 
 
 def _needs() -> Schema:

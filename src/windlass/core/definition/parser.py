@@ -22,11 +22,20 @@ from windlass.core.definition.fields import (
     workflow_name_mistake,
 )
 from windlass.core.definition.shape import check_shape
-from windlass.core.definition.step import read_compensation, read_step
+from windlass.core.definition.step import MAX_CONDITION, read_compensation, read_step
 from windlass.core.events.webhook import Scheme
+from windlass.core.expressions import expression
 from windlass.core.json_value import encode
 from windlass.core.workflows.step import ChildAction, Step, UndoAction, compensation_name
-from windlass.core.workflows.workflow import MAX_DURATION, ApiTrigger, CronTrigger, Trigger, WebhookTrigger, Workflow
+from windlass.core.workflows.workflow import (
+    MAX_DURATION,
+    ApiTrigger,
+    CronTrigger,
+    EventTrigger,
+    Trigger,
+    WebhookTrigger,
+    Workflow,
+)
 from windlass.errors import Invalid, InvalidWorkflow
 
 MAX_DOCUMENT = 1_000_000
@@ -214,7 +223,8 @@ def _trigger(fields: Fields) -> Trigger:
                 fields.refuse(key, "it requires `trigger: cron`")
     if isinstance(trigger, Mapping):
         inner = Fields(trigger, "trigger", fields.mistakes)
-        return _webhook(inner) if "webhook" in trigger else _cron(inner)
+        kind = _webhook if "webhook" in trigger else _event if "event" in trigger else _cron
+        return kind(inner)
     if trigger == "cron":
         return _flat_cron(fields)
     if trigger not in TRIGGER_WORDS:
@@ -236,6 +246,19 @@ def _webhook(fields: Fields) -> WebhookTrigger:
     return WebhookTrigger(read_secret(webhook), scheme)
 
 
+def _event(fields: Fields) -> EventTrigger:
+    fields.refuse_unknown(("event", "if"))
+    condition = fields.text("if", limit=MAX_CONDITION)
+    if condition is not None:
+        try:
+            foreign = [path for path in expression.parse(condition).paths if path.root != "trigger"]
+            if foreign:
+                fields.refuse("if", f"{foreign[0].text} is not known here: only the event is, as `input` or `trigger`")
+        except Invalid as error:
+            fields.mistakes.add_invalid(fields.at("if"), error)
+    return EventTrigger(fields.name("event", "name the event, for example order.placed") or "?", condition)
+
+
 def _flat_cron(fields: Fields) -> CronTrigger:
     if "cron_expression" not in fields:
         fields.refuse("cron_expression", "it is missing: `trigger: cron` needs one")
@@ -245,7 +268,7 @@ def _flat_cron(fields: Fields) -> CronTrigger:
 def _cron(fields: Fields) -> CronTrigger:
     fields.refuse_unknown(TRIGGER_KEYS)
     if "cron" not in fields:
-        fields.refuse("cron", "it is missing: an object as trigger has `cron` or `webhook`")
+        fields.refuse("cron", "it is missing: an object as trigger has `cron`, `webhook` or `event`")
     return CronTrigger(
         *_times(fields, "cron"),
         input=None if "input" in fields.nulls else fields.values.get("input", {}),

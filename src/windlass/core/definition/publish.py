@@ -32,7 +32,7 @@ from windlass.core.workflows.step import (
     Step,
     UndoAction,
 )
-from windlass.core.workflows.workflow import WebhookTrigger, Workflow
+from windlass.core.workflows.workflow import EventTrigger, WebhookTrigger, Workflow
 from windlass.errors import Invalid, InvalidWorkflow
 
 TRIGGER = ""  # the key of the trigger's secret: no step has an empty name
@@ -71,10 +71,11 @@ def advice(workflow: Workflow) -> list[str]:
         for place, secret in _signed(workflow)
         if is_literal(secret)
     ]
-    if isinstance(workflow.trigger, WebhookTrigger):
+    if isinstance(workflow.trigger, WebhookTrigger | EventTrigger):
         return waits
     return waits + [
-        f"{place} of {workflow.name} uses {path.text}: only runs that a webhook starts have headers, the others fail"
+        f"{place} of {workflow.name} uses {path.text}: only runs that a webhook or an event starts have headers,"
+        " the others fail"
         for step in workflow.steps
         for place, path in paths_of(step)
         if path.root == "trigger" and path.field == "headers"

@@ -23,6 +23,7 @@ from windlass.errors import Invalid
 
 AGAIN = frozenset({"retried", "rerun"})
 ENDS = frozenset(RunState) - {RunState.PENDING, RunState.RUNNING}
+EVENT_KEY = "event/"  # the prefix of the idempotency keys of runs that events start
 SCHEDULED_FOR = "windlass-scheduled-for"  # the trigger header with the time of the tick
 
 
@@ -30,6 +31,7 @@ class OriginKind(StrEnum):
     API = "api"
     CRON = "cron"
     WEBHOOK = "webhook"
+    EVENT = "event"
     PARENT = "parent"
     OJS = "ojs"
 
@@ -58,6 +60,8 @@ def origin(
         return Origin(OriginKind.OJS)
     if headers is None:
         return BY_API
+    if key is not None and key.startswith(EVENT_KEY) and "event-name" in headers:
+        return Origin(OriginKind.EVENT)
     if schedule.is_key(key) and SCHEDULED_FOR in headers:  # both: a client can send either one
         return Origin(OriginKind.CRON, scheduled_for=datetime.fromisoformat(headers[SCHEDULED_FOR]))
     return Origin(OriginKind.WEBHOOK)

@@ -75,7 +75,15 @@ class WebhookTrigger:
     scheme: Scheme = Scheme.STANDARD
 
 
-Trigger = ApiTrigger | CronTrigger | WebhookTrigger
+@dataclass(frozen=True, slots=True)
+class EventTrigger:
+    """Each published event with this name for which the `if` holds; its payload is the input of the run."""
+
+    event: str
+    condition: str | None = None
+
+
+Trigger = ApiTrigger | CronTrigger | WebhookTrigger | EventTrigger
 
 
 @dataclass(frozen=True)
@@ -152,6 +160,8 @@ def _trigger_document(trigger: Trigger) -> str | dict[str, Any]:
             return "webhook"
         case WebhookTrigger():
             return {"webhook": {"secret": trigger.secret, "scheme": str(trigger.scheme)}}
+        case EventTrigger(event, condition):
+            return _present(event=event, **{"if": condition})
         case CronTrigger():
             return {
                 "cron": trigger.cron,

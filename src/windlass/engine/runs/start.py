@@ -10,6 +10,7 @@ from uuid import UUID
 from windlass.core.cron import schedule
 from windlass.core.definition.parser import MAX_LABELS
 from windlass.core.events.webhook import kept_headers
+from windlass.core.explain.snapshot import EVENT_KEY
 from windlass.core.jobs.spec import check_name
 from windlass.core.json_value import encode
 from windlass.core.runs.event import Begun
@@ -40,6 +41,7 @@ class RunSpec:
     max_duration: timedelta | None = None
     headers: Mapping[str, str] | None = None  # of the starting request; templates may read them, secrets are dropped
     api_headers: Mapping[str, str] | None = None  # of a request to the API: kept only if the workflow reads them
+    event: Mapping[str, str] | None = None  # name, key and id of the event that starts it, which are its headers
     id: UUID | None = None  # of the run, if it is new: comparing it with the result shows whether it is
     depth: int = 0  # how deep it is below other runs, if a handler waits for it
 
@@ -57,6 +59,9 @@ async def start(db: Tenant, name: str, specs: Sequence[RunSpec], *, connection: 
             message = (
                 f"idempotency_key is {spec.idempotency_key!r}: schedule/ is reserved for schedules, use another key"
             )
+            raise Invalid(message, field="idempotency_key")
+        if spec.idempotency_key is not None and spec.idempotency_key.startswith(EVENT_KEY):
+            message = f"idempotency_key is {spec.idempotency_key!r}: event/ is reserved for events, use another key"
             raise Invalid(message, field="idempotency_key")
     if not specs:
         return []
@@ -163,7 +168,8 @@ async def _begin(
 
 def _row(run: LockedRun, spec: RunSpec, workflow: Workflow) -> NewRun:
     labels = {**workflow.labels, **spec.labels}
-    headers = spec.headers or (spec.api_headers if workflow.reads_headers else None)
+    sent = spec.headers or (spec.api_headers if workflow.reads_headers else None)
+    headers = spec.event or (kept_headers(sent) if sent else None)
     return NewRun(
         run.id,
         run.state,
@@ -173,5 +179,5 @@ def _row(run: LockedRun, spec: RunSpec, workflow: Workflow) -> NewRun:
         encode(labels, field="labels") if labels else None,
         spec.idempotency_key,
         depth=spec.depth,
-        headers=encode(kept_headers(headers), field="headers") if headers else None,
+        headers=encode(headers, field="headers") if headers else None,
     )

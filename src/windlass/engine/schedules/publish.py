@@ -1,4 +1,4 @@
-"""Updates the schedule and the webhook address of a workflow when it is published, enabled or disabled.
+"""Updates the schedule, the webhook address and the event of a workflow when it is published, enabled or disabled.
 
 Everything here is part of a transaction that holds the workflow's row.
 """
@@ -12,7 +12,7 @@ from uuid import UUID
 from windlass.core.cron.schedule import Schedule, following
 from windlass.core.events import webhook
 from windlass.core.json_value import encode
-from windlass.core.workflows.workflow import CronTrigger, WebhookTrigger, Workflow
+from windlass.core.workflows.workflow import CronTrigger, EventTrigger, WebhookTrigger, Workflow
 from windlass.engine.database import Database, Tenant, new_ids
 from windlass.errors import Invalid
 from windlass.store import runs, schedules
@@ -29,6 +29,13 @@ async def put(conn: Connection, db: Tenant, workflows: Sequence[Workflow], live:
     timed = {live[one.name].workflow_id: one.trigger for one in workflows if isinstance(one.trigger, CronTrigger)}
     called = {live[one.name].workflow_id: one.name for one in workflows if isinstance(one.trigger, WebhookTrigger)}
     every = {live[one.name].workflow_id for one in workflows}
+    await schedules.set_events(
+        conn,
+        [
+            (live[one.name].workflow_id, one.trigger.event if isinstance(one.trigger, EventTrigger) else None)
+            for one in workflows
+        ],
+    )
     await schedules.remove(conn, every - timed.keys())
     await schedules.remove_tokens(conn, every - called.keys())
     if timed:

@@ -116,6 +116,8 @@ def _head(row: WorkflowRow | WorkflowLine) -> dict[str, Any]:
 def _trigger(trigger: Any) -> dict[str, Any]:
     if isinstance(trigger, str):
         return {"trigger": trigger}
+    if "cron" not in trigger:
+        return {"trigger": "event" if "event" in trigger else "webhook"}
     return {"trigger": "cron", "cron_expression": trigger["cron"], "timezone": trigger["timezone"]}
 
 

@@ -14,7 +14,7 @@ from uuid import UUID
 from windlass.engine import messages, quarantine, upkeep
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, Retry
-from windlass.engine.runs import sweep
+from windlass.engine.runs import requests, sweep
 from windlass.engine.runs.writes import MESSAGES
 from windlass.engine.schedules import ojs as ojs_schedules
 from windlass.engine.schedules import sql as sql_schedules
@@ -159,9 +159,10 @@ class Sweeper:
         started = await self._duties.run("begin", self._held.start, 0)
         routed = await self._duties.run("route", lambda: messages.route(self._db), 0)
         woken = await self._duties.run("wake", lambda: messages.wake_handlers(self._db), 0)
+        requested = await self._duties.run("start", lambda: requests.serve(self._db, batch=batch), 0)
         settled = await self._duties.run("settle", lambda: sweep.sweep_runs(self._db, batch=batch), 0)
         retried = await self._duties.run("retry", lambda: quarantine.retry_due(self._db, retries(self._db)), 0)
-        return started + routed + woken + settled + retried
+        return started + routed + woken + requested + settled + retried
 
     async def run(self, stop: asyncio.Event) -> None:
         async def round_() -> timedelta | None:
@@ -184,6 +185,7 @@ def retries(db: Database) -> dict[Kind, Retry]:
 
     return {
         Kind.RUN: _by_id(partial(sweep.retry, db)),
+        Kind.START: _by_id(partial(requests.retry, db)),
         Kind.WORKFLOW: _by_id(partial(sweep.start_pending_of, db)),
         Kind.TRIGGER: _by_id(partial(workflow_schedules.serve, db)),
         Kind.CRON: _by_id(partial(ojs_schedules.serve, db)),

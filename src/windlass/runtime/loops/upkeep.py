@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from windlass.core.jobs.job import Continuity
-from windlass.engine import quarantine, upkeep
+from windlass.engine import messages, quarantine, upkeep
 from windlass.engine.database import Database
 from windlass.engine.jobs import queues
 from windlass.engine.orgs import usage
@@ -33,6 +33,7 @@ class UpkeepOptions:
     tend_every: timedelta = timedelta(minutes=10)
     term: timedelta = timedelta(seconds=10)  # recovery pauses this long if its process dies; at most a lease
     keep: timedelta | None = timedelta(days=30)  # how long finished jobs and their events are kept; None: forever
+    keep_messages: timedelta | None = timedelta(days=7)  # how long messages are kept; None: forever
     keep_audit: timedelta | None = timedelta(days=400)  # how long entries of the audit log are kept; None: forever
     batch: int = 500
 
@@ -128,6 +129,9 @@ class Upkeep:
         await quarantine.forget(self._db)
         if keep is not None:
             pruned = await upkeep.prune(self._db, age=keep, batch=self.options.batch)
+        if self.options.keep_messages is not None:
+            age, batch = self.options.keep_messages, self.options.batch
+            pruned = max(pruned, await messages.prune(self._db, age=age, batch=batch))
         if pruned < self.options.batch:
             self._prune_at = now + self.options.prune_every.total_seconds()
         return pruned

@@ -5,6 +5,7 @@ A sender inserts a message, an owner inserts its waiter, and the router gives th
 """
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -51,8 +52,11 @@ async def become_router(conn: Connection) -> bool:
     return await conn.fetchval(_SQL["become_router"]) is True
 
 
-async def route(conn: Connection, addresses: Sequence[Address], batch: int) -> None:
-    """Number the messages at these addresses, and give them to the waiters there. The caller is the router."""
+async def route(conn: Connection, addresses: Sequence[Address], batch: int, *, kept: int) -> None:
+    """Number the messages at these addresses, and give them to the waiters there. The caller is the router.
+
+    Of events, the latest `kept` of a name and key stay for waits that begin later.
+    """
     await conn.execute(_SQL["number"], *columns(addresses), batch)
     signals = [address[:3] for address in addresses if address.is_signal]
     events = [address[:3] for address in addresses if not address.is_signal]
@@ -60,3 +64,10 @@ async def route(conn: Connection, addresses: Sequence[Address], batch: int) -> N
         await conn.execute(_SQL["match_signals"], *columns(signals))
     if events:
         await conn.execute(_SQL["match_events"], *columns(events))
+        await conn.execute(_SQL["drop_events"], *columns(events), kept)
+
+
+async def prune(conn: Connection, *, age: timedelta, batch: int) -> int:
+    """Delete a batch of messages that are older than `age`; return their number."""
+    count: int = await conn.fetchval(_SQL["prune"], age, batch)
+    return count

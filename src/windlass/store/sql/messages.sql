@@ -35,15 +35,23 @@ select pg_try_advisory_xact_lock(hashtextextended('windlass.messages', 0))
 
 -- name: number
 -- scope: global
--- Number the messages with these names and keys, up to $5 of each. The numbers follow the order of the commits.
+-- Number the messages with these names and keys, up to $5 of each. The numbers follow the order of the commits. Each event also
+-- requests a run of every workflow that it triggers.
 with next as (
   select id, nextval('windlass.message_order') as seq from (
     select m.id from unnest($1::text[], $2::text[], $3::text[], $4::boolean[]) as k(org, name, key, is_signal) cross join lateral (
       select id from windlass.message m
        where m.org = k.org and m.name = k.name and m.key = k.key and m.is_signal = k.is_signal and m.seq is null
        order by m.id limit $5) as m
-     order by m.id) as unrouted)
-update windlass.message m set seq = next.seq from next where m.id = next.id
+     order by m.id) as unrouted),
+numbered as (
+  update windlass.message m set seq = next.seq from next where m.id = next.id
+  returning m.org, m.name, m.key, m.is_signal, m.payload, m.sender_id, m.seq)
+insert into windlass.start_request (id, org, workflow, input, idempotency_key, headers, sender)
+select windlass.new_id(), n.org, w.name, n.payload, 'event/' || n.seq || '/' || w.id,
+       jsonb_strip_nulls(jsonb_build_object('event-name', n.name, 'event-key', n.key, 'event-id', n.sender_id)), 'event'
+  from numbered n join windlass.workflow w on w.org = n.org and w.event = n.name and w.deleted_at is null
+ where not n.is_signal and w.enabled order by n.seq, w.id
 
 -- name: match_events
 -- scope: global
@@ -91,3 +99,22 @@ update windlass.waiter w
    set received = w.received || g.payloads, state = case when g.count = g.missing then 'received' else 'open' end,
        seq = coalesce(g.seq, w.seq)
   from matched g where w.id = g.id and (g.count > 0 or g.state = 'new')
+
+-- name: drop_events
+-- scope: global
+-- Delete the oldest events with these names and keys beyond the latest $4. All who wait have received them.
+delete from windlass.message where id = any(array(
+  select m.id from unnest($1::text[], $2::text[], $3::text[]) as k(org, name, key) cross join lateral (
+    select m.id from windlass.message m
+     where m.org = k.org and m.name = k.name and m.key = k.key and not m.is_signal and m.seq is not null
+     order by m.seq desc offset $4) as m))
+
+-- name: prune
+-- scope: global
+-- Delete a batch of routed messages that were sent before the cutoff.
+with gone as (
+  delete from windlass.message where id = any(array(
+    select id from windlass.message where created_at < windlass.now() - $1::interval and seq is not null
+     order by created_at limit $2 for update skip locked))
+  returning 1)
+select count(*) from gone

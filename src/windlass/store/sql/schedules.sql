@@ -91,6 +91,12 @@ on conflict (workflow_id) do update
        buffered_at = case when (s.cron, s.timezone, s.overlap) = (excluded.cron, excluded.timezone, excluded.overlap)
                           then s.buffered_at end
 
+-- name: set_events
+-- scope: owned
+-- Set the names of the events that start runs of workflows; null: none does.
+update windlass.workflow w set event = k.event from unnest($1::uuid[], $2::text[]) as k(id, event)
+ where w.id = k.id and w.event is distinct from k.event
+
 -- name: remove
 -- scope: owned
 -- Delete the schedules of workflows that have no cron trigger or were deleted.
