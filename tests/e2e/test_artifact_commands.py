@@ -56,3 +56,28 @@ async def test_artifacts_are_listed_and_downloaded(run: tuple[Cli, str, str], tm
     )
     assert (again.code, "report.csv exists" in again.err, forced.code) == (1, True, 0)
     assert not list(tmp_path.glob("*.part"))
+
+
+async def test_artifacts_of_a_job_are_listed_and_downloaded(run: tuple[Cli, str, str], tmp_path: Path) -> None:
+    cli, url, id_ = run
+    job = json.loads((await cli("jobs", "list", "--json")).out)["jobs"][0]["id"]
+    near, far, both, few, steps = await asyncio.gather(
+        cli("artifacts", "list", "--job", job),
+        cli("artifacts", "list", "--job", job, WINDLASS_URL=url),
+        cli("artifacts", "list", id_, "--job", job),
+        cli("artifacts", "get", id_, "report.csv"),
+        cli("artifacts", "list", "--job", job, "--step", "report"),
+    )
+    assert near.out == far.out
+    assert near.out.splitlines()[1].split()[:4] == ["report.csv", "1", "1.9", "MiB"]
+    assert (both.code, "name a run, or a job with --job JOB" in both.err) == (1, True)
+    assert (few.code, "name RUN STEP NAME, or --job JOB NAME" in few.err) == (1, True)
+    assert (steps.code, "leave it out with --job" in steps.err) == (1, True)
+    saved, piped, unknown = await asyncio.gather(
+        cli("artifacts", "get", "--job", job, "report.csv", "-o", "near.csv"),
+        cli("artifacts", "get", "--job", job, "report.csv", "-o", "-", WINDLASS_URL=url),
+        cli("artifacts", "get", "--job", job, "none.csv", "--attempt", "1"),
+    )
+    assert (saved.code, saved.out) == (0, "near.csv: 1.9 MiB\n")
+    assert (tmp_path / "near.csv").stat().st_size == len(piped.out) == SIZE
+    assert (unknown.code, "no artifact" in unknown.err) == (1, True)

@@ -11,7 +11,7 @@ from windlass.cli.backend.direct_run import DirectRun
 from windlass.cli.backend.interface import RunBackend
 from windlass.core.orgs import DEFAULT_ORG
 from windlass.core.workflows.workflow import Workflow as Definition
-from windlass.engine import pools, quarantine, secrets, stats, workflows
+from windlass.engine import artifacts, pools, quarantine, secrets, stats, workflows
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import checkpoints, dead_letters, queues
@@ -28,7 +28,7 @@ from windlass.engine.views import runs as run_views
 from windlass.engine.views import workflows as views
 from windlass.engine.workers import registry as workers
 from windlass.errors import NotFound
-from windlass.schemas.common import Page
+from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobChunk, JobDetail, JobEvent, JobLogLine
 from windlass.schemas.messages import Sent
 from windlass.schemas.monitoring import Pool, Quarantined, Queue, Worker
@@ -37,6 +37,7 @@ from windlass.schemas.plans import Plan, Usage, UsageDetail
 from windlass.schemas.runs import Run
 from windlass.schemas.schedules import Backfill, Schedule
 from windlass.schemas.secrets import Secret, SecretRotation
+from windlass.schemas.tasks import TaskArtifact
 from windlass.schemas.workflows import Deployment, ListedWorkflow, Version, VersionDetail, Workflow
 
 
@@ -148,6 +149,21 @@ class Direct:
         async for page in (await self._app.live()).streams.follow(id_):
             for chunk in page.chunks:
                 yield job_views.chunk(chunk)
+
+    async def job_artifacts(self, id_: UUID) -> list[TaskArtifact]:
+        db = await self._app.open()
+        run, page = await artifacts.list_of_job(db, id_, limit=PAGE_LIMIT)
+        rows = list(page)
+        while page:
+            _, page = await artifacts.list_of_job(db, id_, after=page[-1].place, limit=PAGE_LIMIT)
+            rows += page
+        return [run_views.artifact(run, row) for row in rows]
+
+    async def job_artifact(self, id_: UUID, name: str, *, attempt: int | None) -> AsyncIterator[bytes]:
+        db = await self._app.open()
+        row = await artifacts.find_of_job(db, id_, name, attempt=attempt)
+        async for chunk in artifacts.read(db, row):
+            yield chunk
 
     async def cancel_job(self, id_: UUID, *, reason: str | None) -> None:
         await self._app.cancel(id_, reason=reason)

@@ -220,6 +220,13 @@ class Remote:
     async def publish_event(self, name: str, payload: Any, *, key: str, id_: str | None) -> Sent:
         return await self._client.messages.publish(name, payload, key=key, id=id_)
 
+    async def job_artifacts(self, id_: UUID) -> list[TaskArtifact]:
+        return [row async for row in self._client.jobs.artifacts(str(id_), limit=PAGE_LIMIT)]
+
+    async def job_artifact(self, id_: UUID, name: str, *, attempt: int | None) -> AsyncIterator[bytes]:
+        async for chunk in self._client.jobs.download(str(id_), name, attempt=attempt):
+            yield chunk
+
     async def cancel_job(self, id_: UUID, *, reason: str | None) -> None:
         await self._client.jobs.cancel(str(id_), reason=reason)
 

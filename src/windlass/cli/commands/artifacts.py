@@ -1,4 +1,4 @@
-"""`windlass artifacts`: list and download the files that steps of a run wrote."""
+"""`windlass artifacts`: list and download the files that the steps of a run, or a job, wrote."""
 
 import os
 import sys
@@ -18,57 +18,80 @@ from windlass.errors import Invalid
 if TYPE_CHECKING:
     from windlass.schemas.tasks import TaskArtifact
 
-COLUMNS = ("step", "index", "name", "attempt", "size", "type", "created")
+COLUMNS = ("name", "attempt", "size", "type", "created")
+OF_A_RUN = ("step", "index", *COLUMNS)
 STANDARD_OUTPUT = "-"
 UNITS = ("B", "KiB", "MiB", "GiB")
 
-run_argument = click.argument("run", metavar="RUN")
+job_option = click.option("--job", metavar="JOB", help="Of this job, instead of a run.")
 
 
 @click.group()
 def artifacts() -> None:
-    """List and download the files that steps of a run wrote."""
+    """List and download the files that the steps of a run, or a job, wrote."""
 
 
 @artifacts.command("list")
-@run_argument
+@click.argument("run", required=False, metavar="[RUN]")
+@job_option
 @click.option("--step", metavar="NAME", help="Only of this step.")
 @json_option
-def list_(run: str, step: str | None, json: bool) -> None:
-    """List the artifacts of a run, by step, index and name, also those of attempts that failed."""
+def list_(run: str | None, job: str | None, step: str | None, json: bool) -> None:
+    """List the artifacts of a run, by step, index and name, or of a job; also those of attempts that failed."""
+    if (run is None) == (job is None):
+        raise Invalid("name a run, or a job with --job JOB", field="run")
+    if job is not None and step is not None:
+        raise Invalid("--step selects a step of a run: leave it out with --job", field="step")
 
     async def action(app: Backend) -> "list[TaskArtifact]":
-        return await (await app.run(arguments.run_ref(run))).artifacts(step=step)
+        if job is not None:
+            return await app.job_artifacts(arguments.job_id(job))
+        return await (await app.run(arguments.run_ref(run or ""))).artifacts(step=step)
 
     rows = backend(action)
-    show_json({"artifacts": rows}) if json else show_table(COLUMNS, map(_row, rows))
+    if json:
+        show_json({"artifacts": rows})
+    elif job is not None:
+        show_table(COLUMNS, map(_row, rows))
+    else:
+        show_table(OF_A_RUN, ([row.task, row.index, *_row(row)] for row in rows))
 
 
 @artifacts.command()
-@run_argument
-@click.argument("step")
-@click.argument("name")
+@click.argument("names", nargs=-1, metavar="[RUN STEP] NAME")
+@job_option
 @click.option("--output", "-o", metavar="FILE", help="Where to write it; - for standard output.  [default: its name]")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @click.option("--index", type=click.IntRange(0, 2**31 - 1), default=0, metavar="N", help="Of this instance, from 0.")
 @attempt_option
-def get(run: str, step: str, name: str, output: str | None, force: bool, **which: Any) -> None:
+def get(
+    names: tuple[str, ...], job: str | None, output: str | None, force: bool, index: int, attempt: int | None
+) -> None:
     """Download an artifact: of the attempt that succeeded, or of the latest one.
 
     \b
     Examples:
       windlass artifacts get 01890a5d-ac96-774b-bcce-b302099a8057 render report.pdf
       windlass artifacts get 01890a5d-ac96-774b-bcce-b302099a8057 load rows.csv -o - | head
+      windlass artifacts get --job 01890a5d-ac96-774b-bcce-b302099a8057 rows.csv
     """
+    if len(names) != (3 if job is None else 1):
+        raise Invalid("name RUN STEP NAME, or --job JOB NAME", field="names")
+    name = names[-1]
     path = None if output == STANDARD_OUTPUT else Path(output or Path(name).name)
     if path is not None and path.exists() and not force:
         raise Invalid(f"{path} exists: write to another file with --output, or replace it with --force", field="output")
 
     async def action(app: Backend) -> int:
-        handle = await app.run(arguments.run_ref(run))
-        rows = [row for row in await handle.artifacts(step=step) if row.name == name and row.index == which["index"]]
-        size = rows[-1].size if rows else 0
-        chunks = handle.artifact(step, name, **which)
+        if job is not None:
+            rows = await app.job_artifacts(arguments.job_id(job))
+            chunks = app.job_artifact(arguments.job_id(job), name, attempt=attempt)
+        else:
+            run, step, _ = names
+            handle = await app.run(arguments.run_ref(run))
+            rows = [row for row in await handle.artifacts(step=step) if row.index == index]
+            chunks = handle.artifact(step, name, index=index, attempt=attempt)
+        size = next((row.size for row in reversed(rows) if row.name == name), 0)
         return await (_copy(chunks, sys.stdout.buffer) if path is None else _save(chunks, path, size))
 
     size = backend(action)
@@ -107,7 +130,7 @@ async def _copy(chunks: AsyncIterator[bytes], file: BinaryIO, report: Any = None
 
 def _row(row: "TaskArtifact") -> list[object]:
     attempt = str(row.attempt) if row.is_result else f"{row.attempt} (not the result)"
-    return [row.task, row.index, row.name, attempt, _size(row.size), row.media_type, row.created_at]
+    return [row.name, attempt, _size(row.size), row.media_type, row.created_at]
 
 
 def _size(count: float) -> str:

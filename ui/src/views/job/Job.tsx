@@ -1,5 +1,6 @@
 /** One job: payload, result, attempts, logs and events; cancel or retry it. */
 import { Link } from "wouter";
+import { JobArtifacts } from "../run/Artifacts";
 import { Attempts } from "../run/Attempts";
 import { phase, taskPath } from "../jobs/JobTable";
 import { Copy } from "../../parts/Copy";
@@ -51,6 +52,7 @@ function Whole({ job }: { job: JobDetail }) {
         </section>
       </div>
       <Stream id={job.id} />
+      <JobArtifacts job={job} />
       <Logs job={job} />
       <Events id={job.id} />
     </section>

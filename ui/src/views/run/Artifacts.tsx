@@ -1,4 +1,4 @@
-/** The files that a task wrote, with links that download them. The browser streams them: they may be large. */
+/** The files that a task or a job wrote, with links that download them. The browser streams them: they may be large. */
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { api, page, type Page, type Schemas, type Task } from "../../api/client";
 import { More, Table } from "../../parts/Table";
@@ -19,13 +19,31 @@ export function Artifacts({ run, name, task }: { run: string; name: string; task
   return (
     <section>
       <h3>Artifacts</h3>
-      <ArtifactTable run={run} rows={rows} fannedOut={task.instances != null} />
+      <ArtifactTable rows={rows} fannedOut={task.instances != null} address={(row) => addressInRun(run, row)} />
       <More query={artifacts} />
     </section>
   );
 }
 
-export function ArtifactTable({ run, rows, fannedOut }: { run: string; rows: Artifact[]; fannedOut: boolean }) {
+export function JobArtifacts({ job }: { job: { id: string; status: string } }) {
+  const artifacts = useInfiniteQuery({
+    queryKey: ["job", job.id, "artifacts", job.status],
+    initialPageParam: null as string | null,
+    getNextPageParam: (last: Page<Artifact>) => last.next,
+    queryFn: ({ pageParam }) => page(api.GET("/api/v1/jobs/{job_id}/artifacts", { params: { path: { job_id: job.id }, query: { after: pageParam } } })),
+  });
+  const rows = artifacts.data?.pages.flatMap((each) => each.rows) ?? [];
+  if (rows.length === 0) return null;
+  return (
+    <section>
+      <h2>Artifacts</h2>
+      <ArtifactTable rows={rows} fannedOut={false} address={(row) => addressInJob(job.id, row)} />
+      <More query={artifacts} />
+    </section>
+  );
+}
+
+export function ArtifactTable({ rows, fannedOut, address }: { rows: Artifact[]; fannedOut: boolean; address: (row: Artifact) => string }) {
   return (
     <Table
       label="Artifacts"
@@ -43,7 +61,7 @@ export function ArtifactTable({ run, rows, fannedOut }: { run: string; rows: Art
         <tr key={`${row.index}/${row.name}/${row.created_at}`}>
           {fannedOut && <td className="num">#{row.index}</td>}
           <td>
-            <a href={address(run, row)} download={row.name} title={row.media_type}>
+            <a href={address(row)} download={row.name} title={row.media_type}>
               {row.name}
             </a>
           </td>
@@ -60,7 +78,11 @@ export function ArtifactTable({ run, rows, fannedOut }: { run: string; rows: Art
   );
 }
 
-export function address(run: string, row: Artifact): string {
+export function addressInRun(run: string, row: Artifact): string {
   const path = `/api/v1/runs/${run}/tasks/${encodeURIComponent(row.task)}/artifacts/${encodeURIComponent(row.name)}/content`;
   return `${path}?index=${row.index}&attempt=${row.attempt}`;
+}
+
+export function addressInJob(job: string, row: Artifact): string {
+  return `/api/v1/jobs/${job}/artifacts/${encodeURIComponent(row.name)}/content?attempt=${row.attempt}`;
 }

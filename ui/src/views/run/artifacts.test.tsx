@@ -3,7 +3,7 @@ import { cleanup, render, screen } from "@testing-library/react";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Schemas } from "../../api/client";
 import { bytes } from "../../parts/words";
-import { ArtifactTable } from "./Artifacts";
+import { addressInJob, addressInRun, ArtifactTable } from "./Artifacts";
 
 afterEach(cleanup);
 
@@ -20,9 +20,11 @@ const artifact = (more: Partial<Schemas["TaskArtifact"]>): Schemas["TaskArtifact
   ...more,
 });
 
+const inRun = (row: Schemas["TaskArtifact"]) => addressInRun("r1", row);
+
 describe("artifacts", () => {
   it("are links that download the file of their attempt", () => {
-    render(<ArtifactTable run="r1" fannedOut={false} rows={[artifact({ attempt: 1, is_result: false, created_at: "2030-01-01T11:00:00Z" }), artifact({})]} />);
+    render(<ArtifactTable address={inRun} fannedOut={false} rows={[artifact({ attempt: 1, is_result: false, created_at: "2030-01-01T11:00:00Z" }), artifact({})]} />);
     const links = screen.getAllByRole("link", { name: "report.csv" });
     expect(links.map((link) => link.getAttribute("href"))).toEqual([
       "/api/v1/runs/r1/tasks/make/artifacts/report.csv/content?index=0&attempt=1",
@@ -34,8 +36,12 @@ describe("artifacts", () => {
   });
 
   it("of a fanned-out task have the number of their instance", () => {
-    render(<ArtifactTable run="r1" fannedOut rows={[artifact({ index: 7 })]} />);
+    render(<ArtifactTable address={inRun} fannedOut rows={[artifact({ index: 7 })]} />);
     expect(screen.getByText("#7")).toBeDefined();
+  });
+
+  it("of a job are downloaded from the job", () => {
+    expect(addressInJob("j1", artifact({ name: "a b.csv", attempt: 3 }))).toBe("/api/v1/jobs/j1/artifacts/a%20b.csv/content?attempt=3");
   });
 
   it("have readable sizes", () => {
