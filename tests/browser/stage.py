@@ -69,6 +69,11 @@ async def scan(ctx: Context, payload: dict[str, Any]) -> None:
     await asyncio.Event().wait()
 
 
+@app.job("shop.invoice.v1")
+async def invoice(ctx: Context, payload: dict[str, Any]) -> str:
+    return await ctx.artifacts.write(f"invoice-{payload['number']}.csv", "amount,currency\n1999,EUR\n")
+
+
 def job(type_: str, *needs: str, **more: Any) -> dict[str, Any]:
     return {"job": type_, **({"needs": list(needs)} if needs else {}), **more}
 

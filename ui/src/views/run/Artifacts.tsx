@@ -36,7 +36,7 @@ export function JobArtifacts({ job }: { job: { id: string; status: string } }) {
   if (rows.length === 0) return null;
   return (
     <section>
-      <h2>Artifacts</h2>
+      <h3>Artifacts</h3>
       <ArtifactTable rows={rows} fannedOut={false} address={(row) => addressInJob(job.id, row)} />
       <More query={artifacts} />
     </section>
