@@ -269,12 +269,20 @@ async def test_a_job_that_a_worker_holds_is_left_alone(db: Tenant, conn: Connect
         assert await waiters.give_up(owner, job, "wait") == waiters.Received(1)
 
 
-async def test_a_job_that_ended_waits_no_more(db: Tenant, conn: Connection) -> None:
-    job = await waiting(db, key="42")
-    async with db.begin() as owner:
-        await waiters.close_handlers(owner, [job])
-    await messages.publish(db, "paid", key="42")
-    assert await received(db, conn) == {}
+async def test_a_job_that_ended_or_started_over_does_not_receive_what_others_wait_for(
+    db: Tenant, conn: Connection
+) -> None:
+    job = await waiting(db, place="before")
+    await messages.route(db)
+    await jobs.cancel(db, job)
+    await jobs.reopen(db, job)
+    await wait(db, job, place="after")
+    await messages.signal(db, job, "paid", payload="now")
+    await messages.route(db)
+    assert await conn.fetch("select place, state from windlass.waiter order by id") == [
+        ("before", "closed"),
+        ("after", "received"),
+    ]
 
 
 # Limits

@@ -58,6 +58,7 @@ async def route(conn: Connection, addresses: Sequence[Address], batch: int, *, k
     Of events, the latest `kept` of a name and key stay for waits that begin later.
     """
     await conn.execute(_SQL["number"], *columns(addresses), batch)
+    await conn.execute(_SQL["close_ended"], *columns(addresses))
     signals = [address[:3] for address in addresses if address.is_signal]
     events = [address[:3] for address in addresses if not address.is_signal]
     if signals:

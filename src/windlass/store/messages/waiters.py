@@ -106,11 +106,6 @@ async def give_up(conn: Connection, job: UUID, place: str) -> Received | None:
     return Received(decode(row[1])) if row is not None and row[0] else None
 
 
-async def close_handlers(conn: Connection, jobs: Sequence[UUID]) -> None:
-    """End all waits of jobs that have ended or that start over."""
-    await conn.execute(_SQL["close_handlers"], list(jobs))
-
-
 async def of_jobs(conn: Connection, jobs: Sequence[UUID]) -> dict[UUID, list[tuple[str, Awaited]]]:
     """Return what these jobs wait for: the places of their handlers and the messages."""
     waits: dict[UUID, list[tuple[str, Awaited]]] = defaultdict(list)

@@ -53,6 +53,19 @@ select windlass.new_id(), n.org, w.name, n.payload, 'event/' || n.seq || '/' || 
   from numbered n join windlass.workflow w on w.org = n.org and w.event = n.name and w.deleted_at is null
  where not n.is_signal and w.enabled order by n.seq, w.id
 
+-- name: close_ended
+-- scope: global
+-- Close the waiters with these names and keys whose jobs have ended or were started over: they must not receive what others wait
+-- for. Steps close their own.
+update windlass.waiter w set state = 'closed'
+  from (select w.id from unnest($1::text[], $2::text[], $3::text[], $4::boolean[]) as k(org, name, key, is_signal)
+          join windlass.waiter w on w.org = k.org and w.name = k.name and w.key = k.key and w.is_signal = k.is_signal
+                                    and w.state in ('new', 'open') and w.job_id is not null
+         where not exists (select from workflow.workflow_run j
+                            where j.id = w.job_id and j.status in ('pending', 'leased') and j.epoch = w.round and j.deleted_at is null)
+         order by w.id for update of w) as ended
+ where w.id = ended.id
+
 -- name: match_events
 -- scope: global
 -- Give each waiter for these names and keys the events that it has not received yet, up to the number that it waits for.

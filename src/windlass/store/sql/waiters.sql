@@ -96,13 +96,6 @@ update windlass.waiter w set state = case live.state when 'received' then 'taken
   from live where w.id = live.id
 returning w.state = 'taken' as is_taken, case w.count when 1 then w.received -> 0 else w.received end as payload
 
--- name: close_handlers
--- scope: owned
--- End all waits of these jobs, because they have ended or start over.
-update windlass.waiter w set state = 'closed'
-  from (select id from windlass.waiter where job_id = any($1) and state in ('new', 'open', 'received') order by id for update) as live
- where w.id = live.id
-
 -- name: of_jobs
 -- scope: owned
 -- Return what these jobs wait for.
