@@ -7,7 +7,16 @@ from typing import Any
 from windlass.client.descriptors import Group, W, downloading, downwards, operation, streaming, upwards
 from windlass.client.request import NOTHING, Call, one, page, present
 from windlass.schemas.common import Page
-from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
+from windlass.schemas.jobs import (
+    DeadLetterBatch,
+    DeadLetterGroup,
+    Job,
+    JobDetail,
+    JobEvent,
+    JobLogLine,
+    JobStep,
+    SubmittedJobs,
+)
 from windlass.schemas.monitoring import Pool, Quarantined, Queue, Worker, WorkerDetail
 from windlass.schemas.tasks import TaskArtifact
 
@@ -77,9 +86,9 @@ class Jobs(Group[W]):
         return one(JobDetail, "POST", f"{JOB}/cancel", {"job_id": job_id}, body=present({"reason": reason}))
 
     @operation
-    def retry(self, job_id: str) -> Call[JobDetail]:
-        """Start a failed or cancelled job over."""
-        return one(JobDetail, "POST", f"{JOB}/retry", {"job_id": job_id})
+    def retry(self, job_id: str, *, fresh: bool | None = None) -> Call[JobDetail]:
+        """Start a failed or cancelled job over; `fresh`: without the results that its handler recorded."""
+        return one(JobDetail, "POST", f"{JOB}/retry", {"job_id": job_id}, query={"fresh": fresh})
 
     @operation
     def delete(self, job_id: str) -> Call[None]:
@@ -90,6 +99,11 @@ class Jobs(Group[W]):
     def events(self, job_id: str, *, after: int | None = None, limit: int | None = None) -> Call[Page[JobEvent]]:
         """The trail, oldest first."""
         return page(JobEvent, f"{JOB}/events", {"job_id": job_id}, after=after, limit=limit)
+
+    @upwards
+    def steps(self, job_id: str, *, after: int | None = None, limit: int | None = None) -> Call[Page[JobStep]]:
+        """What its handler recorded, and what it waits for."""
+        return page(JobStep, f"{JOB}/steps", {"job_id": job_id}, after=after, limit=limit)
 
     @upwards
     def logs(

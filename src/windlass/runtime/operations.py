@@ -181,9 +181,9 @@ class Operations(ABC):
     async def cancel(self, id: UUID, *, reason: str | None = None) -> None:  # noqa: A002
         await jobs.cancel(await self.open(), id, reason=reason)
 
-    async def retry(self, id: UUID) -> None:  # noqa: A002
-        """Start a failed or cancelled job over."""
-        await jobs.reopen(await self.open(), id)
+    async def retry(self, id: UUID, *, fresh: bool = False) -> None:  # noqa: A002
+        """Start a failed or cancelled job over; `fresh`: without the results that its handler recorded."""
+        await jobs.reopen(await self.open(), id, fresh=fresh)
 
     async def delete(self, id: UUID) -> None:  # noqa: A002
         await jobs.delete(await self.open(), id)

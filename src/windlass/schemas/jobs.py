@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from windlass.schemas.common import JobState
 
@@ -106,6 +106,29 @@ class JobChunk:
     attempt: int
     at: datetime
     data: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStep:
+    """A durable call of a job's handler: a step, or a wait."""
+
+    name: str
+    kind: Literal["step", "sleep", "wait", "run", "now"]
+    status: Literal["done", "waiting", "timed_out"]
+    result: Any
+    """Null if it is larger than 16 KiB."""
+    is_large: bool
+    """The result is left out."""
+    at: datetime
+    """When it was recorded: the end of a step, the beginning of a sleep."""
+    until: datetime | None
+    """When its wait ends at the latest."""
+    run_id: str | None
+    """The run that it waits for."""
+    message: str | None
+    """The name of the message that it waits for."""
+    key: str | None
+    """Of the event that it waits for; null: a signal to this job or its run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,6 +86,27 @@ async def suspend(
     return [SuspendedJob(*row) for row in rows]
 
 
+class TimelineStep(NamedTuple):
+    """A recorded call of a handler, as it is displayed."""
+
+    name: str
+    kind: str
+    status: str  # done, waiting or timed_out
+    result: Any
+    is_large: bool  # the result is left out
+    saved_at: datetime
+    until: datetime | None  # when a wait ends
+    run_id: str | None
+    message: str | None  # the name of the message that it waits for
+    key: str | None
+    is_signal: bool | None
+
+
+async def timeline(conn: Connection, job: UUID, *, limit: int, skip: int) -> list[TimelineStep]:
+    rows = [TimelineStep(*row) for row in await conn.fetch(_SQL["timeline"], job, limit, skip)]
+    return [row._replace(result=decode(row.result)) for row in rows]
+
+
 async def hold(conn: Connection, job: UUID, fence: int) -> bool:
     """Lock a job; return False if this attempt no longer holds it."""
     return await conn.fetchval(_SQL["hold"], job, fence) is True

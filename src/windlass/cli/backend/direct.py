@@ -29,7 +29,16 @@ from windlass.engine.views import workflows as views
 from windlass.engine.workers import registry as workers
 from windlass.errors import NotFound
 from windlass.schemas.common import PAGE_LIMIT, Page
-from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobChunk, JobDetail, JobEvent, JobLogLine
+from windlass.schemas.jobs import (
+    DeadLetterBatch,
+    DeadLetterGroup,
+    Job,
+    JobChunk,
+    JobDetail,
+    JobEvent,
+    JobLogLine,
+    JobStep,
+)
 from windlass.schemas.messages import Sent
 from windlass.schemas.monitoring import Pool, Quarantined, Queue, Worker
 from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
@@ -168,8 +177,13 @@ class Direct:
     async def cancel_job(self, id_: UUID, *, reason: str | None) -> None:
         await self._app.cancel(id_, reason=reason)
 
-    async def retry_job(self, id_: UUID) -> None:
-        await self._app.retry(id_)
+    async def retry_job(self, id_: UUID, *, fresh: bool) -> None:
+        await self._app.retry(id_, fresh=fresh)
+
+    async def job_steps(self, id_: UUID) -> list[JobStep]:
+        return [
+            job_views.step(row) for row in await checkpoints.timeline(await self._app.open(), id_, limit=PAGE_LIMIT)
+        ]
 
     async def delete_job(self, id_: UUID) -> None:
         await self._app.delete(id_)

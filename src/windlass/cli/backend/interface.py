@@ -13,7 +13,16 @@ from windlass.core.runs.run import WORDS, Letter, RunState
 if TYPE_CHECKING:
     from windlass.core.workflows.workflow import Workflow as Definition
     from windlass.schemas.common import Page
-    from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobChunk, JobDetail, JobEvent, JobLogLine
+    from windlass.schemas.jobs import (
+        DeadLetterBatch,
+        DeadLetterGroup,
+        Job,
+        JobChunk,
+        JobDetail,
+        JobEvent,
+        JobLogLine,
+        JobStep,
+    )
     from windlass.schemas.messages import Sent
     from windlass.schemas.monitoring import Pool, Quarantined, Queue, Worker
     from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
@@ -120,7 +129,8 @@ class Backend(Protocol):
         """Yield the content of an artifact."""
 
     async def cancel_job(self, id_: UUID, *, reason: str | None) -> None: ...
-    async def retry_job(self, id_: UUID) -> None: ...
+    async def retry_job(self, id_: UUID, *, fresh: bool) -> None: ...
+    async def job_steps(self, id_: UUID) -> "list[JobStep]": ...
     async def delete_job(self, id_: UUID) -> None: ...
 
     # Queues, dead letters, workers, pools, quarantine

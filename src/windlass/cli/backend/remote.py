@@ -15,7 +15,16 @@ from windlass.core.runs.run import RunState
 from windlass.core.workflows.workflow import Workflow as Definition
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT, Page
-from windlass.schemas.jobs import DeadLetterBatch, DeadLetterGroup, Job, JobChunk, JobDetail, JobEvent, JobLogLine
+from windlass.schemas.jobs import (
+    DeadLetterBatch,
+    DeadLetterGroup,
+    Job,
+    JobChunk,
+    JobDetail,
+    JobEvent,
+    JobLogLine,
+    JobStep,
+)
 from windlass.schemas.messages import Sent
 from windlass.schemas.monitoring import Pool, Quarantined, Queue, Worker
 from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
@@ -230,8 +239,11 @@ class Remote:
     async def cancel_job(self, id_: UUID, *, reason: str | None) -> None:
         await self._client.jobs.cancel(str(id_), reason=reason)
 
-    async def retry_job(self, id_: UUID) -> None:
-        await self._client.jobs.retry(str(id_))
+    async def retry_job(self, id_: UUID, *, fresh: bool) -> None:
+        await self._client.jobs.retry(str(id_), fresh=fresh or None)
+
+    async def job_steps(self, id_: UUID) -> list[JobStep]:
+        return (await self._client.jobs.steps(str(id_), limit=PAGE_LIMIT).page()).items
 
     async def delete_job(self, id_: UUID) -> None:
         await self._client.jobs.delete(str(id_))

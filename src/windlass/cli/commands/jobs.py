@@ -21,11 +21,12 @@ from windlass.core.jobs.spec import DEFAULT_PRIORITY
 from windlass.errors import Conflict
 
 if TYPE_CHECKING:
-    from windlass.schemas.jobs import Job, JobChunk, JobDetail, JobEvent
+    from windlass.schemas.jobs import Job, JobChunk, JobDetail, JobEvent, JobStep
 
 COLUMNS = ("id", "type", "status", "queue", "attempt", "created", "error")
 EVENT_COLUMNS = ("time", "event", "attempt", "actor", "data")
 LOG_COLUMNS = ("time", "attempt", "level", "message")
+STEP_COLUMNS = ("time", "step", "status", "until", "waits for", "result")
 
 id_argument = click.argument("id_", metavar="ID")
 ids_argument = click.argument("ids", nargs=-1, required=True, metavar="ID...")
@@ -197,10 +198,28 @@ def cancel(ids: tuple[str, ...], reason: str | None, json: bool) -> None:
 
 @jobs.command()
 @ids_argument
+@click.option("--fresh", is_flag=True, help="Without the results that their handlers recorded: all steps run again.")
 @json_option
-def retry(ids: tuple[str, ...], json: bool) -> None:
+def retry(ids: tuple[str, ...], fresh: bool, json: bool) -> None:
     """Start failed or cancelled jobs over."""
-    each(arguments.job_ids(ids), "retried", lambda app, id_: app.retry_job(id_), json=json)
+    each(arguments.job_ids(ids), "retried", lambda app, id_: app.retry_job(id_, fresh=fresh), json=json)
+
+
+@jobs.command()
+@id_argument
+@json_option
+def steps(id_: str, json: bool) -> None:
+    """Show what the job's handler recorded, and what it waits for."""
+    job_id = arguments.job_id(id_)
+    rows = backend(lambda app: app.job_steps(job_id))
+    if json:
+        show_json(rows)
+    elif rows:
+        show_table(
+            STEP_COLUMNS, [[row.at, row.name, row.status, row.until, _waits_for(row), row.result] for row in rows]
+        )
+    else:
+        note("nothing was recorded")
 
 
 @jobs.command()
@@ -223,6 +242,12 @@ def _options(
         "idempotency_key": key,
         "meta": arguments.json_object(meta, field="meta") if meta is not None else None,
     }
+
+
+def _waits_for(step: "JobStep") -> str | None:
+    if step.message is not None:
+        return f"signal {step.message}" if step.key is None else f"event {step.message} {step.key}".rstrip()
+    return f"run {step.run_id}" if step.run_id is not None else None
 
 
 def _row(job: "Job") -> list[object]:

@@ -11,16 +11,18 @@ from uuid import UUID
 
 from windlass.core.jobs.job import MAX_DATA, MAX_MESSAGE, TERMINAL
 from windlass.core.jobs.replay import Call, NewRecord, Recorded
+from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import PAYLOAD_LIMIT, RESULT_LIMIT, decode, encode, plain
 from windlass.engine.database import Database, Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.errors import Conflict, Invalid, LeaseLost, NotFound
+from windlass.schemas.common import PAGE_LIMIT
 from windlass.store import checkpoints as store
-from windlass.store.checkpoints import Checkpoint, EndedWait, Progress, ProgressReport
+from windlass.store.checkpoints import Checkpoint, EndedWait, Progress, ProgressReport, TimelineStep
 from windlass.store.messages import waiters
 from windlass.store.postgres.pool import UNSTORABLE, Connection
 
-__all__ = ["Checkpoint", "EndedWait", "Progress", "ProgressReport"]
+__all__ = ["Checkpoint", "EndedWait", "Progress", "ProgressReport", "TimelineStep"]
 
 Work = Callable[[Connection], Awaitable[str]]  # returns JSON
 
@@ -105,6 +107,14 @@ async def end_wait(db: Database, job: UUID, *, fence: int, place: str) -> EndedW
         received = await waiters.give_up(conn, job, place)
         payload = None if received is None else encode(received.payload, field="payload", limit=RESULT_LIMIT)
         return await store.end_wait(conn, job, place, payload)
+
+
+async def timeline(db: Tenant, job: UUID, *, limit: int = 100, skip: int = 0) -> list[TimelineStep]:
+    """Return the recorded calls of a job's handler, oldest first."""
+    check_range(limit, "limit", most=PAGE_LIMIT)
+    await jobs.get(db, job)
+    async with db.once() as conn:
+        return await store.timeline(conn, job, limit=limit, skip=skip)
 
 
 async def report_progress(db: Database, reports: Sequence[ProgressReport]) -> None:

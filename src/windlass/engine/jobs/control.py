@@ -19,7 +19,7 @@ from windlass.engine.database import Database, Tenant, new_ids
 from windlass.engine.orgs import audit, quota
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound, QuotaExceeded
 from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
-from windlass.store import claims
+from windlass.store import checkpoints, claims
 from windlass.store import events as event_store
 from windlass.store import jobs as store
 from windlass.store.claims import JobDetails
@@ -31,8 +31,7 @@ __all__ = ["Event", "Job", "JobDetails", "LinePlace", "LogLine"]
 MOST_LISTED = 100  # ids in an entry of the audit log
 MAX_REASON = 8192
 BEGINNING: LinePlace = (-1, 0, 0)
-_log = logging.getLogger("windlass.jobs")
-_warned: set[str] = set()
+_log, _warned = logging.getLogger("windlass.jobs"), set[str]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,13 +208,15 @@ async def cancel(db: Tenant, id_: UUID, *, reason: str | None = None) -> None:
     db.poke("cancel", "settle")
 
 
-async def reopen(db: Tenant, id_: UUID) -> None:
-    """Return a failed or cancelled job to its queue, with its attempts counted from zero."""
+async def reopen(db: Tenant, id_: UUID, *, fresh: bool = False) -> None:
+    """Return a failed or cancelled job to its queue, with its attempts counted from zero; `fresh`: without records."""
     async with db.begin() as conn:
         await _check_labels(conn, db, [id_])
         queues = await store.reopen(conn, [id_], org=db.org, actor=db.actor)
         if not queues:
             await _refuse(conn, db, id_, "retried", "only failed and cancelled jobs can be")
+        if fresh:
+            await checkpoints.remove(conn, id_)
         await audit.record(conn, db, "job.retry", str(id_))
     db.poke(queues[id_])
 

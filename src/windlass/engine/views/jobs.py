@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from windlass.core import duration
@@ -10,7 +10,7 @@ from windlass.core.jobs.job import TERMINAL, JobState
 from windlass.core.jobs.streams import StreamChunk
 from windlass.engine.database import MOST_COUNTED
 from windlass.engine.jobs import dead_letters, queues
-from windlass.engine.jobs.checkpoints import Progress
+from windlass.engine.jobs.checkpoints import Progress, TimelineStep
 from windlass.engine.jobs.control import Event, LogLine, Recorded
 from windlass.engine.jobs.control import Job as JobRow
 from windlass.engine.workers.registry import WorkerRow
@@ -24,6 +24,7 @@ from windlass.schemas.jobs import (
     JobEvent,
     JobLogLine,
     JobProgress,
+    JobStep,
     SubmittedJob,
     SubmittedJobs,
 )
@@ -68,6 +69,21 @@ def event(row: Event) -> JobEvent:
 def chunk(row: StreamChunk) -> JobChunk:
     section, number = row.position
     return JobChunk(section=section, number=number, attempt=row.attempt, at=row.at, data=row.data)
+
+
+def step(row: TimelineStep) -> JobStep:
+    return JobStep(
+        name=row.name,
+        kind=cast(Any, row.kind),
+        status=cast(Any, row.status),
+        result=row.result,
+        is_large=row.is_large,
+        at=row.saved_at,
+        until=row.until,
+        run_id=row.run_id,
+        message=row.message,
+        key=None if row.is_signal else row.key,
+    )
 
 
 def log_line(row: LogLine) -> JobLogLine:

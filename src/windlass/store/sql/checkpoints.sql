@@ -28,7 +28,11 @@ select job_id, state, sequence, saved_at from windlass.checkpoint where job_id =
 
 -- name: remove
 -- scope: owned
--- Delete the checkpoints of a job, so that it starts from the beginning.
+-- Delete the checkpoints of a job and end the waits of its handler, so that it starts from the beginning.
+with closed as (
+  update windlass.waiter w set state = 'closed'
+    from (select id from windlass.waiter where job_id = $1 and state in ('new', 'open', 'received') order by id for update) as live
+   where w.id = live.id)
 delete from windlass.checkpoint where job_id = $1
 
 -- name: recorded
@@ -121,3 +125,17 @@ update windlass.checkpoint
 -- scope: owned
 -- Return the payload that ended a wait, and whether it timed out instead.
 select state, until is not null as timed_out from windlass.checkpoint where job_id = $1 and name = $2
+
+-- name: timeline
+-- scope: owned
+-- Return the recorded calls of a job's handler by the time of their records, $2 after the first $3. A large result is left out. Of a
+-- wait for a message, what it waits for; of a run, its id.
+select c.name, c.kind, case when c.kind = 'sleep' and c.until > windlass.now() or c.kind <> 'sleep' and c.waits then 'waiting'
+                            when c.kind = 'wait' and c.until is not null then 'timed_out' else 'done' end as status,
+       case when length(c.state::text) <= 16384 and not c.waits
+            then case c.kind when 'run' then c.state -> 'output' else c.state end end as result,
+       length(c.state::text) > 16384 as is_large, c.saved_at, c.until, case c.kind when 'run' then c.state ->> 'run' end as run_id, w.name as message, w.key, w.is_signal
+  from windlass.checkpoint c
+  left join lateral (select w.name, w.key, w.is_signal from windlass.waiter w where w.job_id = c.job_id and w.place = c.name and c.kind = 'wait'
+                      order by w.round desc limit 1) as w on true
+ where c.job_id = $1 and c.name <> '' order by c.saved_at, c.place, c.name limit $2 offset $3

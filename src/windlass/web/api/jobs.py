@@ -23,7 +23,7 @@ from windlass.engine.jobs.control import LinePlace
 from windlass.engine.views import jobs as views
 from windlass.errors import Invalid, NotFound
 from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
-from windlass.schemas.jobs import Job, JobDetail, JobEvent, JobLogLine, SubmittedJobs
+from windlass.schemas.jobs import Job, JobDetail, JobEvent, JobLogLine, JobStep, SubmittedJobs
 from windlass.web.api import bodies
 from windlass.web.api.examples import JOB_ID
 from windlass.web.api.live import ENDED, OK, LastEventId, moment
@@ -190,11 +190,15 @@ async def cancel(db: OperatingJobs, job_id: JobId, request: Request) -> Data[Job
     return await _whole(db, job_id)
 
 
-@router.post("/{job_id}/retry", summary="Retry a job", responses=problems(404, 409))
-async def retry(db: OperatingJobs, job_id: JobId) -> Data[JobDetail]:
+@router.post("/{job_id}/retry", summary="Retry a job", responses=problems(404, 409, 422))
+async def retry(
+    db: OperatingJobs,
+    job_id: JobId,
+    fresh: Annotated[bool, Query(description="Without the results that its handler recorded.")] = False,
+) -> Data[JobDetail]:
     """Start it over, its attempts counted afresh. 409 unless it failed or was cancelled; a task is retried with its
     run."""
-    await jobs.reopen(db, job_id)
+    await jobs.reopen(db, job_id, fresh=fresh)
     return await _whole(db, job_id)
 
 
@@ -215,6 +219,19 @@ async def events(
     rows = await jobs.events(db, job_id, after=after, limit=limit)
     next_ = str(rows[-1].id) if len(rows) == limit else None
     return Listing([views.event(row) for row in rows], next_)
+
+
+@router.get("/{job_id}/steps", summary="List the recorded steps of a job", responses=problems(404, 422))
+async def steps(
+    db: ReadingJobs,
+    job_id: JobId,
+    after: Annotated[int, Query(ge=0, le=MAX_INT, description="Go on after this many.")] = 0,
+    limit: Limit = 100,
+) -> Listing[JobStep]:
+    """What its handler recorded, in the order of the records, and what it waits for."""
+    rows = await checkpoints.timeline(db, job_id, limit=limit, skip=after)
+    next_ = str(after + len(rows)) if len(rows) == limit else None
+    return Listing([views.step(row) for row in rows], next_)
 
 
 @router.get("/{job_id}/logs", summary="Read the logs of a job", responses=problems(404, 422))
