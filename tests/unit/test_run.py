@@ -44,13 +44,13 @@ c   -      -        -     -         -     -       .
 """
 
 STATES = """
-           begin    complete   fail    cancel     expire   retry    rerun    undo
-pending    running  -          -       cancelled  timeout  -        -        -
-running    -        completed  failed  cancelled  timeout  -        -        -
-completed  -        -          -       -          -        -        running  running
-failed     -        -          -       -          -        running  running  -
-cancelled  -        -          -       -          -        -        -        -
-timeout    -        -          -       -          -        running  running  -
+           begin    complete   fail    cancel     expire   retry    rerun    undo     wait
+pending    running  -          -       cancelled  timeout  -        -        -        -
+running    -        completed  failed  cancelled  timeout  -        -        -        -
+completed  -        -          -       -          -        -        running  running  pending
+failed     -        -          -       -          -        running  running  -        pending
+cancelled  -        -          -       -          -        -        -        -        -
+timeout    -        -          -       -          -        running  running  -        pending
 """
 
 
@@ -94,7 +94,12 @@ def test_a_cancelled_run_never_revives() -> None:
 
 def test_an_ended_run_leaves_only_by_retry_or_rerun_or_to_be_undone() -> None:
     ended = set(RunState) - {RunState.PENDING, RunState.RUNNING}
-    assert {move for state, move in RUN_EDGES if state in ended} == {RunMove.RETRY, RunMove.RERUN, RunMove.UNDO}
+    assert {move for state, move in RUN_EDGES if state in ended} == {
+        RunMove.RETRY,
+        RunMove.RERUN,
+        RunMove.UNDO,
+        RunMove.WAIT,
+    }
 
 
 def test_a_completed_run_has_nothing_to_retry() -> None:
@@ -146,14 +151,14 @@ def test_instances_to_be_done_again_are_neither_active_nor_ended() -> None:
 )
 def test_counters_come_back_from_json_as_they_were(fans: dict[int, Fan]) -> None:
     text = Run(PLAN, RunState.RUNNING, "..", fans).counters
-    assert read_counters(json.loads(text or "{}")) == (fans, NO_UNDO)
+    assert read_counters(json.loads(text or "{}")) == (fans, NO_UNDO, None)
     assert (text is None) is (not fans)  # a run without fan-outs carries nothing
 
 
 @given(st.dictionaries(st.integers(0, 5000), st.builds(Fan, *[st.integers(0, 10**6) for _ in range(6)]), max_size=5))
 def test_any_counters_come_back_from_json_as_they_were(fans: dict[int, Fan]) -> None:
     text = Run(PLAN, RunState.RUNNING, "..", fans).counters
-    assert read_counters(json.loads(text or "{}")) == (fans, NO_UNDO)
+    assert read_counters(json.loads(text or "{}")) == (fans, NO_UNDO, None)
 
 
 def test_the_count_stands_first_in_the_json_because_sql_reads_it_there() -> None:

@@ -150,4 +150,4 @@ def test_what_a_run_records_comes_back_from_json_as_it_was(scene: Scene, seed: i
     shell = play(scene, seed, batches)
     text = shell.run.counters
     stored = {} if text is None else json.loads(text)
-    assert read_counters(stored) == (shell.run.fans, shell.run.undo)
+    assert read_counters(stored) == (shell.run.fans, shell.run.undo, None)

@@ -279,6 +279,10 @@ async def running(conn: Connection, workflow_id: UUID) -> int:
     return count
 
 
+async def workflows_of(conn: Connection, ids: Iterable[UUID]) -> dict[UUID, UUID]:
+    return mapping(await conn.fetch(_SQL["workflows_of"], list(ids)))
+
+
 async def first_pending(conn: Connection, workflow_id: UUID, count: int) -> list[UUID]:
     return column(await conn.fetch(_SQL["first_pending"], workflow_id, count))
 

@@ -49,6 +49,7 @@ from windlass.core.runs.run import (
     Fan,
     Letter,
     Reason,
+    Restart,
     Run,
     RunMove,
     RunState,
@@ -74,7 +75,7 @@ class _Decision(UndoMoves):
     __slots__ = ()
 
     def run(self) -> Run:
-        return Run(self._plan, self._state, self._letters(), self._fans, self._undo, self._paused)
+        return Run(self._plan, self._state, self._letters(), self._fans, self._undo, self._paused, self._restart)
 
     def apply(self, event: Event) -> None:
         match event:
@@ -92,10 +93,10 @@ class _Decision(UndoMoves):
                 self._stop_for(event)
             case PauseRequested() | ResumeRequested():
                 self._steer(event)
-            case RetryRequested():
-                self._retry()
-            case RerunRequested(step):
-                self._rerun(step)
+            case RetryRequested(held):
+                self._start_again(RunMove.RETRY, Restart(), held=held)
+            case RerunRequested(step, held):
+                self._start_again(RunMove.RERUN, Restart(step), held=held)
             case _:
                 assert_never(event)
 
@@ -122,6 +123,9 @@ class _Decision(UndoMoves):
     def _begin(self) -> None:
         if self._state is RunState.PENDING:
             self._state = RUN_EDGES[self._state, RunMove.BEGIN]
+        if self._restart is not None:
+            self._begin_again(self._restart)
+            return
         self._open_hooks()
         self._begin_roots()
 
@@ -236,11 +240,24 @@ class _Decision(UndoMoves):
         else:
             self.commands.append(command.Reply(event.reply))
 
-    def _retry(self) -> None:
-        if (self._state, RunMove.RETRY) not in RUN_EDGES:
+    def _start_again(self, move: RunMove, restart: Restart, *, held: bool) -> None:
+        if (self._state, move) not in RUN_EDGES:
             return
-        self._state = RUN_EDGES[self._state, RunMove.RETRY]
+        if held:
+            self._state, self._restart = RUN_EDGES[self._state, RunMove.WAIT], restart
+            return
+        self._state = RUN_EDGES[self._state, move]
+        self._begin_again(restart)
+
+    def _begin_again(self, restart: Restart) -> None:
+        self._restart = None
         self._open_hooks()
+        if restart.step is None:
+            self._retry()
+        else:
+            self._rerun(restart.step)
+
+    def _retry(self) -> None:
         bad = {step for step, letter in enumerate(self._letters()) if letter in BAD or letter == Letter.SKIPPED}
         undone = self._undone_steps()
         again = bad - self._plan.compensations | self._with_descendants(undone)
@@ -253,10 +270,6 @@ class _Decision(UndoMoves):
         self._consider_all()
 
     def _rerun(self, step: int) -> None:
-        if (self._state, RunMove.RERUN) not in RUN_EDGES:
-            return
-        self._state = RUN_EDGES[self._state, RunMove.RERUN]
-        self._open_hooks()
         undone = self._undone_steps()
         again = self._with_descendants({step}) | self._with_descendants(undone)
         for n in sorted(again):

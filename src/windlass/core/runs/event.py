@@ -77,7 +77,12 @@ class Expired:
 
 @dataclass(frozen=True, slots=True)
 class RetryRequested:
-    """Run all failed, timed-out, cancelled and skipped steps again; keep what succeeded."""
+    """Run all failed, timed-out, cancelled and skipped steps again; keep what succeeded.
+
+    `held`: a concurrency limit has no room; it begins later.
+    """
+
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,7 @@ class RerunRequested:
     """Run this step and all its descendants again."""
 
     step: int
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)

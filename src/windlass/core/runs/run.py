@@ -84,6 +84,7 @@ class RunMove(StrEnum):
     RETRY = "retry"
     RERUN = "rerun"
     UNDO = "undo"  # the run above is undone
+    WAIT = "wait"  # retried or rerun, and held by a concurrency limit
 
 
 RUN_EDGES: Mapping[tuple[RunState, RunMove], RunState] = {
@@ -100,6 +101,9 @@ RUN_EDGES: Mapping[tuple[RunState, RunMove], RunState] = {
     (RunState.FAILED, RunMove.RERUN): RunState.RUNNING,
     (RunState.TIMEOUT, RunMove.RERUN): RunState.RUNNING,
     (RunState.COMPLETED, RunMove.UNDO): RunState.RUNNING,
+    (RunState.COMPLETED, RunMove.WAIT): RunState.PENDING,
+    (RunState.FAILED, RunMove.WAIT): RunState.PENDING,
+    (RunState.TIMEOUT, RunMove.WAIT): RunState.PENDING,
 }
 
 
@@ -183,6 +187,13 @@ class Undo:
 NO_UNDO = Undo()
 
 
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """A retry, or a rerun from a step, that begins when a concurrency limit has room. Until then no letter changes."""
+
+    step: int | None = None
+
+
 class Run(NamedTuple):
     """A run as `decide` sees it. A tuple for speed: the hot path creates two for every step."""
 
@@ -192,6 +203,7 @@ class Run(NamedTuple):
     fans: Mapping[int, Fan] = NO_FANS
     undo: Undo = NO_UNDO
     paused: bool = False
+    restart: Restart | None = None
 
     @classmethod
     def new(cls, plan: Plan, *, held: bool = False) -> "Run":
@@ -199,10 +211,12 @@ class Run(NamedTuple):
 
     @property
     def counters(self) -> str | None:
-        """Return what is stored beside the letters: the counters of fanned-out steps, and `undo`, as JSON."""
-        if not self.fans and (self.undo is NO_UNDO or self.undo == NO_UNDO):
+        """Return what is stored beside the letters as JSON: counters of fanned-out steps, `undo` and `restart`."""
+        if not self.fans and self.restart is None and (self.undo is NO_UNDO or self.undo == NO_UNDO):
             return None
-        return json.dumps({str(step): astuple(fan) for step, fan in self.fans.items()} | _undo_to_json(self.undo))
+        restart = {} if self.restart is None else {"restart": {"step": self.restart.step}}
+        fans = {str(step): astuple(fan) for step, fan in self.fans.items()}
+        return json.dumps(fans | _undo_to_json(self.undo) | restart)
 
 
 def first_letters(plan: Plan) -> str:
@@ -212,10 +226,18 @@ def first_letters(plan: Plan) -> str:
     return "".join(Letter.SKIPPED if n in plan.compensations else Letter.WAITING for n in range(len(plan.steps)))
 
 
-def read_counters(stored: Mapping[str, Any]) -> tuple[Mapping[int, Fan], Undo]:
-    """Return the counters and the undo of a run from their stored form."""
-    fans = {int(step): Fan(*counters) for step, counters in stored.items() if step != "undo"}
-    return fans, _undo_from_json(stored["undo"]) if "undo" in stored else NO_UNDO
+class Counters(NamedTuple):
+    """What is stored beside the letters of a run."""
+
+    fans: Mapping[int, Fan]
+    undo: Undo = NO_UNDO
+    restart: Restart | None = None
+
+
+def read_counters(stored: Mapping[str, Any]) -> Counters:
+    fans = {int(step): Fan(*counters) for step, counters in stored.items() if step not in ("undo", "restart")}
+    undo = _undo_from_json(stored["undo"]) if "undo" in stored else NO_UNDO
+    return Counters(fans, undo, Restart(stored["restart"]["step"]) if "restart" in stored else None)
 
 
 def _undo_to_json(undo: Undo) -> dict[str, Any]:

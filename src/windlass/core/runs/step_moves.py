@@ -43,6 +43,7 @@ class StepMoves:
         "_old",
         "_paused",
         "_plan",
+        "_restart",
         "_state",
         "_unanswered",
         "_undo",
@@ -59,6 +60,7 @@ class StepMoves:
         self._fans = run.fans
         self._undo = run.undo
         self._paused = run.paused
+        self._restart = run.restart
         self._ended: list[int] = []  # steps whose children must be considered
         self._unanswered: set[int] = set()  # steps with an unanswered question in this decision
         self.commands: list[command.Command] = []

@@ -97,5 +97,6 @@ class UndoMoves(StepMoves):
 
     def _conclude(self, move: RunMove, reason: Reason | None) -> None:
         self._resume_run(Reason("ended", "the run ended"))
+        self._restart = None
         self._state = RUN_EDGES[self._state, move]
         self.commands.append(command.Conclude(self._state, reason))

@@ -1,7 +1,7 @@
 """Operations on a run for users: read, cancel, retry, rerun."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -181,6 +181,7 @@ async def _steer(
     input_: str | None = None,
 ) -> None:
     async with db.begin() as conn:
+        places = Places() if move is RunMove.CANCEL else await Places.of(conn, db, [id_])
         locked = await _lock(conn, db, id_)
         if (RunState(locked.state), move) not in RUN_EDGES:
             allowed = [state for state, known in RUN_EDGES if known is move]
@@ -190,11 +191,40 @@ async def _steer(
             fix = "create another one with retry_of, which copies what succeeded"
             raise Conflict(f"run {id_} is a {workflow.primitive} of jobs, which cannot be {word}: {fix}")
         request = event(workflow)
+        if isinstance(request, RetryRequested | RerunRequested):
+            request = replace(request, held=not places.take(locked.workflow_id))
         if move is not RunMove.CANCEL:
             [locked] = await start_round(conn, db, [locked], word, _retry_reason(request, workflow), input_=input_)
         wakeups = await settle(conn, db, [locked], {id_: [request]}, actor=db.actor)
         await audit.record(conn, db, f"run.{move}", str(id_), workflow=workflow.name)
     wakeups.poke(db)
+
+
+@dataclass(slots=True)
+class Places:
+    """The room that concurrency limits leave for runs that start again. The rows of their workflows are locked."""
+
+    room: dict[UUID, int] = field(default_factory=dict)  # of workflows with a limit
+
+    @classmethod
+    async def of(cls, conn: Connection, db: Tenant, ids: Sequence[UUID]) -> "Places":
+        """Lock the workflows of these runs, in ascending id and before the runs, and count their room."""
+        places = cls()
+        for workflow_id in sorted(set((await store.workflows_of(conn, ids)).values())):
+            version = await store.lock_workflow(conn, workflow_id)
+            limit = None if version is None else (await db.definitions.one(conn, version)).concurrency
+            if limit is not None:
+                waiting = await store.first_pending(conn, workflow_id, 1)  # they come first
+                places.room[workflow_id] = 0 if waiting else limit - await store.running(conn, workflow_id)
+        return places
+
+    def take(self, workflow_id: UUID) -> bool:
+        """Take a place for a run of this workflow; return whether there was one."""
+        room = self.room.get(workflow_id)
+        if room is None:
+            return True
+        self.room[workflow_id] = room - 1
+        return room > 0
 
 
 async def start_round(

@@ -175,7 +175,7 @@ def _snapshot(
     rounds: tuple[Round, ...],
     running: int,
 ) -> RunSnapshot:
-    undoing = read_counters(row.fans)[1].move is not None
+    undoing = read_counters(row.fans).undo.move is not None
     why = _last(trail, None, "compensating" if undoing else row.state.value)
     again = [event for event in trail if event.step is None and event.word in AGAIN]
     return RunSnapshot(
@@ -209,7 +209,7 @@ def _snapshot(
 
 async def _steps(conn: Connection, db: Tenant, row: RunRow, workflow: Workflow) -> list[StepSnapshot]:
     letters = [Letter(letter) for letter in row.letters]
-    fans, _ = read_counters(row.fans)
+    fans = read_counters(row.fans).fans
     begun = [n for n, letter in enumerate(letters) if letter not in (Letter.WAITING, Letter.SKIPPED)]
     below = [n for n in begun if isinstance(workflow.steps[n].action, ChildAction)]
     ended = [n for n in begun if n in fans and n not in below and letters[n] is not Letter.ACTIVE]

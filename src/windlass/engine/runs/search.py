@@ -138,10 +138,11 @@ async def retry(db: Tenant, query: RunQuery, *, limit: int = 100) -> RunBatch:
     batch = await _batch(db, query, RunMove.RETRY, limit)
     wakeups = Wakeups()
     async with db.begin() as conn:
+        places = await control.Places.of(conn, db, batch)
         locked = [run for run in await store.lock(conn, batch) if (RunState(run.state), RunMove.RETRY) in RUN_EDGES]
         if locked:  # another session may have retried them first
             locked = await control.start_round(conn, db, locked, "retried", control.FAILED_AGAIN)
-            events = {run.id: [RetryRequested()] for run in locked}
+            events = {run.id: [RetryRequested(held=not places.take(run.workflow_id))] for run in locked}
             wakeups = await settle(conn, db, locked, events, actor=db.actor)
         await audit.record(conn, db, "run.retry", filter=audit.described(query), count=len(locked))
     wakeups.poke(db)

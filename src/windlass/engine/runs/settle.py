@@ -378,5 +378,5 @@ class Round:
 
 def stored(row: LockedRun, workflow: Workflow) -> Run:
     """Return the locked row as the `Run` that `decide` takes."""
-    fans, undo = read_counters(json.loads(row.fans)) if row.fans else ({}, NO_UNDO)
-    return Run(workflow.plan, STATES[row.state], row.steps, fans, undo, row.paused)
+    fans, undo, restart = read_counters(json.loads(row.fans)) if row.fans else ({}, NO_UNDO, None)
+    return Run(workflow.plan, STATES[row.state], row.steps, fans, undo, row.paused, restart)

@@ -240,6 +240,11 @@ select windlass.now()
 -- Count the running runs of this workflow.
 select count(*) from windlass.run where workflow_id = $1 and state in ('pending', 'running') and state = 'running'
 
+-- name: workflows_of
+-- scope: owned
+-- Return the workflows of these runs. Takes no lock: a workflow is locked before its runs.
+select id, workflow_id from windlass.run where id = any($1)
+
 -- name: first_pending
 -- scope: global
 -- Return the oldest pending runs of this workflow.
