@@ -10,7 +10,7 @@ from windlass.core.cron.expression import parse
 from windlass.core.cron.syntax import FULL
 from windlass.core.workflows import graph
 from windlass.core.workflows import workflow as definition
-from windlass.core.workflows.step import Condition, Edge, JobAction, Step
+from windlass.core.workflows.step import Condition, Edge, JobAction, Step, compensation_name
 from windlass.core.workflows.workflow import ApiTrigger, CronTrigger
 from windlass.cron.dependencies import read_condition
 from windlass.cron.entry import StepOptions, When
@@ -38,6 +38,7 @@ class WorkflowStep:
     options: StepOptions = field(default_factory=StepOptions)
     parents: list[tuple[str, Condition]] = field(default_factory=list)
     is_final: bool = False
+    compensation: Job | None = None
 
     def after(
         self, parent: "Parent | Iterable[Parent]", condition: Condition | str = Condition.SUCCESS
@@ -52,6 +53,16 @@ class WorkflowStep:
     def final(self) -> "WorkflowStep":
         """Run when every other step has ended, whatever its result. At most one step of a workflow may be final."""
         self.is_final = True
+        return self
+
+    def compensate(self, job: Job) -> "WorkflowStep":
+        """Set the job that undoes the step: it runs if the execution fails, the step that succeeded last first.
+
+        Its context has the return value of the step as `upstream`.
+        """
+        if not callable(job):
+            raise InvalidJob(job, "is not callable")
+        self.compensation = job
         return self
 
 
@@ -76,12 +87,20 @@ class Workflow:
         *,
         after: StepAfter = (),
         final: bool = False,
+        compensate: Job | None = None,
         **options: Unpack[StepOptions],
     ) -> WorkflowStep: ...
 
     @overload
     def step(
-        self, name: str, spec: When = ..., *, after: StepAfter = (), final: bool = False, **options: Unpack[StepOptions]
+        self,
+        name: str,
+        spec: When = ...,
+        *,
+        after: StepAfter = (),
+        final: bool = False,
+        compensate: Job | None = None,
+        **options: Unpack[StepOptions],
     ) -> Callable[[F], F]: ...
 
     def step(
@@ -92,24 +111,32 @@ class Workflow:
         *,
         after: StepAfter = (),
         final: bool = False,
+        compensate: Job | None = None,
         **options: Unpack[StepOptions],
     ) -> WorkflowStep | Callable[[F], F]:
         """Add a step; without a job, return a decorator that does. Only steps without parents may have a schedule."""
         if callable(spec):
             raise Invalid(f"step {name}: the spec comes before the job: step(name, spec, job)", field="spec")
         if not isinstance(job, EllipsisType):
-            return self._add(name, spec, job, after, final, options)
+            return self._add(name, spec, job, after, final, options, compensate)
         self._without_job.append(name)
 
         def decorate(function: F) -> F:
             self._without_job.remove(name)
-            self._add(name, spec, function, after, final, options)
+            self._add(name, spec, function, after, final, options, compensate)
             return function
 
         return decorate
 
     def _add(
-        self, name: str, spec: When, job: Job, after: StepAfter, final: bool, options: StepOptions
+        self,
+        name: str,
+        spec: When,
+        job: Job,
+        after: StepAfter,
+        final: bool,
+        options: StepOptions,
+        compensate: Job | None,
     ) -> WorkflowStep:
         if not callable(job):
             raise InvalidJob(job, "is not callable")
@@ -120,7 +147,7 @@ class Workflow:
         else:
             step.after(after)
         self.steps.append(step)
-        return step
+        return step if compensate is None else step.compensate(compensate)
 
     def check(self) -> None:
         """Raise an exception for the first mistake in the graph. Does not depend on a scheduler."""
@@ -164,7 +191,8 @@ class Workflow:
                 f"workflow {self.name}: only one root may have a schedule, because a definition has one trigger"
             )
         trigger = CronTrigger(_text(scheduled[0].spec), timezone) if scheduled else ApiTrigger()
-        return definition.Workflow(self.name, tuple(map(self._exported, self.steps)), trigger)
+        undo = (_compensation(step.name) for step in self.steps if step.compensation is not None)
+        return definition.Workflow(self.name, (*map(self._exported, self.steps), *undo), trigger)
 
     def _exported(self, step: WorkflowStep) -> Step:
         """Return the engine's step. A final step with its own parents has more conditions, so its edges are listed."""
@@ -182,6 +210,11 @@ class Workflow:
                 raise DuplicateName(step.name)
             names.add(step.name)
         return names
+
+
+def _compensation(step: str) -> Step:
+    name = compensation_name(step)
+    return Step(name=name, action=JobAction(name), compensates=step)
 
 
 def _name(parent: Parent) -> str:

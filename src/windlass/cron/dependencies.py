@@ -4,12 +4,12 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
 from windlass.core.runs.edges import MEETS
-from windlass.core.runs.run import Letter
+from windlass.core.runs.run import Letter, first_letters
 from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import Condition, Edge, JobAction, Step
 from windlass.cron.context import EntryId
@@ -69,13 +69,13 @@ class Reach:
     """All entries reachable from a root, with a copy of their edges. Parents outside the set count as skipped."""
 
     root: EntryId
-    members: tuple[EntryId, ...]  # the root first
+    members: tuple[EntryId, ...]  # the root first, the compensations last
     outside: tuple[EntryId, ...]
     plan: Plan
 
     @property
     def letters(self) -> str:
-        return Letter.WAITING * len(self.members) + Letter.SKIPPED * len(self.outside)
+        return first_letters(self.plan)[: len(self.members)] + Letter.SKIPPED * len(self.outside)
 
     @cached_property
     def number(self) -> dict[EntryId, int]:
@@ -97,6 +97,7 @@ class Dependencies:
         self._label = label
         self._edges: dict[EntryId, list[Dependency]] = {}
         self._children: dict[EntryId, dict[EntryId, None]] = {}
+        self._compensations: dict[EntryId, EntryId] = {}
         self._reaches: dict[EntryId, Reach] = {}  # a cache, cleared when an edge changes
 
     def of(self, child: EntryId) -> list[Dependency]:
@@ -114,6 +115,11 @@ class Dependencies:
             edges.append(edge)
             self._children.setdefault(parent, {})[child] = None
             self._reaches.clear()
+
+    def compensate(self, entry: EntryId, compensation: EntryId) -> None:
+        """Let the second entry undo the first one."""
+        self._compensations[entry] = compensation
+        self._reaches.clear()
 
     def remove(self, child: EntryId, parent: EntryId) -> None:
         """Remove all edges between the two."""
@@ -148,6 +154,7 @@ class Dependencies:
         self._drop(entry)
         for child in list(self._children.get(entry, ())):
             self.remove(child, entry)
+        self._compensations.pop(entry, None)
         self._reaches.pop(entry, None)
 
     def reach(self, root: EntryId) -> Reach:
@@ -165,8 +172,13 @@ class Dependencies:
                     waiting.append(child)
         edges = {entry: self._edges.get(entry, []) if entry != root else [] for entry in members}
         outside = dict.fromkeys(edge.parent for kept in edges.values() for edge in kept if edge.parent not in members)
-        steps = [self._step(entry, edges[entry]) for entry in members] + [self._step(entry, []) for entry in outside]
-        return Reach(root, tuple(members), tuple(outside), Plan(steps))
+        undo = {by: entry for entry in members if (by := self._compensations.get(entry)) is not None}
+        steps = [
+            *(self._step(entry, edges[entry]) for entry in members),
+            *(replace(self._step(by, []), compensates=self._label(entry)) for by, entry in undo.items()),
+            *(self._step(entry, []) for entry in outside),
+        ]
+        return Reach(root, (*members, *undo), tuple(outside), Plan(steps))
 
     def _step(self, entry: EntryId, edges: list[Dependency]) -> Step:
         name = self._label(entry)

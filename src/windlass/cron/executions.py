@@ -116,9 +116,9 @@ class Execution:
         self._outputs[step] = output
 
     def upstream(self, step: int) -> Mapping[str, Any]:
-        """Return the return values of a step's parents by name."""
+        """Return the return values of a step's parents by name; of the step that it undoes for a compensation."""
         plan = self.reach.plan
-        parents = (parent for parent, _ in plan.parents[step])
+        parents = [parent for parent, _ in plan.parents[step]] or plan.before(step)
         return {plan.steps[parent].name: self._outputs[parent] for parent in parents if parent in self._outputs}
 
     def waits(self, entry: EntryId) -> int | None:

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 from windlass.core import duration
 from windlass.core.cron.syntax import At
-from windlass.core.workflows.step import Condition
-from windlass.cron.builder import Workflow, WorkflowStep
+from windlass.core.workflows.step import Condition, compensation_name
+from windlass.cron.builder import TRIGGERED, Workflow, WorkflowStep
 from windlass.cron.context import EntryId
 from windlass.cron.dependencies import Dependency, read_condition
 from windlass.cron.entry import After, ChangeOptions, Entry, EntryOptions, LiveEntry, Missed, When, by_next
@@ -89,6 +89,13 @@ class Registry:
         workflow.check()
         now = self._scheduler.clock.now()
         entries = {step.name: self._step(workflow, step) for step in workflow}
+        undo = {
+            step.name: self._new(TRIGGERED, step.compensation, {"name": compensation_name(step.name)}, workflow.name)
+            for step in workflow
+            if step.compensation is not None
+        }
+        compensations = [(entries[name].id, entry.id) for name, entry in undo.items()]
+        entries |= {compensation_name(name): entry for name, entry in undo.items()}
         for name, entry in entries.items():
             self._entries.check_name(name)
             refuse_past(entry, now)
@@ -102,6 +109,8 @@ class Registry:
             self._entries.add(entry)
         for edge in edges:
             self._scheduler.dependencies.add(*edge)
+        for pair in compensations:
+            self._scheduler.dependencies.compensate(*pair)
         self._scheduler.admit(entries.values())
         return [entry.id for entry in entries.values()]
 
