@@ -72,13 +72,19 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
         "No process offers pool gpu: start a worker whose WINDLASS_POOLS has gpu.",
         "no process offers pool gpu",
     ),
+    "no slot of its pool": (
+        JOB,
+        {"job": job(type="windlass.command.v1", queue="windlass.pool.gpu")},
+        "Its job waits for a free slot of pool gpu.",
+        "",
+    ),
     "waiting for its pool": (
         JOB,
         {
             "job": job("leased", launch=LaunchState.LAUNCHING, launch_text="waiting on gpu: no node has 4 GPUs"),
             "began_at": NOW - 5 * SECOND,
         },
-        "Its job is waiting on gpu: no node has 4 GPUs (attempt 1 of 3 for 5.0s).",
+        "Its job is waiting on gpu: no node has 4 GPUs (attempt 1 of 3, 5.0s).",
         "waiting on gpu: no node has 4 GPUs",
     ),
     "tried again later by nobody": (

@@ -115,14 +115,14 @@ def _job(run: RunSnapshot, step: StepSnapshot, job: JobSnapshot) -> Iterator[str
     which = "Its job" if step.fan is None else f"Instance {job.item}"
     if job.state is JobState.LEASED:
         since = step.took(run.now) if step.fan is None else None
-        time = f" for {duration.brief(since)}" if since is not None and not job.failures else ""
+        took = duration.brief(since) if since is not None and not job.failures else ""
         stopping = " and was asked to stop" if job.stopping else ""
         attempt = f"attempt {job.attempts} of {job.max_attempts}"
         if job.launch is not None:
             text = job.launch_text or f"launching on {pool_of_queue(job.queue)}"
-            yield f"{which} is {text} ({attempt}{time}){stopping}."
+            yield f"{which} is {text} ({', '.join(filter(None, [attempt, took]))}){stopping}."
         else:
-            yield f"Worker {job.worker} has been running it{time}, {attempt}{stopping}."
+            yield f"Worker {job.worker} has been running it{took and f' for {took}'}, {attempt}{stopping}."
     elif job.state is JobState.PENDING:
         if job.failures:
             yield f"Attempt {job.failures} of {job.max_attempts} failed: {first_line(job.error)}."
@@ -148,7 +148,9 @@ def _queue_sentence(which: str, job: JobSnapshot) -> str:
         case Served.ELSEWHERE:
             return f"{which} waits in queue {job.queue} for a {job.runtime} worker: {job.type} is registered to it."
         case Served.YES:
-            return f"{which} waits in queue {job.queue} for a free worker."
+            pool = pool_of_queue(job.queue)
+            where = f"in queue {job.queue} for a free worker" if pool is None else f"for a free slot of pool {pool}"
+            return f"{which} waits {where}."
 
 
 def _unserved(job: JobSnapshot, word: str = "type ") -> str:
