@@ -64,6 +64,7 @@ operate POST /api/v1/jobs/{job_id}/cancel
 operate POST /api/v1/jobs/{job_id}/retry
 operate DELETE /api/v1/jobs/{job_id}
 read GET /api/v1/jobs/{job_id}/events
+read GET /api/v1/jobs/{job_id}/steps
 read GET /api/v1/jobs/{job_id}/logs
 read GET /api/v1/jobs/{job_id}/stream
 read GET /api/v1/jobs/{job_id}/artifacts
@@ -174,6 +175,7 @@ operator GET /metrics
 work POST /ojs/v1/workers/fetch
 work POST /ojs/v1/workers/ack
 work POST /ojs/v1/workers/nack
+work POST /ojs/v1/workers/suspend
 work POST /ojs/v1/jobs/{id}/ack
 work POST /ojs/v1/jobs/{id}/nack
 work POST /ojs/v1/workers/heartbeat

@@ -38,9 +38,26 @@ async def get(conn: Connection, job: UUID) -> Checkpoint | None:
     return Checkpoint(decode(row[0]), row[1], row[2]) if row else None
 
 
-async def of_jobs(conn: Connection, jobs: Sequence[UUID]) -> dict[UUID, Checkpoint]:
-    rows = await conn.fetch(_SQL["of_jobs"], list(jobs))
-    return {row[0]: Checkpoint(decode(row[1]), row[2], row[3]) for row in rows}
+@dataclass(slots=True)
+class Resumption:
+    """What a worker gets with a job that was worked on before."""
+
+    checkpoint: Checkpoint | None = None
+    wait: "EndedWait | None" = None  # the end of the wait with which a worker has suspended the job
+    open: str | None = None  # the name of that wait, if it has not ended
+
+
+async def of_jobs(conn: Connection, jobs: Sequence[UUID]) -> dict[UUID, Resumption]:
+    """Return the saved states of these jobs and the ends of their latest waits; a job without any is left out."""
+    resumed: dict[UUID, Resumption] = {}
+    for job, name, state, sequence, saved_at, waits, timed_out in await conn.fetch(_SQL["of_jobs"], list(jobs)):
+        row = resumed.setdefault(job, Resumption())
+        if name == "":
+            row.checkpoint = Checkpoint(decode(state), sequence, saved_at)
+        elif row.wait is None and row.open is None:
+            row.open = name if waits else None
+            row.wait = None if waits else EndedWait(decode(state), timed_out)
+    return resumed
 
 
 async def remove(conn: Connection, job: UUID) -> None:

@@ -18,11 +18,12 @@ from windlass.engine.jobs import control as jobs
 from windlass.errors import Conflict, Invalid, LeaseLost, NotFound
 from windlass.schemas.common import PAGE_LIMIT
 from windlass.store import checkpoints as store
-from windlass.store.checkpoints import Checkpoint, EndedWait, Progress, ProgressReport, TimelineStep
+from windlass.store import jobs as job_store
+from windlass.store.checkpoints import Checkpoint, EndedWait, Progress, ProgressReport, Resumption, TimelineStep
 from windlass.store.messages import waiters
 from windlass.store.postgres.pool import UNSTORABLE, Connection
 
-__all__ = ["Checkpoint", "EndedWait", "Progress", "ProgressReport", "TimelineStep"]
+__all__ = ["Checkpoint", "EndedWait", "Progress", "ProgressReport", "Resumption", "TimelineStep"]
 
 Work = Callable[[Connection], Awaitable[str]]  # returns JSON
 
@@ -55,10 +56,17 @@ async def get(db: Tenant, job: UUID) -> Checkpoint:
     return checkpoint
 
 
-async def of_jobs(db: Database, ids: Sequence[UUID]) -> dict[UUID, Checkpoint]:
-    """Return the checkpoints of the jobs that a worker claimed."""
+async def of_jobs(db: Database, ids: Sequence[UUID]) -> dict[UUID, Resumption]:
+    """Return the checkpoints of the jobs that a worker has just claimed, and how their waits ended. A wait that is
+    still open is over: its time has come."""
     async with db.once() as conn:
-        return await store.of_jobs(conn, ids)
+        resumed = await store.of_jobs(conn, ids)
+    if opened := {job: row.open for job, row in sorted(resumed.items()) if row.open is not None}:
+        async with db.begin() as conn:
+            await job_store.lock(conn, opened)
+            for job, place in opened.items():
+                resumed[job].wait = await _end_wait(conn, job, place)
+    return resumed
 
 
 async def remove(db: Tenant, job: UUID) -> None:
@@ -104,9 +112,14 @@ async def end_wait(db: Database, job: UUID, *, fence: int, place: str) -> EndedW
     async with db.begin() as conn:
         if not await store.hold(conn, job, fence):
             raise LeaseLost(job)
-        received = await waiters.give_up(conn, job, place)
-        payload = None if received is None else encode(received.payload, field="payload", limit=RESULT_LIMIT)
-        return await store.end_wait(conn, job, place, payload)
+        return await _end_wait(conn, job, place)
+
+
+async def _end_wait(conn: Connection, job: UUID, place: str) -> EndedWait:
+    """End a wait of a locked job."""
+    received = await waiters.give_up(conn, job, place)
+    payload = None if received is None else encode(received.payload, field="payload", limit=RESULT_LIMIT)
+    return await store.end_wait(conn, job, place, payload)
 
 
 async def timeline(db: Tenant, job: UUID, *, limit: int = 100, skip: int = 0) -> list[TimelineStep]:

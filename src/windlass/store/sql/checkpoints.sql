@@ -23,8 +23,9 @@ select jsonb_build_object('steps', jsonb_object_agg(name, state)), count(*)::int
 
 -- name: of_jobs
 -- scope: owned
--- Return the states that were saved as a whole for these jobs.
-select job_id, state, sequence, saved_at from windlass.checkpoint where job_id = any($1) and name = ''
+-- Return the states that were saved as a whole for these jobs, and the waits with which workers have suspended them, latest first.
+select job_id, name, state, sequence, saved_at, waits, until is not null as timed_out from windlass.checkpoint
+ where job_id = any($1) and (name = '' or kind = 'wait' and name like 'suspend-%') order by saved_at desc
 
 -- name: remove
 -- scope: owned
@@ -57,12 +58,12 @@ select c.job_id, c.name, c.kind, c.place, c.state, c.waits, coalesce(c.until <= 
 with held as (
   select id, md5(payload::text) as input from workflow.workflow_run
    where id = $1 and claim_no = $2 and leased_by is not null for share)
-insert into windlass.checkpoint (job_id, name, kind, place, state, waits, until, input)
+insert into windlass.checkpoint as c (job_id, name, kind, place, state, waits, until, input)
 select held.id, r.name, r.kind, r.place, r.state, coalesce(r.waits, false), (select windlass.now()) + r.delay, held.input
   from held cross join unnest($3::text[], $4::text[], $5::int[], $6::jsonb[], $7::boolean[], $8::interval[])
                        as r(name, kind, place, state, waits, delay)
 on conflict (job_id, name) do update
-   set kind = excluded.kind, place = excluded.place, state = excluded.state, waits = excluded.waits, until = excluded.until,
+   set sequence = c.sequence + 1, kind = excluded.kind, place = excluded.place, state = excluded.state, waits = excluded.waits, until = excluded.until,
        input = excluded.input, saved_at = excluded.saved_at, xid = excluded.xid
 returning true
 
@@ -78,12 +79,12 @@ with held as materialized (
     from unnest($1::uuid[], $2::int[], $3::text[]) as d(id, claim_no, holder) join workflow.workflow_run j on j.id = d.id
    where j.claim_no = d.claim_no and j.leased_by = coalesce(d.holder, $4)),
 recorded as (
-  insert into windlass.checkpoint (job_id, name, kind, place, state, waits, until, input)
+  insert into windlass.checkpoint as own (job_id, name, kind, place, state, waits, until, input)
   select held.id, r.name, r.kind, r.place, r.state, coalesce(r.waits, false), (select windlass.now()) + r.delay, held.input
     from held join unnest($5::uuid[], $6::text[], $7::text[], $8::int[], $9::jsonb[], $10::boolean[], $11::interval[])
                    as r(job_id, name, kind, place, state, waits, delay) on r.job_id = held.id
   on conflict (job_id, name) do update
-     set kind = excluded.kind, place = excluded.place, state = excluded.state, waits = excluded.waits, until = excluded.until,
+     set sequence = own.sequence + 1, kind = excluded.kind, place = excluded.place, state = excluded.state, waits = excluded.waits, until = excluded.until,
          input = excluded.input, saved_at = excluded.saved_at, xid = excluded.xid
   returning job_id, name, waits, until),
 wait as (

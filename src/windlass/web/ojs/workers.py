@@ -14,12 +14,12 @@ from windlass.core.orgs import Scope
 from windlass.engine.compositions import parent_results
 from windlass.engine.compositions.parent_results import Positions
 from windlass.engine.jobs import checkpoints
-from windlass.engine.jobs.checkpoints import Checkpoint
+from windlass.engine.jobs.checkpoints import Resumption
 from windlass.engine.workers import registry, remote
 from windlass.engine.workers.registry import WorkerRow
 from windlass.engine.workers.remote import Fetch, Job, RemoteReport
 from windlass.errors import Invalid
-from windlass.web.ojs import dependencies, envelope, parse_job, progress, times
+from windlass.web.ojs import dependencies, envelope, parse_job, progress, suspension, times
 from windlass.web.ojs.responses import answer, instant
 from windlass.web.ojs.routing import Route
 
@@ -59,11 +59,16 @@ async def fetch(request: Request) -> Response:
     return answer(request, {"jobs": handed_out})
 
 
-def _handed_out(job: Job, positions: Positions, saved: Mapping[UUID, Checkpoint]) -> dict[str, Any]:
+def _handed_out(job: Job, positions: Positions, saved: Mapping[UUID, Resumption]) -> dict[str, Any]:
     if job.run_id is not None and job.step is not None and (job.run_id, job.step) in positions.errors:
         raise positions.errors[job.run_id, job.step]
     shown = envelope.within(job, envelope.render(job, job.updated_at), positions.by_step)
-    return {**shown, "checkpoint": progress.checkpoint(saved[job.id])} if job.id in saved else shown
+    if (resumed := saved.get(job.id)) is not None:
+        if resumed.checkpoint is not None:
+            shown["checkpoint"] = progress.checkpoint(resumed.checkpoint)
+        if resumed.wait is not None:
+            shown["wait"] = {"payload": resumed.wait.payload, "timed_out": resumed.wait.timed_out}
+    return shown
 
 
 async def ack(request: Request) -> Response:
@@ -84,6 +89,14 @@ async def nack(request: Request) -> Response:
     shown = envelope.render(job, job.updated_at)
     names = ("state", "attempt", "max_attempts", "next_attempt_at", "retry_delay_ms", "discarded_at", "completed_at")
     return answer(request, {**_ids(job), **{name: shown[name] for name in names if name in shown}, "job": shown})
+
+
+async def suspend(request: Request) -> Response:
+    """Put a job back until a time, or until a message arrives, and save its state: no attempt is used up."""
+    body = await dependencies.body(request)
+    job = await _report(request, body, suspension.outcome(body))
+    shown = envelope.render(job, job.updated_at)
+    return answer(request, {"suspended": True, **_ids(job), "state": shown["state"], "job": shown})
 
 
 async def _report(request: Request, body: dict[str, Any], outcome: Outcome) -> Job:
@@ -260,6 +273,7 @@ ROUTES = [
     Route("/workers/fetch", fetch, methods=["POST"], needs=Scope.WORK, labels=True),
     Route("/workers/ack", ack, methods=["POST"], needs=Scope.WORK, labels=True),
     Route("/workers/nack", nack, methods=["POST"], needs=Scope.WORK, labels=True),
+    Route("/workers/suspend", suspend, methods=["POST"], needs=Scope.WORK, labels=True),
     Route("/jobs/{id}/ack", ack, methods=["POST"], needs=Scope.WORK, labels=True),
     Route("/jobs/{id}/nack", nack, methods=["POST"], needs=Scope.WORK, labels=True),
     Route("/workers/heartbeat", heartbeat, methods=["POST"], needs=Scope.WORK, labels=True),
