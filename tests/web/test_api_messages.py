@@ -39,7 +39,9 @@ async def test_a_published_event_ends_the_wait_of_a_task(app: Windlass) -> None:
 async def test_a_signal_ends_the_wait_of_a_task_of_its_run(app: Windlass) -> None:
     run = await waiting(app)
     async with served(app) as http:
-        assert data(await http.get(f"/runs/{run}"))["tasks"]["paid"]["type"] == "wait_for_event"
+        task = data(await http.get(f"/runs/{run}"))["tasks"]["paid"]
+        assert (task["type"], task["status"], task["activity"]) == ("wait_for_event", "waiting", "waiting_for_message")
+        assert task["awaited"] == {"name": "paid", "key": None, "count": 1, "received": 0}
         assert data(await http.post(f"/runs/{run}/signals/paid", json={"payload": [1]})) == {"again": False}
         await tick(await app.open())
         assert data(await http.get(f"/runs/{run}/output")) == [1]

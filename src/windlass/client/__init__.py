@@ -32,7 +32,7 @@ from windlass.schemas.plans import AssignedPlan, MonthlyUsage, Plan, Usage, Usag
 from windlass.schemas.runs import Batch, Explanation, NewRun, Run, RunDetail, RunEvent, StartedRun
 from windlass.schemas.schedules import Backfill, Schedule, ScheduleDetail, TickRun
 from windlass.schemas.secrets import Secret, SecretRotation
-from windlass.schemas.tasks import Counts, Instance, NamedTask, Span, Task, TaskExplanation, TaskLogLine
+from windlass.schemas.tasks import AwaitedMessage, Counts, Instance, NamedTask, Span, Task, TaskExplanation, TaskLogLine
 from windlass.schemas.workflows import (
     Address,
     Arrow,
@@ -118,6 +118,7 @@ __all__ = [
     "Worker",
     "WorkerDetail",
     # Messages
+    "AwaitedMessage",
     "Sent",
     # Plans and secrets
     "AssignedPlan",

@@ -30,12 +30,23 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitedMessage:
+    """What a task waits for."""
+
+    name: str
+    key: str | None
+    """Of the event; null: a signal to the run."""
+    count: int
+    received: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """A task of a run. Times that were not recorded are null."""
 
     status: TaskStatus
     type: str
-    """http, job, sleep, wait_for_webhook, command, workflow or undo."""
+    """http, job, sleep, wait_for_webhook, wait_for_event, command, workflow or undo."""
     activity: Activity | None = None
     """What it is doing now; null once it has ended."""
     until: datetime | None = None
@@ -66,6 +77,8 @@ class Task:
     """The progress of that run."""
     instances: Counts | None = None
     """Of a fanned-out task."""
+    awaited: AwaitedMessage | None = None
+    """The message that it waits for."""
     compensates: str | None = None
     """The task that it undoes; it runs only if the run is undone."""
 

@@ -6,6 +6,7 @@ export type Schemas = components["schemas"];
 export type Run = Schemas["Run"];
 export type RunDetail = Schemas["RunDetail"];
 export type Task = Schemas["Task"];
+export type AwaitedMessage = Schemas["AwaitedMessage"];
 export type Graph = Schemas["Graph"];
 export type Span = Schemas["Span"];
 export type Attempt = Schemas["Attempt"];

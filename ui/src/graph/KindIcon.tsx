@@ -6,6 +6,7 @@ const KINDS: Record<string, { title: string; icon: ReactNode }> = {
   http: { title: "HTTP request", icon: <path d="M8 2.2a5.8 5.8 0 1 0 .01 0M2.2 8h11.6M8 2.2c-3.4 3.4-3.4 8.2 0 11.6M8 2.2c3.4 3.4 3.4 8.2 0 11.6" /> },
   sleep: { title: "sleep", icon: <path d="M12.8 9.6A5.4 5.4 0 1 1 6.4 3.2a4.4 4.4 0 0 0 6.4 6.4z" /> },
   wait_for_webhook: { title: "wait for a callback", icon: <path d="M4.5 2.5h7M4.5 13.5h7M5.5 2.5v2.2L8 8l-2.5 3.3v2.2M10.5 2.5v2.2L8 8l2.5 3.3v2.2" /> },
+  wait_for_event: { title: "wait for a message", icon: <path d="M2 4h12v8.4H2zM2 4.6l6 4.2 6-4.2" /> },
   command: { title: "command", icon: <path d="M2 3.2h12v9.6H2zM4.4 6l2 2-2 2M8 10.2h3.4" /> },
   workflow: { title: "workflow", icon: <path d="M2.2 3h4v3.4h-4zM9.8 9.6h4V13h-4zM4.2 6.4v4.9h5.6" /> },
   fan_out: { title: "fanned out", icon: <path d="M5.4 5.4h8.4v8.4H5.4zM10.6 5.4V2.2H2.2v8.4h3.2" /> },

@@ -36,6 +36,7 @@ const LOOKS: Record<string, Look> = {
   type_disabled: { tone: "wait", word: "job type disabled", icon: alert },
   other_runtime: { tone: "wait", word: "served by another runtime", icon: alert },
   stopping: { tone: "wait", word: "stopping", icon: arc },
+  waiting_for_message: { tone: "wait", word: "waiting for a message", icon: ear },
   waiting_for_callback: { tone: "wait", word: "waiting for a callback", icon: ear },
   waiting_for_child: { tone: "busy", word: "waiting for its child run", icon: below },
   scheduled: { tone: "rest", word: "scheduled", icon: clock },

@@ -43,7 +43,7 @@ export function changesUnannounced(tasks: Record<string, Task>): boolean {
 export function activityAfter(task: Task, event: string, status: Task["status"]): Activity | null {
   if (status === "pending") return task.activity ?? "waiting_for_tasks";
   if (status === "sleeping") return "sleeping";
-  if (status === "waiting") return "waiting_for_callback";
+  if (status === "waiting") return task.type === "wait_for_event" ? "waiting_for_message" : "waiting_for_callback";
   if (status !== "running") return null;
   if (task.type === "workflow") return "waiting_for_child";
   if (event === "retrying") return "backing_off";

@@ -45,6 +45,7 @@ describe("the activity of a task", () => {
     ["stopping", "stopping", "wait"],
     ["sleeping", "sleeping", "rest"],
     ["waiting_for_callback", "waiting for a callback", "wait"],
+    ["waiting_for_message", "waiting for a message", "wait"],
     ["waiting_for_child", "waiting for its child run", "busy"],
   ])("%s reads '%s'", (activity, word, tone) => {
     const shown = look(stateOf(task(activity)));

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from windlass.core.artifacts import Artifact as ArtifactRow
 from windlass.core.artifacts import Reference
+from windlass.core.events.message import Awaited
 from windlass.core.explain import activity as explain_activity
 from windlass.core.explain.activity import Activity, activity_of, summary
 from windlass.core.explain.explanation import Explanation as RunExplanation
@@ -47,6 +48,7 @@ from windlass.schemas.runs import (
     WaitedRun,
 )
 from windlass.schemas.tasks import (
+    AwaitedMessage,
     Child,
     Counts,
     Instance,
@@ -297,6 +299,7 @@ def _task(step: StepSnapshot, run: RunState, now: datetime) -> dict[str, Any]:
         "child_run_id": str(step.child.id) if step.child else None,
         "child": _child(step.child) if step.child else None,
         "instances": instance_counts(step.fan.for_display(step.letter)) if step.fan else None,
+        "awaited": _awaited(step.awaited) if step.awaited else None,
         "compensates": step.step.compensates,
     }
 
@@ -313,6 +316,10 @@ def _error(step: StepSnapshot) -> str | None:
 
 def _child(below: ChildSnapshot) -> Child:
     return Child(run_id=str(below.id), status=below.state, done=below.done, total=below.total)
+
+
+def _awaited(message: Awaited) -> AwaitedMessage:
+    return AwaitedMessage(name=message.name, key=message.key, count=message.count, received=message.received)
 
 
 def _started_at(step: StepSnapshot) -> datetime | None:

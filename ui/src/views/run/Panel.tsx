@@ -15,6 +15,7 @@ import { Ago, Took, useNow } from "../../parts/Time";
 import { countdown, exact } from "../../parts/words";
 import { Progress } from "../job/Progress";
 import { Artifacts } from "./Artifacts";
+import { Awaited } from "./Awaited";
 import { Attempts } from "./Attempts";
 import { Given } from "./Given";
 import { Instances } from "./Instances";
@@ -87,6 +88,7 @@ export function Panel({ run, picked, name, task, onClose }: { run: RunDetail; pi
           <Callback run={run} name={name} waits={task.status === "waiting" || task.status === "pending"} />
         </Allowed>
       )}
+      {task.awaited && <Awaited run={run} message={task.awaited} />}
       {task.child_run_id && <Child id={task.child_run_id} />}
       {hasJobs && task.instances && <Instances run={run.id} name={name} task={task} />}
       {hasJobs && !task.instances && BEGUN.has(task.status) && <Single run={run} picked={picked} name={name} task={task} />}
@@ -178,7 +180,7 @@ function Child({ id }: { id: string }) {
   );
 }
 
-const ENDS: Record<string, string> = { backing_off: "Next attempt", sleeping: "Wakes up", waiting_for_callback: "Times out" };
+const ENDS: Record<string, string> = { backing_off: "Next attempt", sleeping: "Wakes up", waiting_for_callback: "Times out", waiting_for_message: "Times out" };
 
 /** When the activity ends. */
 function Until({ task }: { task: Task }) {
