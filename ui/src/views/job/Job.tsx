@@ -14,8 +14,9 @@ import { Actions } from "./Actions";
 import { Events } from "./Events";
 import { Logs } from "./Logs";
 import { Progress } from "./Progress";
+import { Steps } from "./Steps";
 import { Stream } from "./Stream";
-import { useJob, type JobDetail } from "./queries";
+import { useJob, waitsForEver, type JobDetail } from "./queries";
 
 export default function JobView({ params }: { params: Record<string, string | undefined> }) {
   const id = params["id"] ?? "";
@@ -51,6 +52,7 @@ function Whole({ job }: { job: JobDetail }) {
           {job.status !== "succeeded" && job.errors.length === 0 && <p className="dim">Available when the job has succeeded.</p>}
         </section>
       </div>
+      <Steps job={job} />
       <Stream id={job.id} />
       <JobArtifacts job={job} />
       <Logs job={job} />
@@ -100,7 +102,7 @@ function Header({ job }: { job: JobDetail }) {
           <Ago when={job.inserted_at} />
         </Fact>
         <Fact name={job.status === "pending" ? "Due" : "Was due"}>
-          <Ago when={job.run_at} />
+          {waitsForEver(job) ? "when what it waits for has happened" : <Ago when={job.run_at} />}
         </Fact>
         {job.finished_at && (
           <Fact name="Ended">

@@ -5,6 +5,7 @@ import { useLive } from "../../api/live";
 
 export type JobDetail = Schemas["JobDetail"];
 export type JobEvent = Schemas["JobEvent"];
+export type JobStep = Schemas["JobStep"];
 
 export const UNDER_WAY = new Set(["pending", "leased"]);
 const AGAIN = 2000; // no stream announces progress and logs
@@ -25,6 +26,21 @@ export function useEvents(id: string) {
     queryFn: ({ pageParam }) => page(api.GET("/api/v1/jobs/{job_id}/events", { params: { path: { job_id: id }, query: { after: pageParam, limit: 200 } } })),
     getNextPageParam: (last) => (last.next === null ? undefined : Number(last.next)),
   });
+}
+
+export function useSteps(job: JobDetail) {
+  return useInfiniteQuery({
+    queryKey: ["job", job.id, "steps"],
+    initialPageParam: 0,
+    queryFn: ({ pageParam }) => page(api.GET("/api/v1/jobs/{job_id}/steps", { params: { path: { job_id: job.id }, query: { after: pageParam, limit: 200 } } })),
+    getNextPageParam: (last) => (last.next === null ? undefined : Number(last.next)),
+    refetchInterval: job.status === "leased" ? AGAIN : false,
+  });
+}
+
+/** Whether a job becomes due only when what its handler waits for has happened. */
+export function waitsForEver(job: Pick<JobDetail, "status" | "run_at">): boolean {
+  return job.status === "pending" && job.run_at.startsWith("9999");
 }
 
 /** The first page of log lines. */
