@@ -27,6 +27,7 @@ from windlass.core.runs.command import (
     Pause,
     Reopen,
     Reply,
+    RequestApproval,
     RestartChildren,
     Resume,
     StartChild,
@@ -238,9 +239,9 @@ class Shell:
             case WakeAt(step, at):
                 assert at == NOW + timedelta(seconds=30)
                 self._start(step, [0])
-            case ListenUntil(step, at) | AwaitMessages(step, at):
+            case ListenUntil(step, at) | AwaitMessages(step, at) | RequestApproval(step, at):
                 assert at in (None, NOW + timedelta(hours=1))
-                unused = isinstance(command, AwaitMessages) or self.hooks[step] is False
+                unused = isinstance(command, AwaitMessages | RequestApproval) or self.hooks[step] is False
                 assert unused, "waits at an address that does not exist or whose callback was used"
                 self._start(step, [0])
             case Reopen(step, count) | RestartChildren(step, count):

@@ -11,7 +11,7 @@ from windlass.core.explain.activity import Activity, StepActivity, activity_of
 from windlass.core.explain.snapshot import Served, StepSnapshot
 from windlass.core.launches import LaunchState
 from windlass.core.runs.run import Fan, Letter, RunState
-from windlass.core.workflows.step import ChildAction, EventAction, HookAction, Parallel, SleepAction
+from windlass.core.workflows.step import ApprovalAction, ChildAction, EventAction, HookAction, Parallel, SleepAction
 
 LATER = NOW + 5 * SECOND
 HOUR = timedelta(hours=1)
@@ -63,6 +63,7 @@ def test_a_step_with_a_job_does_what_its_job_does(known: dict[str, Any], expecte
         (SleepAction(HOUR), StepActivity(Activity.SLEEPING, LATER)),
         (HookAction(HOUR), StepActivity(Activity.WAITING_FOR_CALLBACK, LATER)),
         (EventAction("paid"), StepActivity(Activity.WAITING_FOR_MESSAGE, LATER)),
+        (ApprovalAction("Ship it?"), StepActivity(Activity.WAITING_FOR_APPROVAL, LATER)),
         (ChildAction("other"), StepActivity(Activity.WAITING_FOR_CHILD)),
     ],
 )

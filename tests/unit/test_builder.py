@@ -220,6 +220,22 @@ def test_the_words_about_a_job(say: Callable[[WorkflowBuilder], Any], task: dict
         (lambda flow: flow.sleep("it", timedelta(days=2)), {"sleep": "2d"}),
         (lambda flow: flow.sleep("it", 0), {"sleep": 0}),
         (lambda flow: flow.wait_for_webhook("it"), {"wait_for_webhook": True}),
+        (lambda flow: flow.approve("it", "Ship it?"), {"approve": {"message": "Ship it?"}}),
+        (
+            lambda flow: flow.approve(
+                "it", flow.input["question"], form={}, roles=["admin"], timeout=60, on_timeout="reject", remind="1m"
+            ),
+            {
+                "approve": {
+                    "message": "{{input.question}}",
+                    "form": {},
+                    "roles": ["admin"],
+                    "timeout": "1m",
+                    "on_timeout": "reject",
+                    "remind": "1m",
+                }
+            },
+        ),
         (lambda flow: flow.wait_for_event("it", "paid"), {"wait_for_event": {"name": "paid"}}),
         (
             lambda flow: flow.wait_for_event("it", "paid", key=flow.input["id"], timeout=60, count=2),

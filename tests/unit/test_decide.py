@@ -16,6 +16,7 @@ from windlass.core.runs.command import (
     Judge,
     ListenUntil,
     Note,
+    RequestApproval,
     StartChild,
     WakeAt,
 )
@@ -24,6 +25,7 @@ from windlass.core.runs.event import Ended
 from windlass.core.runs.run import Letter, RunState
 from windlass.core.workflows.step import (
     Action,
+    ApprovalAction,
     ChildAction,
     CommandAction,
     EventAction,
@@ -278,6 +280,8 @@ def test_a_final_step_may_fan_out_over_nothing() -> None:
         (HookAction(), ListenUntil(0, None)),
         (EventAction("paid", "42", timedelta(hours=1)), AwaitMessages(0, NOW + timedelta(hours=1))),
         (EventAction("paid"), AwaitMessages(0, None)),
+        (ApprovalAction("Ship it?", timeout=timedelta(hours=1)), RequestApproval(0, NOW + timedelta(hours=1))),
+        (ApprovalAction("Ship it?"), RequestApproval(0, None)),
     ],
 )
 def test_each_action_has_its_command(action: Action, command: Command) -> None:

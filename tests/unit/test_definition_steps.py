@@ -7,14 +7,18 @@ import pytest
 
 from windlass.core.definition.parser import parse
 from windlass.core.jobs.retry import Backoff, Retry
+from windlass.core.orgs import Role
 from windlass.core.workflows.step import (
     Action,
+    ApprovalAction,
     ChildAction,
     CommandAction,
+    Escalation,
     EventAction,
     HookAction,
     HttpAction,
     JobAction,
+    OnTimeout,
     SleepAction,
     Step,
 )
@@ -99,6 +103,13 @@ def test_time_limits_of_an_attempt(step: dict[str, Any], timeout: timedelta | No
         ({"wait_for_event": {"name": "paid", "key": ""}}, EventAction("paid", "")),
         ({"wait_for_event": {"name": "paid", "key": "{{trigger.body.id}}", "timeout": "1m", "count": 3}},
          EventAction("paid", "{{trigger.body.id}}", 60 * SECOND, 3)),
+        ({"approve": "Ship it?"}, ApprovalAction("Ship it?")),
+        ({"approve": {"message": "Ship it?", "form": {"properties": {}}, "roles": ["admin", "admin"], "timeout": "1m"}},
+         ApprovalAction("Ship it?", {"properties": {}}, (Role.ADMIN,), 60 * SECOND)),
+        ({"approve": {"message": "?", "timeout": "1m", "on_timeout": "approve", "remind": "1m"}},
+         ApprovalAction("?", timeout=60 * SECOND, on_timeout=OnTimeout.APPROVE, remind=60 * SECOND)),
+        ({"approve": {"message": "?", "timeout": "1m", "on_timeout": {"escalate": {"roles": ["admin"]}}}},
+         ApprovalAction("?", timeout=60 * SECOND, on_timeout=Escalation((Role.ADMIN,)))),
         ({"run": "make all"}, CommandAction("make all")),
         ({"run": "make", "runs_on": "local", "input": {"n": 1}}, CommandAction("make", input={"n": 1})),
         ({"workflow": "other.v2", "input": {"n": 1}}, ChildAction("other.v2", {"n": 1})),

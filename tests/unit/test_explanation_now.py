@@ -8,12 +8,13 @@ import pytest
 from tests.unit.reference import node
 from tests.unit.snapshots import ID, NOW, SECOND, account, job
 from windlass.core import duration
+from windlass.core.approvals import Requested
 from windlass.core.events.message import Awaited
 from windlass.core.explain.activity import current_sentences, first_line, summary
 from windlass.core.explain.snapshot import ChildSnapshot, Served
 from windlass.core.launches import LaunchState
 from windlass.core.runs.run import Fan, RunState
-from windlass.core.workflows.step import Action, EventAction, HookAction, JobAction
+from windlass.core.workflows.step import Action, ApprovalAction, EventAction, HookAction, JobAction
 
 BELOW = UUID(int=9)
 JOB = JobAction("orders.load.v1")
@@ -143,6 +144,12 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
         {"awaited": Awaited("vote", "42", 3, 1), "wakes_at": NOW + HOUR},
         "It waits for event vote, key 42 (1 of 3 received), until 2030-01-01 13:00:00Z at the latest.",
         "for event vote, key 42 (1 of 3 received), until 2030-01-01 13:00:00Z",
+    ),
+    "approval": (
+        ApprovalAction("Ship it?"),
+        {"awaited": Requested(["operator", "admin"], None)},
+        "It waits for the approval of an operator or an admin.",
+        "for the approval of an operator or an admin",
     ),
     "a run": (
         JOB,

@@ -15,12 +15,15 @@ from windlass.core.cron.schedule import CatchUp, Overlap
 from windlass.core.definition.parser import checked, parse
 from windlass.core.events.message import MAX_COUNT
 from windlass.core.jobs.retry import Backoff, Retry
+from windlass.core.orgs import Role
 from windlass.core.workflows.step import (
     Action,
+    ApprovalAction,
     ChildAction,
     CommandAction,
     Condition,
     Edge,
+    Escalation,
     EventAction,
     FanOut,
     Foreach,
@@ -28,6 +31,7 @@ from windlass.core.workflows.step import (
     HttpAction,
     JobAction,
     Join,
+    OnTimeout,
     Parallel,
     Placement,
     SleepAction,
@@ -96,6 +100,12 @@ hooks: st.SearchStrategy[Action] = st.builds(HookAction, st.none() | spans, st.n
 events: st.SearchStrategy[Action] = st.builds(
     EventAction, lines, st.none() | st.just("") | lines, st.none() | spans, st.integers(1, MAX_COUNT)
 )
+roles = st.lists(st.sampled_from(Role), min_size=1, unique=True).map(tuple)
+ends = st.sampled_from(OnTimeout) | st.builds(Escalation, roles, st.none() | spans)
+forms = st.none() | st.just({"properties": {"amount": {"type": "number"}}})
+approvals: st.SearchStrategy[Action] = st.builds(
+    ApprovalAction, lines, forms, roles, spans, ends, st.none() | spans.map(lambda span: span + timedelta(minutes=1))
+)
 triggers: st.SearchStrategy[Trigger] = st.one_of(
     st.just(ApiTrigger()),
     st.just(WebhookTrigger()),
@@ -112,7 +122,7 @@ triggers: st.SearchStrategy[Trigger] = st.one_of(
 
 @st.composite
 def steps(draw: st.DrawFn, name: str, before: list[str], final: bool) -> Step:
-    action = draw(st.one_of(jobs, requests, commands, children, sleeps, hooks, events))
+    action = draw(st.one_of(jobs, requests, commands, children, sleeps, hooks, events, approvals))
     edge = st.builds(Edge, st.sampled_from(before or ["-"]), st.sampled_from(Condition))
     edges = draw(st.lists(edge, max_size=4)) if before and not final else []
     tried = isinstance(action, JobAction | HttpAction | CommandAction)

@@ -69,6 +69,10 @@ read GET /api/v1/jobs/{job_id}/logs
 read GET /api/v1/jobs/{job_id}/stream
 read GET /api/v1/jobs/{job_id}/artifacts
 read GET /api/v1/jobs/{job_id}/artifacts/{name}/content
+read GET /api/v1/approvals
+read GET /api/v1/approvals/{approval_id}
+read POST /api/v1/approvals/{approval_id}/approve
+read POST /api/v1/approvals/{approval_id}/reject
 read GET /api/v1/schedules
 read GET /api/v1/schedules/{ref}
 operate POST /api/v1/schedules/{ref}/pause

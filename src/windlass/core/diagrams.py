@@ -11,9 +11,11 @@ from typing import assert_never
 
 from windlass.core import duration
 from windlass.core.events.message import Awaited
+from windlass.core.orgs import role_text
 from windlass.core.runs.run import WORDS, Letter
 from windlass.core.workflows.step import (
     Action,
+    ApprovalAction,
     ChildAction,
     CommandAction,
     Condition,
@@ -85,7 +87,7 @@ def kind(action: Action) -> str:
             return "http"
         case SleepAction():
             return "sleep"
-        case HookAction() | EventAction():
+        case HookAction() | EventAction() | ApprovalAction():
             return "wait"
         case CommandAction():
             return "command"
@@ -112,6 +114,9 @@ def doing(action: Action) -> str:
             often = f"{count} times " if count > 1 else ""
             most = f", {duration.text(timeout)} at most" if timeout is not None else ""
             return f"wait for {often}{Awaited(name, key).text}{most}"
+        case ApprovalAction(_, _, roles, timeout):
+            most = f", {duration.text(timeout)} at most" if timeout is not None else ""
+            return f"wait for the approval of {role_text(roles)}{most}"
         case CommandAction():
             return f"run {action.run}" + _on(action.placement)
         case ChildAction():

@@ -7,7 +7,7 @@ pauses, depths and wake-ups of different orgs are therefore separate without a c
 import functools
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -59,6 +59,11 @@ _SCOPES = {
     Role.DEVELOPER: _DEVELOP,
     Role.ADMIN: _DEVELOP | {Scope.ADMIN},
 }
+
+
+def role_text(roles: Sequence[str]) -> str:
+    """Return roles for a sentence: an operator or an admin."""
+    return " or ".join(f"{'an' if role[0] in 'aeiou' else 'a'} {role}" for role in roles)
 
 
 def grantable(scopes: frozenset[Scope]) -> list[Role]:

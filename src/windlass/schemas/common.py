@@ -21,6 +21,7 @@ Join = Annotated[str, "Join"]  # all, any
 Condition = Annotated[str, "Condition"]  # success, failure, skipped, complete
 Change = Annotated[str, "Change"]  # new, changed, unchanged
 QuarantineKind = Annotated[str, "Kind"]  # run, workflow, trigger, cron, schedule, job, start, message, event, duty
+ApprovalState = Annotated[str, "ApprovalState"]  # open, approved, rejected, expired, cancelled
 Role = Annotated[str, "Role"]  # viewer, operator, developer, admin
 Starts = Literal["run", "job"]
 

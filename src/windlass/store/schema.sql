@@ -77,6 +77,33 @@ table windlass.api_key
   CREATE UNIQUE INDEX api_key_pkey ON windlass.api_key USING btree (id)
   policy of_org permissive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org))) with check ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org)))
 
+table windlass.approval
+  id uuid not null
+  org text not null
+  run_id uuid not null
+  step integer not null
+  round integer not null
+  task text not null
+  message text not null
+  form jsonb
+  roles text[] not null
+  state text not null default 'open'::text
+  requested_at timestamp with time zone not null
+  until timestamp with time zone
+  escalated_at timestamp with time zone
+  reminded_at timestamp with time zone
+  decided_at timestamp with time zone
+  decided_by text
+  form_values jsonb
+  comment text
+  constraint approval_pkey PRIMARY KEY (id)
+  constraint approval_state_check CHECK ((state = ANY (ARRAY['open'::text, 'approved'::text, 'rejected'::text, 'expired'::text, 'cancelled'::text])))
+  CREATE INDEX approval_ended ON windlass.approval USING btree (org, id) WHERE (state <> 'open'::text)
+  CREATE INDEX approval_open ON windlass.approval USING btree (org, id) WHERE (state = 'open'::text)
+  CREATE UNIQUE INDEX approval_pkey ON windlass.approval USING btree (id)
+  CREATE UNIQUE INDEX approval_step ON windlass.approval USING btree (run_id, step, round)
+  policy of_org permissive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org))) with check ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org)))
+
 table windlass.artifact
   job_id uuid not null
   fence integer not null

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
+from windlass.core.approvals import ApprovalState
 from windlass.core.definition.json_schema import SCHEMA
 from windlass.core.explain.activity import Activity, SpanKind
 from windlass.core.explain.snapshot import OriginKind
@@ -23,7 +24,20 @@ from windlass.core.runs.run import RunState
 from windlass.core.workflows.step import Condition, Join
 from windlass.engine.quarantine import Kind
 from windlass.engine.workflows import Change
-from windlass.schemas import common, jobs, messages, monitoring, orgs, plans, runs, schedules, secrets, tasks, workflows
+from windlass.schemas import (
+    approvals,
+    common,
+    jobs,
+    messages,
+    monitoring,
+    orgs,
+    plans,
+    runs,
+    schedules,
+    secrets,
+    tasks,
+    workflows,
+)
 from windlass.web.api.examples import EXAMPLES
 from windlass.web.middleware.access_log import OUTSIDE
 
@@ -47,10 +61,10 @@ SECURITY: dict[str, Any] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key of an org, or of WINDLASS_API_KEY."},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same, in its own header."},
 }
-MODULES = (common, jobs, messages, monitoring, orgs, plans, runs, schedules, secrets, tasks, workflows)
+MODULES = (approvals, common, jobs, messages, monitoring, orgs, plans, runs, schedules, secrets, tasks, workflows)
 ENUMERATIONS: Mapping[str, type[StrEnum]] = {  # by their names in windlass.schemas.common
     kind.__name__: kind
-    for kind in (JobState, RunState, Activity, OriginKind, SpanKind, Join, Condition, Change, Kind, Role)
+    for kind in (JobState, RunState, Activity, OriginKind, SpanKind, Join, Condition, Change, Kind, Role, ApprovalState)
 }
 
 

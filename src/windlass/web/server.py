@@ -20,6 +20,7 @@ from windlass.errors import Invalid, Unavailable
 from windlass.runtime.access import Authority
 from windlass.web import auth, dashboard, docs, health, hooks, openapi, problems
 from windlass.web.api import (
+    approvals,
     artifacts,
     dead_letters,
     jobs,
@@ -64,6 +65,7 @@ OTHER_ROUTERS = (
     jobs.router,
     artifacts.jobs_router,
     messages.router,
+    approvals.router,
     schedules.router,
     monitoring.queues_router,
     monitoring.workers_router,

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
+from windlass.core.definition.approval import read_approval
 from windlass.core.definition.fields import Fields, format_value, inside, workflow_name_mistake
 from windlass.core.events.message import MAX_COUNT, MAX_KEY
 from windlass.core.jobs.spec import DEFAULT_PRIORITY, MAX_PRIORITY
@@ -265,6 +266,7 @@ ACTIONS: Mapping[str, Callable[[Fields], Action]] = {
     "sleep": _sleep,
     "wait_for_webhook": _hook,
     "wait_for_event": _event,
+    "approve": read_approval,
     "run": _command,
     "workflow": _child,
 }
@@ -278,6 +280,7 @@ ACTION_KEYS: Mapping[str, frozenset[str]] = {
     "sleep": frozenset({"sleep"}),
     "wait_for_webhook": frozenset({"wait_for_webhook"}),
     "wait_for_event": frozenset({"wait_for_event"}),
+    "approve": frozenset({"approve"}),
     "run": frozenset({"run", "input"}) | _PLACEMENT | _ATTEMPTS | _TIMEOUT | FAN_OUT_KEYS,
     "workflow": frozenset({"workflow", "input"}) | _TIMEOUT | FAN_OUT_KEYS,
 }

@@ -4,7 +4,7 @@ The builder writes a document and `core.definition` parses it, so rules, default
 workflow files. Mistakes are collected and `build` reports all of them; only misuse of a `Reference` raises at once.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from windlass.core.cron.schedule import CatchUp, Overlap
@@ -134,6 +134,29 @@ class WorkflowBuilder:
         return self._add(
             name, needs, wait_for_event={word: value for word, value in words.items() if value is not None}
         )
+
+    def approve(
+        self,
+        name: str,
+        message: "str | Reference",
+        *,
+        form: Mapping[str, Any] | None = None,
+        roles: Sequence[str] | None = None,
+        timeout: Span | None = None,
+        on_timeout: "str | Mapping[str, Any] | None" = None,
+        remind: Span | None = None,
+        needs: Needs = None,
+    ) -> StepBuilder:
+        """Add a step that waits until a person approves or rejects. `form` is a JSON Schema of what they fill in."""
+        words = {
+            "message": message,
+            "form": form,
+            "roles": None if roles is None else list(roles),
+            "timeout": span(timeout),
+            "on_timeout": on_timeout,
+            "remind": span(remind),
+        }
+        return self._add(name, needs, approve={word: value for word, value in words.items() if value is not None})
 
     def command(
         self,

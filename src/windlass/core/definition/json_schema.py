@@ -15,7 +15,8 @@ from windlass.core.events.webhook import Scheme
 from windlass.core.jobs.retry import Backoff
 from windlass.core.jobs.spec import MAX_PRIORITY
 from windlass.core.launches import POOL_NAME
-from windlass.core.workflows.step import Condition, Join
+from windlass.core.orgs import Role
+from windlass.core.workflows.step import Condition, Join, OnTimeout
 from windlass.core.workflows.step_payload import METHODS
 
 Schema = dict[str, Any]
@@ -133,6 +134,7 @@ def _actions() -> Schema:
         "wait_for_event": _either(
             "A pause until messages arrive.", _text("The name of a signal to the run."), _event()
         ),
+        "approve": _either("A pause until a person decides.", _text("The message."), _approval()),
         "run": _text("A shell command."),
         "runs_on": _text("Where the step runs: local (in the worker) or the name of a pool.", pattern=f"^{POOL_NAME}$"),
         "image": _text("The container image, for a step on a pool."),
@@ -168,6 +170,25 @@ def _event() -> Schema:
         "count": _whole("How many messages it waits for; 1 if left out.", 1, MAX_COUNT),
     }
     return _object(fields, "name", description="Published events with a name and a key, or signals to the run.")
+
+
+def _approval() -> Schema:
+    roles = {"type": "array", "items": _choice("", *Role), "minItems": 1, "description": "Roles, with those above."}
+    timeout = _span("How long they have.", "milliseconds")
+    escalate = _object({"roles": roles, "timeout": timeout}, "roles", description="Others may decide from then on.")
+    fields = {
+        "message": _text("What is to be decided. May contain templates."),
+        "form": {"type": "object", "description": "A JSON Schema of the values that the person gives."},
+        "roles": {**roles, "description": "Who may decide; operator, and all above, if left out."},
+        "timeout": _span("How long the step waits.", "milliseconds"),
+        "on_timeout": _either(
+            "If nobody decides in time; fail if left out.",
+            _choice("", *OnTimeout),
+            _object({"escalate": escalate}, "escalate"),
+        ),
+        "remind": _span("The event approval.requested is published again after each such time.", "milliseconds"),
+    }
+    return _object(fields, "message", description="Who decides what.")
 
 
 def _attempts() -> Schema:

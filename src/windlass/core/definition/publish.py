@@ -22,6 +22,7 @@ from windlass.core.templates.command import check_places
 from windlass.core.templates.template import pieces, secret_named
 from windlass.core.templates.url import UNBOUNDED, Url
 from windlass.core.workflows.step import (
+    ApprovalAction,
     ChildAction,
     CommandAction,
     EventAction,
@@ -61,7 +62,7 @@ def advice(workflow: Workflow) -> list[str]:
         f"step {step.name} of {workflow.name} waits only {duration.text(step.action.timeout)}:"
         " a number without a unit is milliseconds, write for example 1h if you meant more"
         for step in workflow.steps
-        if isinstance(step.action, HookAction | EventAction)
+        if isinstance(step.action, HookAction | EventAction | ApprovalAction)
         and step.action.timeout is not None
         and step.action.timeout < SHORT_WAIT
     ]
@@ -98,7 +99,7 @@ def _of_step(step: Step) -> Iterator[Mistake]:
                 yield f"{at}.run", str(error)
         case HookAction(_, secret):
             yield from _of_secret(f"{at}.wait_for_webhook.secret", secret)
-        case SleepAction() | EventAction() | ChildAction() | UndoAction():
+        case SleepAction() | EventAction() | ApprovalAction() | ChildAction() | UndoAction():
             return
         case _:
             assert_never(step.action)

@@ -15,6 +15,7 @@ from windlass.core.templates.template import OPEN, Binding
 from windlass.core.templates.url import compile_url
 from windlass.core.workflows.graph import Lineage, cycles
 from windlass.core.workflows.step import (
+    ApprovalAction,
     ChildAction,
     CommandAction,
     EventAction,
@@ -242,6 +243,8 @@ def _texts(step: Step) -> Iterator[Text]:
         case EventAction() as action:
             yield from _templates(f"{at}.wait_for_event.name", action.name)
             yield from _templates(f"{at}.wait_for_event.key", action.key)
+        case ApprovalAction() as action:
+            yield from _templates(f"{at}.approve.message", action.message)
         case SleepAction() | HookAction() | UndoAction():
             return
         case _:

@@ -18,7 +18,7 @@ from windlass.core.explain.snapshot import ChildSnapshot, JobSnapshot, Round, Ru
 from windlass.core.jobs.job import JobState
 from windlass.core.launches import SUBPROCESS, LaunchState, pool_of_queue
 from windlass.core.runs.run import Fan, Letter, RunState
-from windlass.core.workflows.step import ChildAction, EventAction, HookAction, SleepAction, Step
+from windlass.core.workflows.step import ApprovalAction, ChildAction, EventAction, HookAction, SleepAction, Step
 from windlass.core.workflows.step_payload import COMMAND_TYPE, HTTP_TYPE
 
 LONGEST_ERROR = 300
@@ -47,6 +47,7 @@ class Activity(StrEnum):
     SLEEPING = "sleeping"
     WAITING_FOR_CALLBACK = "waiting_for_callback"
     WAITING_FOR_MESSAGE = "waiting_for_message"
+    WAITING_FOR_APPROVAL = "waiting_for_approval"
     WAITING_FOR_CHILD = "waiting_for_child"
 
 
@@ -248,6 +249,8 @@ def activity_of(step: StepSnapshot, run: RunState, now: datetime) -> StepActivit
         return StepActivity(Activity.WAITING_FOR_CALLBACK, step.wakes_at)
     if isinstance(step.step.action, EventAction):
         return StepActivity(Activity.WAITING_FOR_MESSAGE, step.wakes_at)
+    if isinstance(step.step.action, ApprovalAction):
+        return StepActivity(Activity.WAITING_FOR_APPROVAL, step.wakes_at)
     if isinstance(step.step.action, ChildAction):
         return StepActivity(Activity.WAITING_FOR_CHILD)
     if step.busy or step.job is None:
@@ -347,11 +350,12 @@ def _whole(number: int, step: StepSnapshot) -> Iterator[Span]:
         began = step.wakes_at - length  # only its timer is stored
     if began is None or step.letter in (Letter.WAITING, Letter.SKIPPED):
         return
-    kinds = {SleepAction: SpanKind.SLEEPING, HookAction: SpanKind.WAITING, EventAction: SpanKind.WAITING}
+    waits = HookAction, EventAction, ApprovalAction
+    kind = SpanKind.WAITING if isinstance(action, waits) else SpanKind.RUNNING
     ended = None if step.letter is Letter.ACTIVE else step.ended_at or began
     yield Span(
         number,
-        kinds.get(type(action), SpanKind.RUNNING),
+        SpanKind.SLEEPING if isinstance(action, SleepAction) else kind,
         None,
         began,
         ended,

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from windlass.core.approvals import Requested
 from windlass.core.cron import schedule
 from windlass.core.events.message import Awaited
 from windlass.core.jobs.job import JobState
@@ -187,7 +188,7 @@ class StepSnapshot:
     child: ChildSnapshot | None = None
     answer: ResponseSnapshot | None = None
     wakes_at: datetime | None = None
-    awaited: Awaited | None = None  # the message that it waits for
+    awaited: Awaited | Requested | None = None  # the message or the decision that it waits for
     began_at: datetime | None = None
     ended_at: datetime | None = None
 

@@ -95,6 +95,14 @@ class AwaitMessages:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestApproval:
+    """Wait for the decision of a person. If the message has no value, the answer is an `Ended`."""
+
+    step: int
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class CancelJobs:
     """Cancel the jobs of a step: unclaimed ones end at once, which an `Ended` counts; workers are asked to stop."""
 
@@ -103,7 +111,7 @@ class CancelJobs:
 
 @dataclass(frozen=True, slots=True)
 class CancelTimer:
-    """End the sleep of a step, or its wait for a callback or a message; the answer is an `Ended`."""
+    """End the sleep of a step, or its wait for a callback, a message or a decision; the answer is an `Ended`."""
 
     step: int
 
@@ -175,6 +183,7 @@ class Note:
 
 
 Question = Judge | Expand
-Start = Enqueue | StartChild | Reopen | RestartChildren | WakeAt | ListenUntil | AwaitMessages | UndoChildren
+Wait = WakeAt | ListenUntil | AwaitMessages | RequestApproval
+Start = Enqueue | StartChild | Reopen | RestartChildren | Wait | UndoChildren
 Cancel = CancelJobs | CancelTimer | CancelChildren
 Command = Question | Start | Cancel | OpenHook | ForgetHook | Conclude | Note | Undoing | Reply | Pause | Resume

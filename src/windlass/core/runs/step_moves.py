@@ -12,6 +12,7 @@ from windlass.core.runs import command
 from windlass.core.runs.edges import readiness
 from windlass.core.runs.run import OPEN, STEP_EDGES, Fan, Letter, Reason, Run, RunState
 from windlass.core.workflows.step import (
+    ApprovalAction,
     ChildAction,
     CommandAction,
     EventAction,
@@ -122,6 +123,9 @@ class StepMoves:
                 self.commands.append(command.ListenUntil(step, None if timeout is None else self._now + timeout))
             case EventAction(_, _, timeout):
                 self.commands.append(command.AwaitMessages(step, None if timeout is None else self._now + timeout))
+            case ApprovalAction():
+                until = None if action.timeout is None else self._now + action.timeout
+                self.commands.append(command.RequestApproval(step, until))
             case UndoAction():
                 self.commands.append(command.UndoChildren(step, self._undone_by(step), count))
             case _:
@@ -184,7 +188,7 @@ class StepMoves:
         match action:
             case JobAction() | HttpAction() | CommandAction():
                 self.commands.append(command.CancelJobs(step))
-            case SleepAction() | HookAction() | EventAction():
+            case SleepAction() | HookAction() | EventAction() | ApprovalAction():
                 self.commands.append(command.CancelTimer(step))
             case ChildAction():
                 self.commands.append(command.CancelChildren(step, compensate))

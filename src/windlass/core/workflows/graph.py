@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from windlass.core.workflows.step import (
+    ApprovalAction,
     ChildAction,
     Condition,
     EventAction,
@@ -156,7 +157,7 @@ class Plan:
     @cached_property
     def single_jobs(self) -> tuple[int, ...]:
         """Return the steps with exactly one job: their starts and successes are in that job's event trail."""
-        without = (SleepAction, HookAction, EventAction, ChildAction, UndoAction)
+        without = (SleepAction, HookAction, EventAction, ApprovalAction, ChildAction, UndoAction)
         return tuple(n for n, s in enumerate(self.steps) if s.fan_out is None and not isinstance(s.action, without))
 
     @cached_property

@@ -8,6 +8,7 @@ from typing import Any
 
 from windlass.core.jobs.retry import Retry
 from windlass.core.launches import LOCAL
+from windlass.core.orgs import Role
 
 
 class Condition(StrEnum):
@@ -93,6 +94,34 @@ class EventAction:
     count: int = 1
 
 
+class OnTimeout(StrEnum):
+    """What happens if nobody decides in time."""
+
+    FAIL = "fail"  # the step times out
+    APPROVE = "approve"
+    REJECT = "reject"
+
+
+@dataclass(frozen=True, slots=True)
+class Escalation:
+    """Others may decide once the time of an approval is over; after another `timeout` the step times out."""
+
+    roles: tuple[Role, ...]
+    timeout: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalAction:
+    """Wait until a person approves or rejects. The message may have templates; `form` is a JSON Schema."""
+
+    message: str
+    form: Mapping[str, Any] | None = None
+    roles: tuple[Role, ...] = (Role.OPERATOR,)  # with those above
+    timeout: timedelta | None = None
+    on_timeout: OnTimeout | Escalation = OnTimeout.FAIL
+    remind: timedelta | None = None  # publish its event again after each such time
+
+
 @dataclass(frozen=True, slots=True)
 class CommandAction:
     run: str
@@ -115,7 +144,17 @@ class UndoAction:
     workflow: str
 
 
-Action = JobAction | HttpAction | SleepAction | HookAction | EventAction | CommandAction | ChildAction | UndoAction
+Action = (
+    JobAction
+    | HttpAction
+    | SleepAction
+    | HookAction
+    | EventAction
+    | ApprovalAction
+    | CommandAction
+    | ChildAction
+    | UndoAction
+)
 
 
 def pool_of(action: Action) -> str | None:

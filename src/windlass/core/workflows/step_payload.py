@@ -18,6 +18,7 @@ from windlass.core.templates.url import compile_url
 from windlass.core.templates.url import reveal as reveal_url
 from windlass.core.workflows.step import (
     Action,
+    ApprovalAction,
     ChildAction,
     CommandAction,
     EventAction,
@@ -79,6 +80,9 @@ def compile_payload(action: Action) -> Payload:
         case EventAction():
             name, key = template.compile(action.name), template.compile(action.key)
             return _many([name, key], lambda facts: {"name": name.resolve(facts), "key": key.resolve(facts)})
+        case ApprovalAction():
+            message = template.compile(action.message)
+            return _many([message], lambda facts: {"message": message.resolve(facts)})
         case SleepAction() | HookAction() | UndoAction():
             return Payload((), lambda _: None)
         case _:

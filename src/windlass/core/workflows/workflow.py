@@ -20,16 +20,19 @@ from windlass.core.jobs.spec import DEFAULT_PRIORITY
 from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import (
     Action,
+    ApprovalAction,
     ChildAction,
     CommandAction,
     Condition,
     Edge,
+    Escalation,
     EventAction,
     Foreach,
     HookAction,
     HttpAction,
     JobAction,
     Join,
+    OnTimeout,
     Parallel,
     Placement,
     SleepAction,
@@ -212,6 +215,8 @@ def _action(action: Action) -> dict[str, Any]:
             limit = None if timeout is None else duration.text(timeout)
             number = None if count == 1 else count
             return {"wait_for_event": _present(name=name, key=key, timeout=limit, count=number)}
+        case ApprovalAction():
+            return {"approve": _approval_document(action)}
         case CommandAction():
             return {"run": action.run} | _placement_document(action.placement) | _input_document(action.input)
         case ChildAction():
@@ -220,6 +225,25 @@ def _action(action: Action) -> dict[str, Any]:
             return {}
         case _:
             assert_never(action)
+
+
+def _approval_document(action: ApprovalAction) -> dict[str, Any]:
+    match action.on_timeout:
+        case Escalation(roles, timeout):
+            limit = None if timeout is None else duration.text(timeout)
+            end: Any = {"escalate": _present(roles=list(map(str, roles)), timeout=limit)}
+        case OnTimeout.FAIL:
+            end = None
+        case _:
+            end = str(action.on_timeout)
+    return _present(
+        message=action.message,
+        form=None if action.form is None else dict(action.form),
+        roles=list(map(str, action.roles)),
+        timeout=None if action.timeout is None else duration.text(action.timeout),
+        on_timeout=end,
+        remind=None if action.remind is None else duration.text(action.remind),
+    )
 
 
 def _placement_document(placement: Placement) -> dict[str, Any]:

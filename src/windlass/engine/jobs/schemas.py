@@ -11,10 +11,12 @@ from typing import Any
 
 from windlass.core.jobs.spec import JobSpec, SchemaMode, check_name, check_version, schema_names, version_precedence
 from windlass.core.json_value import encode
+from windlass.core.workflows.step import ApprovalAction
+from windlass.core.workflows.workflow import Workflow
 from windlass.effects.schema_validator import SchemaValidator, TooSlow
 from windlass.engine.database import Tenant
 from windlass.engine.orgs import audit
-from windlass.errors import Conflict, Invalid, NotFound
+from windlass.errors import Conflict, Invalid, InvalidWorkflow, NotFound
 from windlass.store import job_schemas as store
 from windlass.store.job_schemas import JobSchema
 
@@ -41,7 +43,7 @@ async def register(
     check_version(version)
     if uri is not None:
         check_name(uri, "uri", "leave it out or give a URI", limit=1024)
-    text = await _checked(db.schema_validator, document)
+    text = await checked(db.schema_validator, document)
     async with db.begin() as conn:
         at = await store.insert(conn, org=db.org, type_=type_, version=version, uri=uri, document=text, mode=mode)
         if at is None:
@@ -138,8 +140,8 @@ class Schemas:
             return [(place, str(slow))]
 
 
-async def _checked(validator: SchemaValidator, document: Any) -> str:
-    """Return the text of a schema that is usable for validation, or raise."""
+async def checked(validator: SchemaValidator, document: Any) -> str:
+    """Return the text of a schema that is usable for validation, or raise `Invalid`."""
     if not isinstance(document, dict):
         raise Invalid("schema must be an object: a JSON Schema of the arguments", field="schema")
     text = encode(document, field="schema", limit=MAX_DOCUMENT)
@@ -152,6 +154,23 @@ async def _checked(validator: SchemaValidator, document: Any) -> str:
         field = _path("schema", mistake[0])
         raise Invalid(f"{field}: {mistake[1]}", field=field)
     return text
+
+
+async def check_forms(db: Tenant, workflows: Sequence[Workflow]) -> None:
+    """Raise `InvalidWorkflow` with every form of an approval that is no usable JSON Schema."""
+    mistakes = []
+    for workflow in workflows:
+        for step in workflow.steps:
+            if not isinstance(step.action, ApprovalAction) or step.action.form is None:
+                continue
+            place = f"tasks.{step.name}.approve.form"
+            try:
+                await checked(db.schema_validator, step.action.form)
+            except Invalid as error:
+                message = str(error).replace("schema", "it", 1)
+                mistakes.append((place if len(workflows) == 1 else f"{workflow.name}: {place}", message))
+    if mistakes:
+        raise InvalidWorkflow(mistakes)
 
 
 def _check_keywords(document: Any) -> None:

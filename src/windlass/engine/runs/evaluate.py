@@ -15,17 +15,18 @@ from windlass.core.events.message import filled_address
 from windlass.core.expressions import expression
 from windlass.core.expressions.scope import MISSING, Facts, Path
 from windlass.core.json_value import encode
-from windlass.core.runs.command import AwaitMessages, Enqueue, StartChild
+from windlass.core.runs.command import AwaitMessages, Enqueue, RequestApproval, StartChild
 from windlass.core.runs.event import Ended, Event, Expanded, Judged
 from windlass.core.runs.run import BAD, NEVER_BEGAN, Letter, Reason, Run
 from windlass.core.templates.template import value_at
 from windlass.core.workflows.step import CommandAction, EventAction, Foreach, JobAction, Parallel
 from windlass.engine.database import Database
 from windlass.engine.definitions import StepTemplate
-from windlass.engine.runs import outputs
+from windlass.engine.runs import approvals, outputs
 from windlass.engine.runs.outputs import Codes, Referenced
 from windlass.errors import Invalid
 from windlass.store import steps
+from windlass.store.approvals import NewApproval
 from windlass.store.messages.waiters import StepWait
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
@@ -44,7 +45,7 @@ class Question(NamedTuple):
     row: LockedRun
     run: Run
     template: StepTemplate
-    command: Enqueue | StartChild | AwaitMessages | None = None  # None: evaluate its `if`
+    command: Enqueue | StartChild | AwaitMessages | RequestApproval | None = None  # None: evaluate its `if`
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -126,6 +127,17 @@ def fill_wait(question: Question, facts: Facts) -> StepWait | Ended:
         return _defect(template, f"its event could not be filled in: {error!r}", error)
     address = str(run.id) if key is None else key
     return StepWait(run.id, command.step, run.round, name, address, key is None, action.count, command.at)
+
+
+def fill_request(question: Question, facts: Facts) -> NewApproval | Ended:
+    """Return the approval that a step waits for, or its end if the message cannot be filled in."""
+    assert isinstance(question.command, RequestApproval)
+    try:
+        return approvals.request(question.row, question.template, facts, question.command.at)
+    except Invalid as error:
+        return Ended(question.template.number, Letter.FAILED, Reason(NEVER_BEGAN, str(error)))
+    except Exception as error:
+        return _defect(question.template, f"its approval could not be requested: {error!r}", error)
 
 
 def _filled(

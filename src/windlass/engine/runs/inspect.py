@@ -24,13 +24,13 @@ from windlass.core.jobs.job import JobState
 from windlass.core.jobs.spec import check_range
 from windlass.core.orgs import owner, shown
 from windlass.core.runs.run import OPEN, WORDS, Letter, RunState, read_counters
-from windlass.core.workflows.step import ChildAction, EventAction, HttpAction, pool_of
+from windlass.core.workflows.step import ApprovalAction, ChildAction, EventAction, HttpAction, pool_of
 from windlass.core.workflows.workflow import Workflow
 from windlass.effects.handlers import like
 from windlass.engine.database import Database, Tenant
 from windlass.engine.runs.control import load, rounds_of, step_number
+from windlass.store import approvals, runs, workers
 from windlass.store import inspect as store
-from windlass.store import runs, workers
 from windlass.store.inspect import LineFilter, Place, RunLine, StepPlace
 from windlass.store.messages import waiters
 from windlass.store.postgres.pool import Connection
@@ -222,6 +222,8 @@ async def _steps(conn: Connection, db: Tenant, row: RunRow, workflow: Workflow) 
     wakes = await store.wake_times(conn, row.id) if Letter.ACTIVE in letters else {}
     awaits = any(isinstance(workflow.steps[n].action, EventAction) and letters[n] is Letter.ACTIVE for n in begun)
     awaited = await waiters.of_run(conn, row.id) if awaits else {}
+    asks = any(isinstance(workflow.steps[n].action, ApprovalAction) and letters[n] is Letter.ACTIVE for n in begun)
+    requested = await approvals.of_run(conn, row.id) if asks else {}
     known = [*(one.job for one in waiting.values()), *(first.job for first in jobs.values())]
     if row.paused_at is not None:
         known = [replace(job, served=Served.RUN_PAUSED) if job.state is JobState.PENDING else job for job in known]
@@ -232,8 +234,8 @@ async def _steps(conn: Connection, db: Tenant, row: RunRow, workflow: Workflow) 
                 step=workflow.steps[n],
                 letter=letter,
                 fan=fans.get(n),
-                wakes_at=wakes.get(n),
-                awaited=awaited.get(n),
+                wakes_at=requested[n].until if n in requested else wakes.get(n),  # not the time of a reminder
+                awaited=requested.get(n) or awaited.get(n),
                 busy=n in waiting and waiting[n].busy,
                 is_launching=n in waiting and waiting[n].launching,
             ),

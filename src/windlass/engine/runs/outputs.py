@@ -1,8 +1,8 @@
 """Loads the outputs of steps and runs, for readers and for expressions.
 
-A step's output is its job's result, the body of an HTTP response or of a callback; for a fanned-out step the list by
-index; for a step that ran another workflow that run's output. A run's output is that of its last step, or of its last
-steps by name.
+A step's output is its job's result, the body of an HTTP response or of a callback, a message or a decision; for a
+fanned-out step the list by index; for a step that ran another workflow that run's output. A run's output is that of its
+last step, or of its last steps by name.
 """
 
 from collections import defaultdict
@@ -18,10 +18,18 @@ from windlass.core.jobs.job import Claimed
 from windlass.core.json_value import decode
 from windlass.core.runs.run import NEVER_BEGAN, Letter, Run
 from windlass.core.workflows.graph import Plan
-from windlass.core.workflows.step import ChildAction, EventAction, HookAction, HttpAction, SleepAction, Step
+from windlass.core.workflows.step import (
+    ApprovalAction,
+    ChildAction,
+    EventAction,
+    HookAction,
+    HttpAction,
+    SleepAction,
+    Step,
+)
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
-from windlass.store import hooks, steps
+from windlass.store import approvals, hooks, steps
 from windlass.store.hooks import Callback
 from windlass.store.messages import waiters
 from windlass.store.outputs import artifacts
@@ -59,7 +67,7 @@ async def of_steps(
     for place in places:
         kinds[type(_step(requested, place).action)].append(place)
     below, called = kinds.pop(ChildAction, []), kinds.pop(HookAction, [])
-    awaited = kinds.pop(EventAction, [])
+    awaited, decided = kinds.pop(EventAction, []), kinds.pop(ApprovalAction, [])
     outputs = await _results(conn, requested, [place for some in kinds.values() for place in some])
     if below:
         outputs |= await _children(conn, db, requested, below)
@@ -67,6 +75,8 @@ async def of_steps(
         outputs[call.run_id, call.step] = JsonText(call.body).value
     if awaited:
         outputs |= {place: decode(text) for place, text in (await waiters.payloads(conn, awaited)).items()}
+    if decided:
+        outputs |= await approvals.outputs(conn, decided)
     if silent := [place for place in places if place not in outputs and _step(requested, place).fan_out is not None]:
         outputs |= {place: [] for place in await steps.succeeded(conn, silent)}
     return {place: outputs.get(place) for place in places}
@@ -242,13 +252,14 @@ async def _tasks(
             kinds[type(ref.run.plan.steps[number].action)].append((id_, number))
     kinds.pop(SleepAction, None)
     called, below = kinds.pop(HookAction, []), kinds.pop(ChildAction, [])
-    awaited = kinds.pop(EventAction, [])
+    awaited, decided = kinds.pop(EventAction, []), kinds.pop(ApprovalAction, [])
     jobs = [place for some in kinds.values() for place in some]
     rows: dict[StepRef, list[Result]] = defaultdict(list)
     for row in await steps.results(conn, jobs, most=MOST_INSTANCES) if jobs else ():
         rows[row.run_id, row.step].append(row)
     calls = {(call.run_id, call.step): call for call in (await hooks.bodies(conn, called) if called else ())}
     payloads = await waiters.payloads(conn, awaited) if awaited else {}
+    decisions = await approvals.outputs(conn, decided) if decided else {}
     children = await of_steps(conn, db, _by_run(runs, below)) if below else {}
     files = await _artifacts(conn, runs, rows)
     tasks: dict[UUID, dict[str, TaskFacts]] = defaultdict(dict)
@@ -261,6 +272,8 @@ async def _tasks(
                 tasks[id_][step.name] = TaskFacts(status=NEVER_BEGAN)
             elif place in payloads:
                 tasks[id_][step.name] = TaskFacts(status="received", body=JsonText(payloads[place]))
+            elif place in decisions:
+                tasks[id_][step.name] = TaskFacts(status=STATUS[letter], body=decisions[place])
             else:
                 fact = _fact(step, letter, rows.get(place, ()), calls.get(place), children.get(place))
                 tasks[id_][step.name] = replace(fact, artifacts=files[place]) if place in files else fact
@@ -300,7 +313,7 @@ def _fact(step: Step, letter: Letter, rows: Sequence[Result], call: Callback | N
             return _called(letter, call)
         case ChildAction():
             return TaskFacts(status=STATUS[letter], body=MISSING if isinstance(child, TooMany) else child)
-        case SleepAction() | EventAction():
+        case SleepAction() | EventAction() | ApprovalAction():
             return TaskFacts(status=STATUS[letter])
         case _ if not rows:
             return TaskFacts(status=STATUS[letter])

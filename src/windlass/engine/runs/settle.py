@@ -38,6 +38,7 @@ from windlass.core.runs.command import (
     Pause,
     Reopen,
     Reply,
+    RequestApproval,
     RestartChildren,
     Resume,
     StartChild,
@@ -48,15 +49,17 @@ from windlass.core.runs.command import (
 from windlass.core.runs.decide import decide
 from windlass.core.runs.event import Ended, Event
 from windlass.core.runs.run import NO_UNDO, Letter, Reason, Run, RunState, read_counters
-from windlass.core.workflows.step import EventAction
+from windlass.core.workflows.step import ApprovalAction, EventAction
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
 from windlass.engine.definitions import StepTemplate, StepTemplates
 from windlass.engine.faults import point
-from windlass.engine.runs import children, evaluate
+from windlass.engine.runs import approvals, children, evaluate
 from windlass.engine.runs.evaluate import Question
 from windlass.engine.runs.writes import NewRuns, RunWrites, Wakeups
+from windlass.store import approvals as approval_store
 from windlass.store import hooks, runs, steps
+from windlass.store.approvals import NewApproval
 from windlass.store.messages import waiters
 from windlass.store.messages.waiters import StepWait
 from windlass.store.postgres.pool import Connection
@@ -148,9 +151,11 @@ class Batch:
                 self.writes.wakeups.ended = True
                 # A run that waits for this one's place may begin.
                 self.writes.wakeups.unsettled |= self._workflows[self.locked[id_].version_id].concurrency is not None
-            case Judge() | Expand() | StartChild() | Reopen() | RestartChildren() | ListenUntil() | OpenHook():
-                self.commands[type(command)].append((id_, command))
-            case AwaitMessages() | ForgetHook() | CancelJobs() | CancelTimer() | CancelChildren() | UndoChildren():
+            case (
+                (Judge() | Expand() | StartChild() | Reopen() | RestartChildren() | UndoChildren())
+                | (OpenHook() | ForgetHook() | ListenUntil() | AwaitMessages() | RequestApproval())
+                | (CancelJobs() | CancelTimer() | CancelChildren())
+            ):
                 self.commands[type(command)].append((id_, command))
             case _:
                 assert_never(command)
@@ -167,7 +172,9 @@ class Batch:
     def template(self, id_: UUID, step: int) -> StepTemplate:
         return self._templates.of(self.locked[id_].version_id, step, self.runs[id_].plan)
 
-    def question(self, id_: UUID, step: int, command: Enqueue | StartChild | AwaitMessages | None = None) -> Question:
+    def question(
+        self, id_: UUID, step: int, command: Enqueue | StartChild | AwaitMessages | RequestApproval | None = None
+    ) -> Question:
         return Question(self.locked[id_], self.runs[id_], self.template(id_, step), command)
 
     def stop_reason(self, id_: UUID) -> str:
@@ -214,6 +221,7 @@ class Round:
             self._answers[id_].append(await evaluate.expand(self._conn, self._db, question))
         await self._evaluate()
         await self._await()
+        await self._request()
         await self._cancel()
         await self._undo_children()
         await self._steer()
@@ -313,6 +321,25 @@ class Round:
             await waiters.begin_in_steps(self._conn, waits)
             batch.writes.wakeups.listening = True
 
+    async def _request(self) -> None:
+        """Request the decisions that steps wait for."""
+        batch = self._batch
+        questions = [batch.question(id_, request.step, request) for id_, request in batch.take(RequestApproval)]
+        if not questions:
+            return
+        facts = await evaluate.load(self._conn, self._db, questions, codes=batch.writes.codes)
+        requests: list[NewApproval] = []
+        for question in questions:
+            id_, request = question.row.id, evaluate.fill_request(question, facts[question.row.id])
+            if isinstance(request, Ended):
+                self._answers[id_].append(request)
+                continue
+            requests.append(request)
+            if (at := approvals.first_timer(question.template, request)) is not None:
+                batch.writes.timer(id_, request.step, at)
+        if requests:
+            await approval_store.insert(self._conn, requests)
+
     async def _cancel(self) -> None:
         """Cancel the active steps of runs that were stopped: jobs and child runs get the reason of their own run."""
         batch, writes = self._batch, self._batch.writes
@@ -345,9 +372,12 @@ class Round:
             writes.wakeups.unsettled = True
 
     async def _close_waits(self, places: Sequence[StepRef]) -> set[StepRef]:
-        """End the waits for messages among these; return those that had received theirs."""
+        """End the waits for decisions and messages among these; return those that had received their messages."""
         plans = {id_: run.plan for id_, run in self._batch.runs.items()}
-        waits = [place for place in places if isinstance(plans[place[0]].steps[place[1]].action, EventAction)]
+        actions = {(id_, step): plans[id_].steps[step].action for id_, step in places}
+        if requests := [place for place, action in actions.items() if isinstance(action, ApprovalAction)]:
+            await approval_store.cancel(self._conn, requests)
+        waits = [place for place, action in actions.items() if isinstance(action, EventAction)]
         return await waiters.close_steps(self._conn, waits) if waits else set()
 
     async def _undo_children(self) -> None:

@@ -23,10 +23,11 @@ from windlass.core.runs.event import (
     fired_timer,
 )
 from windlass.core.runs.run import LIVE, Letter, Reason, RunState
-from windlass.core.workflows.step import EventAction
+from windlass.core.workflows.step import ApprovalAction, EventAction
 from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, each_alone, split_batch
+from windlass.engine.runs import approvals
 from windlass.engine.runs.settle import Wakeups, settle
 from windlass.errors import Unavailable
 from windlass.store import claims, compositions, runs, steps
@@ -159,9 +160,15 @@ async def _due_timers(db: Database, conn: Connection, locked: list[LockedRun]) -
     known = await db.definitions.of(conn, {run.version_id for run in locked})
     plans = {run.id: known[run.version_id].plan for run in locked}
     due = await steps.take_due_timers(conn, [run.id for run in locked])
-    waits = [(id_, step) for id_, step in due if isinstance(plans[id_].steps[step].action, EventAction)]
+    actions = {(id_, step): plans[id_].steps[step].action for id_, step in due}
+    waits = [place for place, action in actions.items() if isinstance(action, EventAction)]
+    requests = {place: action for place, action in actions.items() if isinstance(action, ApprovalAction)}
     received = await waiters.close_steps(conn, waits) if waits else set()
+    for (id_, _), end in (await approvals.fire(conn, requests, {run.id: run.now for run in locked})).items():
+        events[id_].append(end)
     for id_, step in due:
+        if (id_, step) in requests:
+            continue
         in_time = (id_, step) in received
         events[id_].append(Ended(step, Letter.SUCCEEDED) if in_time else fired_timer(plans[id_], step))
     return events

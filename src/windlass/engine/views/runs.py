@@ -18,6 +18,7 @@ from windlass.core.launches import LaunchState
 from windlass.core.runs.run import NEVER_BEGAN, OPEN, WORDS, Fan, Letter, RunState
 from windlass.core.workflows.step import (
     Action,
+    ApprovalAction,
     ChildAction,
     CommandAction,
     EventAction,
@@ -74,6 +75,7 @@ ACTION_TYPES: Mapping[type[Action], str] = {
     SleepAction: "sleep",
     HookAction: "wait_for_webhook",
     EventAction: "wait_for_event",
+    ApprovalAction: "approve",
     CommandAction: "command",
     ChildAction: "workflow",
     UndoAction: "undo",
@@ -82,6 +84,7 @@ _ACTIVE: Mapping[type[Action], TaskStatus] = {
     SleepAction: TaskStatus.SLEEPING,
     HookAction: TaskStatus.WAITING,
     EventAction: TaskStatus.WAITING,
+    ApprovalAction: TaskStatus.WAITING,
 }
 _BEGUN = frozenset({Activity.RUNNING, Activity.LOST, Activity.STOPPING})  # what a task on a pool does once it runs
 _LETTERS: Mapping[str, Letter] = {word: letter for letter, word in WORDS.items()}
@@ -299,7 +302,7 @@ def _task(step: StepSnapshot, run: RunState, now: datetime) -> dict[str, Any]:
         "child_run_id": str(step.child.id) if step.child else None,
         "child": _child(step.child) if step.child else None,
         "instances": instance_counts(step.fan.for_display(step.letter)) if step.fan else None,
-        "awaited": _awaited(step.awaited) if step.awaited else None,
+        "awaited": _awaited(step.awaited) if isinstance(step.awaited, Awaited) else None,
         "compensates": step.step.compensates,
     }
 

@@ -488,6 +488,7 @@ keys as (delete from windlass.reserved_key where run_id = any(array(select run_i
 items as (delete from windlass.item where run_id = any(array(select id from gone))),
 news as (delete from windlass.notice where run_id = any(array(select id from gone))),
 hooks as (delete from windlass.hook where run_id = any(array(select id from gone))),
+asked as (delete from windlass.approval where run_id = any(array(select id from gone))),
 waiters as (delete from windlass.waiter where run_id = any(array(select id from gone))),
 waits as (delete from windlass.waiter where job_id = any(array(select id from jobs))),
 trail as (delete from windlass.event where run_id = any(array(select id from gone)))

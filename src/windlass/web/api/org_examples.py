@@ -68,7 +68,28 @@ LOGIN_SESSION: Example = {
     "issuer": "https://login.example.com",
 }
 
+APPROVAL: Example = {
+    "id": "01890a5d-ac96-774b-bcce-b302099a8059",
+    "run_id": "01890a5d-ac96-774b-bcce-b302099a8057",
+    "workflow": "refund",
+    "task": "decide",
+    "state": "open",
+    "message": "Refund order 4711?",
+    "form": {"properties": {"amount": {"type": "number"}}, "required": ["amount"]},
+    "roles": ["operator"],
+    "may_decide": True,
+    "requested_at": "2026-02-22T10:00:00Z",
+    "until": "2026-02-23T10:00:00Z",
+    "escalated_at": None,
+    "reminded_at": None,
+    "decided_at": None,
+    "by": None,
+    "values": None,
+    "comment": None,
+}
+
 ORG_EXAMPLES: dict[str, Example] = {
+    "Approval": APPROVAL,
     "LoginSession": LOGIN_SESSION,
     "Org": ORG,
     "Key": KEY,

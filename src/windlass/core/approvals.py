@@ -1,0 +1,153 @@
+"""Approvals: steps that wait for the decision of a person. Who may decide, what a decision results in, what time does.
+
+The timer of such a step fires at its next reminder or at the end of the wait, whichever comes first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, assert_never
+
+from windlass.core.events.ojs import instant
+from windlass.core.json_value import encode
+from windlass.core.orgs import Role, Scope, role_text
+from windlass.core.runs.event import Ended
+from windlass.core.runs.run import Letter, Reason
+from windlass.core.workflows.step import ApprovalAction, Escalation, OnTimeout
+from windlass.errors import Forbidden, Invalid
+
+MAX_MESSAGE = 16_384  # characters, with the templates filled in
+MAX_COMMENT = 8_192
+MAX_VALUES = 65_536  # bytes
+BY_TIMEOUT = "timeout"  # who has decided if no person did
+
+
+class ApprovalState(StrEnum):
+    OPEN = "open"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    EXPIRED = "expired"  # nobody decided in time
+    CANCELLED = "cancelled"  # its run was stopped
+
+
+class Decision(StrEnum):
+    APPROVE = "approve"
+    REJECT = "reject"
+
+    @property
+    def state(self) -> ApprovalState:
+        return ApprovalState.APPROVED if self is Decision.APPROVE else ApprovalState.REJECTED
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """What a step waits for, for explanations."""
+
+    roles: Sequence[str]
+    until: datetime | None
+
+    @property
+    def text(self) -> str:
+        return f"the approval of {role_text(self.roles)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The times of an open approval."""
+
+    requested_at: datetime
+    until: datetime | None
+    escalated_at: datetime | None = None
+    reminded_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Remind:
+    """Publish its event again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Escalate:
+    """Others may decide from now on."""
+
+    roles: Sequence[Role]
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """Nobody decided in time: the step ends. Without a decision it times out."""
+
+    decision: Decision | None
+
+
+Due = Remind | Escalate | Expire
+
+
+def next_timer(action: ApprovalAction, times: Times) -> datetime | None:
+    """Return when the timer of an open approval fires next; None: it has none."""
+    moments = [times.until] if times.until is not None else []
+    if action.remind is not None:
+        moments.append((times.reminded_at or times.requested_at) + action.remind)
+    return min(moments, default=None)
+
+
+def due(action: ApprovalAction, times: Times, now: datetime) -> Due:
+    """Return what the timer of an open approval does now. Reminders that are late are one reminder."""
+    if times.until is None or now < times.until:
+        return Remind()
+    match action.on_timeout:
+        case Escalation(roles, timeout) if times.escalated_at is None:
+            return Escalate(roles, None if timeout is None else now + timeout)
+        case Escalation() | OnTimeout.FAIL:
+            return Expire(None)
+        case OnTimeout.APPROVE:
+            return Expire(Decision.APPROVE)
+        case OnTimeout.REJECT:
+            return Expire(Decision.REJECT)
+        case _:
+            assert_never(action.on_timeout)
+
+
+def ended(step: int, decision: Decision | None, by: str, comment: str | None) -> Ended:
+    """Return the event of a decision; without one, of an approval that expired."""
+    match decision:
+        case Decision.APPROVE:
+            return Ended(step, Letter.SUCCEEDED)
+        case Decision.REJECT:
+            why = f"rejected by {by}" + (f": {comment}" if comment else "")
+            return Ended(step, Letter.FAILED, Reason("rejected", why))
+        case None:
+            return Ended(step, Letter.TIMED_OUT, Reason("timeout", "nobody decided in time"))
+        case _:
+            assert_never(decision)
+
+
+def output(state: str, *, by: str | None, at: datetime, values: Any, comment: str | None) -> dict[str, Any]:
+    """Return the output of a step that was decided."""
+    approved = state == ApprovalState.APPROVED
+    return {"approved": approved, "by": by, "at": instant(at), "values": values or {}, "comment": comment}
+
+
+def check_message(message: object) -> str:
+    """Return the message that a template resulted in; raise `Invalid` if it cannot be shown."""
+    text = message if isinstance(message, str) else encode(message, field="approve.message")
+    if not text.strip():
+        raise Invalid("approve.message is empty: its templates resulted in no text", field="approve.message")
+    if len(text) > MAX_MESSAGE:
+        raise Invalid(
+            f"approve.message has {len(text)} characters, the limit is {MAX_MESSAGE}: shorten it",
+            field="approve.message",
+        )
+    return text
+
+
+def may_decide(roles: Sequence[str], scopes: frozenset[Scope]) -> bool:
+    """Return whether a caller has the scopes of one of the roles. A role includes those below it."""
+    return any(role in roles and role.scopes <= scopes for role in Role)
+
+
+def require_role(roles: Sequence[str], scopes: frozenset[Scope], actor: str) -> None:
+    if not may_decide(roles, scopes):
+        raise Forbidden(f"{actor} may not decide this approval: it needs the role of {role_text(roles)}")

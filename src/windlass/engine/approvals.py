@@ -1,0 +1,176 @@
+"""Approvals: list them, and decide. A decision ends the step that waits for it, in the same transaction."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from windlass.core.approvals import (
+    MAX_COMMENT,
+    MAX_VALUES,
+    ApprovalState,
+    Decision,
+    ended,
+    may_decide,
+    require_role,
+)
+from windlass.core.jobs.spec import check_range
+from windlass.core.json_value import encode
+from windlass.core.runs.run import LIVE, Letter
+from windlass.effects.schema_validator import TooSlow
+from windlass.engine.database import Tenant
+from windlass.engine.definitions import find_live
+from windlass.engine.orgs import audit
+from windlass.engine.runs.settle import settle
+from windlass.errors import Conflict, Gone, Invalid, NotFound
+from windlass.schemas.approvals import Approval
+from windlass.schemas.common import PAGE_LIMIT, Page
+from windlass.store import approvals as store
+from windlass.store import runs, steps
+from windlass.store.approvals import ApprovalRow, Cursor
+
+ENDS: Mapping[str, str] = {
+    ApprovalState.EXPIRED: "its time is over",
+    ApprovalState.CANCELLED: "its run was stopped",
+}
+
+
+async def list_(
+    db: Tenant,
+    *,
+    states: Sequence[str] | None = None,
+    workflow: str | None = None,
+    run_id: UUID | None = None,
+    before: str | None = None,
+    limit: int = 50,
+) -> Page[Approval]:
+    """List approvals, the open ones first, newest first."""
+    check_range(limit, "limit", most=PAGE_LIMIT)
+    for state in states or ():
+        if state not in list(ApprovalState):
+            raise Invalid(f"state is {state!r}: one of {', '.join(ApprovalState)}", field="state")
+    place = None if before is None else _parse(before)
+    async with db.search("filter by state, workflow or run") as conn:
+        live = None if workflow is None else await find_live(conn, workflow, org=db.org)
+        rows = await store.list_(
+            conn,
+            org=db.org,
+            states=states or None,
+            workflow_id=None if live is None else live.workflow_id,
+            run_id=run_id,
+            after=place,
+            limit=limit,
+        )
+    return Page([_shown(db, row) for row in rows], _text(rows[-1]) if len(rows) == limit else None)
+
+
+async def get(db: Tenant, id_: UUID) -> Approval:
+    async with db.once() as conn:
+        return _shown(db, _known(await store.find(conn, id_, org=db.org), id_))
+
+
+async def decide(
+    db: Tenant, id_: UUID, decision: Decision, *, values: Any = None, comment: str | None = None
+) -> Approval:
+    """Approve or reject, once. The first decision counts; another one raises `Conflict`."""
+    encode(comment, field="comment", limit=MAX_COMMENT)
+    async with db.once() as conn:
+        row = _known(await store.find(conn, id_, org=db.org), id_)
+    require_role(row.roles, db.scopes, db.actor)
+    text = await _checked(db, row, decision, values)
+    async with db.begin() as conn:
+        locked = await runs.lock(conn, [row.run_id])
+        row = _known(await store.find(conn, id_, org=db.org), id_)  # as the lock of its run protects it
+        require_role(row.roles, db.scopes, db.actor)
+        [run] = locked
+        _check_open(row, is_waiting=run.state in LIVE and run.steps[row.step] == Letter.ACTIVE)
+        await store.decide(conn, id_, decision.state, by=db.actor, values=text, comment=comment)
+        await audit.record(
+            conn,
+            db,
+            f"approval.{decision}",
+            str(id_),
+            run=str(row.run_id),
+            task=row.task,
+            values=values or None,
+            comment=comment,
+        )
+        await steps.delete_timers(conn, [(row.run_id, row.step)])
+        events = {row.run_id: [ended(row.step, decision, db.actor, comment)]}
+        wakeups = await settle(conn, db, locked, events, actor=db.actor)
+        decided = _known(await store.find(conn, id_, org=db.org), id_)
+    wakeups.poke(db)
+    return _shown(db, decided)
+
+
+def _check_open(row: ApprovalRow, *, is_waiting: bool) -> None:
+    """Raise an error if a decision comes too late."""
+    if row.state in (ApprovalState.APPROVED, ApprovalState.REJECTED):
+        raise Conflict(f"approval {row.id} was decided before: {row.state} by {row.decided_by}")
+    if row.state != ApprovalState.OPEN or not is_waiting:
+        raise Gone(f"approval {row.id} can no longer be decided: {ENDS.get(row.state, 'its step has ended')}")
+
+
+async def _checked(db: Tenant, row: ApprovalRow, decision: Decision, values: Any) -> str | None:
+    """Return the values as JSON; raise `Invalid` if they do not fit the form. A rejection needs none."""
+    if values is not None and not isinstance(values, dict):
+        raise Invalid("values must be an object: a value for each field of the form", field="values")
+    if row.form is None:
+        if values:
+            raise Invalid("values must be left out: this approval has no form", field="values")
+        return None
+    if not values and decision is Decision.REJECT:
+        return None
+    text = encode(values or {}, field="values", limit=MAX_VALUES)
+    try:
+        problems = await db.schema_validator.problems(json.dumps(row.form), values or {})
+    except TooSlow as slow:
+        raise Invalid(f"values: {slow}", field="values") from None
+    if problems:
+        mistakes = [(".".join(["values", *map(str, path)]), message) for path, message in problems]
+        error = Invalid("; ".join(f"{field}: {message}" for field, message in mistakes), field=mistakes[0][0])
+        error.errors = list(mistakes)
+        raise error
+    return text
+
+
+def _shown(db: Tenant, row: ApprovalRow) -> Approval:
+    return Approval(
+        id=row.id,
+        run_id=row.run_id,
+        workflow=row.workflow,
+        task=row.task,
+        state=row.state,
+        message=row.message,
+        form=row.form,
+        roles=row.roles,
+        may_decide=row.state == ApprovalState.OPEN and may_decide(row.roles, db.scopes),
+        requested_at=row.requested_at,
+        until=row.until,
+        escalated_at=row.escalated_at,
+        reminded_at=row.reminded_at,
+        decided_at=row.decided_at,
+        by=row.decided_by,
+        values=row.form_values,
+        comment=row.comment,
+    )
+
+
+def _known(row: ApprovalRow | None, id_: UUID) -> ApprovalRow:
+    if row is None:
+        raise NotFound("approval", id_)
+    return row
+
+
+def _text(row: ApprovalRow) -> str:
+    return f"{'open' if row.state == ApprovalState.OPEN else 'ended'}.{row.id}"
+
+
+def _parse(text: str) -> Cursor:
+    part, _, id_ = text.partition(".")
+    try:
+        if part in ("open", "ended"):
+            return Cursor(part == "open", UUID(id_))
+    except ValueError:
+        pass
+    raise Invalid("before is no place in this list: give the `next` of the page before", field="before")

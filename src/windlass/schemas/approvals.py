@@ -1,0 +1,37 @@
+"""Approvals."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from windlass.schemas.common import ApprovalState, Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A step of a run that waits, or waited, for the decision of a person."""
+
+    id: UUID
+    run_id: UUID
+    workflow: str
+    task: str
+    state: ApprovalState
+    message: str
+    form: dict[str, Any] | None
+    """A JSON Schema of the values that a decision has."""
+    roles: list[Role]
+    """Who may decide: callers with one of these roles, or with one above."""
+    may_decide: bool
+    """Whether the caller may, and it is open."""
+    requested_at: datetime
+    until: datetime | None
+    """When the wait ends, or passes on to other roles."""
+    escalated_at: datetime | None
+    reminded_at: datetime | None
+    decided_at: datetime | None
+    """When it was decided, or ended without a decision."""
+    by: str | None
+    """Who decided; `timeout` if the workflow says what happens then."""
+    values: dict[str, Any] | None
+    comment: str | None

@@ -1,0 +1,262 @@
+"""Steps that wait for the decision of a person: what ends them, who may decide, and what time, cancel and retry do."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from tests.engine.fake_services import play, run_of
+from tests.engine.harness import letters, reasons, state, tick
+from windlass.core.approvals import Decision
+from windlass.core.orgs import Role
+from windlass.engine import approvals, upkeep
+from windlass.engine.database import Tenant
+from windlass.engine.orgs import audit
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import inspect, sweep
+from windlass.errors import Conflict, Forbidden, Gone, Invalid, InvalidWorkflow, NotFound
+from windlass.schemas.approvals import Approval
+from windlass.testing import Clock
+
+Connection = Any
+HOUR = timedelta(hours=1)
+FORM = {"properties": {"amount": {"type": "number", "maximum": 100}}, "required": ["amount"]}
+PAY = {"needs": ["ok"], "job": "test.pay.v1", "input": {"decision": "{{tasks.ok.body}}"}}
+APPROVE, REJECT = Decision.APPROVE, Decision.REJECT
+
+
+async def waiting(db: Tenant, **words: Any) -> UUID:
+    """Start a run whose step `ok` waits for a decision."""
+    return await run_of(
+        db, input={"order": 42}, ok={"approve": {"message": "Refund order {{trigger.body.order}}?", **words}}, pay=PAY
+    )
+
+
+async def only(db: Tenant, **filters: Any) -> Approval:
+    [approval] = (await approvals.list_(db, **filters)).items
+    return approval
+
+
+async def decide(db: Tenant, decision: Decision, **words: Any) -> Approval:
+    """Decide the only open approval."""
+    return await approvals.decide(db, (await only(db, states=["open"])).id, decision, **words)
+
+
+def person(db: Tenant, role: Role) -> Tenant:
+    return db.database.tenant(db.org, actor=f"user:{role}@example.com", scopes=role.scopes)
+
+
+async def test_a_step_requests_a_decision_and_waits_for_it(db: Tenant) -> None:
+    run = await waiting(db, form=FORM, timeout="1h")
+    approval = await only(db)
+    assert (approval.run_id, approval.task, approval.state) == (run, "ok", "open")
+    assert (approval.message, approval.form, approval.roles) == ("Refund order 42?", FORM, ["operator"])
+    assert approval.until == approval.requested_at + HOUR
+    assert await letters(db, run) == "a."
+    assert await approvals.get(db, approval.id) == approval
+
+
+async def test_an_approval_is_the_output_of_its_step_and_of_the_audit_log(db: Tenant) -> None:
+    run = await waiting(db, form=FORM)
+    ann = person(db, Role.OPERATOR)
+    approval = await decide(ann, APPROVE, values={"amount": 12.5}, comment="as agreed")
+    worker = await play(db)
+    output = await runs.step_output(db, run, "ok")
+    assert output.pop("at")
+    assert output == {"approved": True, "by": ann.actor, "values": {"amount": 12.5}, "comment": "as agreed"}
+    assert worker.payloads["pay"][0]["decision"]["values"] == {"amount": 12.5}
+    assert (await state(db, run), approval.state, approval.may_decide) == ("completed", "approved", False)
+    [entry] = (await audit.list_(db, action="approval.")).entries
+    assert (entry.actor, entry.action, entry.object) == (ann.actor, "approval.approve", str(approval.id))
+    assert entry.data == {"run": str(run), "task": "ok", "values": {"amount": 12.5}, "comment": "as agreed"}
+
+
+async def test_a_rejection_fails_the_step_with_its_reason_and_meets_failure_edges(db: Tenant) -> None:
+    report = {"needs": {"ok": "failure"}, "job": "test.report.v1", "input": {"why": "{{tasks.ok.body.comment}}"}}
+    run = await run_of(db, ok={"approve": "Ship it?"}, report=report)
+    await decide(person(db, Role.ADMIN), REJECT, comment="too expensive")
+    worker = await play(db)
+    assert await letters(db, run) == "fs"
+    assert worker.payloads["report"] == [{"why": "too expensive"}]
+    assert "rejected by user:admin@example.com: too expensive" in await reasons(db, run, "ok")
+    assert (await runs.step_output(db, run, "ok"))["approved"] is False
+
+
+async def test_a_decision_is_made_once(db: Tenant) -> None:
+    await waiting(db)
+    approval = await decide(db, APPROVE)
+    for decision in Decision:
+        with pytest.raises(Conflict, match="was decided before: approved by windlass"):
+            await approvals.decide(db, approval.id, decision)
+    with pytest.raises(NotFound):
+        await approvals.decide(db, uuid4(), APPROVE)
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        (None, "values"),
+        ({}, "values"),
+        ({"amount": "much"}, "values.amount"),
+        ({"amount": 101}, "values.amount"),
+        ([1], "values"),
+    ],
+)
+async def test_values_that_do_not_fit_the_form_are_refused(db: Tenant, values: Any, field: str) -> None:
+    run = await waiting(db, form=FORM)
+    with pytest.raises(Invalid) as refused:
+        await decide(db, APPROVE, values=values)
+    assert refused.value.field == field
+    assert (await letters(db, run), (await only(db)).state) == ("a.", "open")
+
+
+async def test_a_rejection_needs_no_values_and_an_approval_without_a_form_takes_none(db: Tenant) -> None:
+    await waiting(db)
+    with pytest.raises(Invalid, match="this approval has no form"):
+        await decide(db, APPROVE, values={"amount": 1})
+    await decide(db, REJECT)
+    await waiting(db, form=FORM)
+    await decide(db, REJECT)
+
+
+@pytest.mark.parametrize(
+    ("roles", "may", "may_not"),
+    [
+        (None, Role.OPERATOR, Role.VIEWER),
+        (["viewer"], Role.VIEWER, None),
+        (["developer"], Role.ADMIN, Role.OPERATOR),
+        (["admin", "developer"], Role.DEVELOPER, Role.OPERATOR),
+    ],
+)
+async def test_roles_and_those_above_decide(db: Tenant, roles: Any, may: Role, may_not: Role | None) -> None:
+    await waiting(db, roles=roles)
+    if may_not is not None:
+        assert not (await only(person(db, may_not))).may_decide
+        with pytest.raises(Forbidden, match=r"may not decide this approval: it needs the role of an? "):
+            await decide(person(db, may_not), APPROVE)
+    assert (await only(person(db, may))).may_decide
+    assert (await decide(person(db, may), APPROVE)).state == "approved"
+
+
+async def test_without_a_decision_in_time_the_step_times_out(db: Tenant, clock: Clock) -> None:
+    run = await waiting(db, timeout="1h")
+    approval = await only(db)
+    clock.move(HOUR)
+    await sweep.wake(db)
+    assert (await letters(db, run), (await only(db)).state) == ("tk", "expired")
+    with pytest.raises(Gone, match="its time is over"):
+        await approvals.decide(db, approval.id, APPROVE)
+
+
+@pytest.mark.parametrize(("on_timeout", "outcome"), [("approve", "sa"), ("reject", "fk"), ("fail", "tk")])
+async def test_a_workflow_says_what_happens_if_nobody_decides(
+    db: Tenant, clock: Clock, on_timeout: str, outcome: str
+) -> None:
+    run = await waiting(db, timeout="1h", on_timeout=on_timeout)
+    clock.move(HOUR)
+    await sweep.wake(db)
+    assert await letters(db, run) == outcome
+    if on_timeout != "fail":
+        assert (await runs.step_output(db, run, "ok"))["by"] == "timeout"
+
+
+async def test_an_escalation_lets_others_decide_and_then_ends(db: Tenant, clock: Clock) -> None:
+    run = await waiting(db, timeout="1h", on_timeout={"escalate": {"roles": ["admin"], "timeout": "1h"}})
+    clock.move(HOUR)
+    await sweep.wake(db)
+    approval = await only(db, states=["open"])
+    assert approval.escalated_at is not None
+    assert (approval.roles, approval.until) == (["admin"], approval.escalated_at + HOUR)
+    assert "nobody decided in time: an admin may decide from now on" in await reasons(db, run, "ok")
+    with pytest.raises(Forbidden, match="the role of an admin"):
+        await decide(person(db, Role.OPERATOR), APPROVE)
+    clock.move(HOUR)
+    await sweep.wake(db)
+    assert (await letters(db, run), (await only(db)).state) == ("tk", "expired")
+
+
+async def test_reminders_repeat_until_the_decision(db: Tenant, clock: Clock) -> None:
+    run = await waiting(db, remind="10m", timeout="1h")
+    for _ in range(2):
+        clock.move(timedelta(minutes=10))
+        await sweep.wake(db)
+    view = await runs.view(db, run)
+    assert [event.word for event in view.events].count("reminded") == 2
+    assert (await only(db)).reminded_at is not None
+    await decide(db, APPROVE)
+    clock.move(timedelta(minutes=10))
+    await sweep.wake(db)
+    assert [event.word for event in (await runs.view(db, run)).events].count("reminded") == 2
+
+
+async def test_a_cancelled_run_closes_its_approvals(db: Tenant) -> None:
+    run = await waiting(db, timeout="1h")
+    approval = await only(db)
+    await runs.cancel(db, run)
+    assert (await only(db)).state == "cancelled"
+    with pytest.raises(Gone, match="its run was stopped"):
+        await approvals.decide(db, approval.id, APPROVE)
+
+
+async def test_a_retry_requests_another_decision(db: Tenant) -> None:
+    run = await waiting(db)
+    first = await decide(db, REJECT)
+    await runs.retry(db, run)
+    second = await decide(db, APPROVE)
+    assert first.id != second.id
+    await play(db)
+    assert (await state(db, run), (await runs.step_output(db, run, "ok"))["approved"]) == ("completed", True)
+
+
+async def test_a_message_without_a_value_fails_the_step(db: Tenant) -> None:
+    run = await run_of(db, input={}, ok={"approve": "Refund {{trigger.body.order}}?"})
+    assert await letters(db, run) == "f"
+    assert (await approvals.list_(db)).items == []
+
+
+async def test_a_run_says_whose_decision_it_waits_for(db: Tenant) -> None:
+    run = await waiting(db, roles=["admin"], timeout="1h", remind="10m")
+    until = (await only(db)).until
+    assert until is not None
+    _, explanation = await inspect.explanation(db, run)
+    sentence = f"It waits for the approval of an admin, until {until:%Y-%m-%d %H:%M:%S}Z at the latest."
+    assert sentence in str(explanation)
+
+
+async def test_the_list_has_the_open_ones_first_page_by_page(db: Tenant) -> None:
+    for _ in range(3):
+        await waiting(db)
+    closed = await decide_all_but_last(db)
+    seen: list[UUID] = []
+    page = await approvals.list_(db, limit=1)
+    while page.items:
+        seen += [approval.id for approval in page.items]
+        page = await approvals.list_(db, limit=1, before=page.next)
+    assert len(seen) == 3
+    assert seen[1:] == sorted(closed, reverse=True)
+    assert [a.id for a in (await approvals.list_(db, states=["approved"])).items] == seen[1:]
+    with pytest.raises(Invalid, match="before is no place in this list"):
+        await approvals.list_(db, before="open.x")
+    with pytest.raises(Invalid, match="state is 'done'"):
+        await approvals.list_(db, states=["done"])
+
+
+async def decide_all_but_last(db: Tenant) -> list[UUID]:
+    first, second, _ = [approval.id for approval in (await approvals.list_(db)).items]
+    return [(await approvals.decide(db, id_, APPROVE)).id for id_ in (first, second)]
+
+
+async def test_a_form_that_is_no_schema_is_refused_when_it_is_published(db: Tenant) -> None:
+    with pytest.raises(InvalidWorkflow, match=r"tasks\.ok\.approve\.form: it\.properties\.amount\.type") as refused:
+        await run_of(db, ok={"approve": {"message": "?", "form": {"properties": {"amount": {"type": "money"}}}}})
+    assert refused.value.field == "tasks.ok.approve.form"
+
+
+async def test_approvals_are_deleted_with_their_run(db: Tenant, clock: Clock) -> None:
+    run = await waiting(db)
+    await decide(db, REJECT)
+    await tick(db)
+    clock.move(timedelta(days=400))
+    await upkeep.prune(db, age=timedelta(days=30))
+    assert (await approvals.list_(db, run_id=run)).items == []

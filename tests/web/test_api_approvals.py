@@ -1,0 +1,81 @@
+"""Approvals over real HTTP."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from tests.web.serving import data, fields, problem, served
+from windlass import Windlass
+from windlass.core.orgs import Role
+from windlass.engine.orgs import control as orgs
+from windlass.engine.orgs import keys
+
+FORM = {"properties": {"amount": {"type": "number"}}, "required": ["amount"]}
+WORKFLOW = {"name": "refund", "tasks": {"ok": {"approve": {"message": "Refund?", "form": FORM, "timeout": "1d"}}}}
+
+
+async def waiting(app: Windlass) -> UUID:
+    await app.deploy(WORKFLOW)
+    return (await app.start("refund")).id
+
+
+async def test_an_approval_is_listed_and_decided(app: Windlass) -> None:
+    run = await waiting(app)
+    async with served(app) as http:
+        assert data(await http.get(f"/runs/{run}"))["tasks"]["ok"]["type"] == "approve"
+        [approval] = data(await http.get("/approvals", params={"workflow": "refund", "state": "open"}))
+        assert (approval["run_id"], approval["message"], approval["may_decide"]) == (str(run), "Refund?", True)
+        path = f"/approvals/{approval['id']}"
+        assert data(await http.get(path)) == approval
+        decided = data(await http.post(f"{path}/approve", json={"values": {"amount": 5}, "comment": "fine"}))
+        assert (decided["state"], decided["values"], decided["comment"]) == ("approved", {"amount": 5}, "fine")
+        assert data(await http.get(f"/runs/{run}/output"))["values"] == {"amount": 5}
+        again = problem(await http.post(f"{path}/reject"), 409)
+        assert again["detail"] == f"approval {approval['id']} was decided before: approved by operator"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "values"),
+        ({"values": {"amount": "5"}}, "values.amount"),
+        ({"values": [5]}, "values"),
+        ({"values": {"amount": 5}, "comment": 1}, "comment"),
+        ({"value": {"amount": 5}}, "value"),
+    ],
+)
+async def test_a_decision_that_does_not_fit_names_the_field(app: Windlass, body: Any, field: str) -> None:
+    await waiting(app)
+    async with served(app) as http:
+        [approval] = data(await http.get("/approvals"))
+        assert field in fields(await http.post(f"/approvals/{approval['id']}/approve", json=body))
+        assert data(await http.get(f"/approvals/{approval['id']}"))["state"] == "open"
+
+
+async def test_bad_requests_are_refused(app: Windlass) -> None:
+    run = await waiting(app)
+    async with served(app) as http:
+        [approval] = data(await http.get("/approvals"))
+        assert problem(await http.get("/approvals", params={"workflow": "none"}), 404)["what"] == "workflow"
+        assert problem(await http.post(f"/approvals/{uuid4()}/approve"), 404)["what"] == "approval"
+        assert "state" in fields(await http.get("/approvals", params={"state": "done"}))
+        assert "before" in fields(await http.get("/approvals", params={"before": "x"}))
+        await http.post(f"/runs/{run}/cancel")
+        assert "its run was stopped" in problem(await http.post(f"/approvals/{approval['id']}/reject"), 410)["detail"]
+
+
+async def test_the_role_of_the_key_decides(app: Windlass) -> None:
+    await waiting(app)
+    db = await app.open()
+    await orgs.create(db, "acme")
+    viewer = {"x-api-key": str((await keys.create(db, name="v", role=Role.VIEWER)).key)}
+    theirs = {"x-api-key": str((await keys.create(db.tenant("acme"), role=Role.ADMIN)).key)}
+    async with served(app, keys=("operators-key-of-32-characters!!",)) as http:
+        [approval] = data(await http.get("/approvals", headers=viewer))
+        assert approval["may_decide"] is False
+        refused = problem(await http.post(f"/approvals/{approval['id']}/reject", headers=viewer), 403)
+        assert refused["detail"] == "key:v may not decide this approval: it needs the role of an operator"
+        assert data(await http.get("/approvals", headers=theirs)) == []
+        unknown = problem(await http.post(f"/approvals/{approval['id']}/reject", headers=theirs), 404)
+        assert unknown["what"] == "approval"
