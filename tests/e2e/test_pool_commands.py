@@ -30,6 +30,10 @@ async def test_pools_are_listed_shown_and_forgotten(tmp_path: Path, database: st
     forgotten = await near("pools", "forget", "subprocess", "other")
     assert (forgotten.code, forgotten.out) == (1, "forgot subprocess\n"), forgotten
     assert "there is no pool" in (await near("pools", "list")).err
+    await conn.execute("insert into windlass.pool (name, launcher, max_parallel) values ('gpu', 'kubernetes', 5)")
+    folder, bucket = await near("doctor"), await near("doctor", WINDLASS_OBJECTS_URL="s3://bucket")
+    assert "pool gpu: its jobs may run on other machines, and the object store is a folder" in folder.out, folder
+    assert "pool gpu" not in bucket.out, bucket
 
 
 async def test_a_pool_is_tested_from_the_process_that_runs_the_command(tmp_path: Path) -> None:

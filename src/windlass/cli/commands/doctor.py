@@ -49,7 +49,8 @@ async def _database(chosen: Settings) -> list[Finding]:
     """Examine the database without migrating it."""
     app = Windlass(settings=chosen)
     try:
-        db = await Database.open(app.database(await asyncio.to_thread(app.url)))
+        options = app.database(await asyncio.to_thread(app.url))
+        db = await Database.open(options, objects_url=chosen.objects)
         try:
             return [Finding(Level.OK, "database", "answers"), *await examine(db)]
         finally:
