@@ -285,6 +285,16 @@ async def test_a_job_that_ended_or_started_over_does_not_receive_what_others_wai
     ]
 
 
+async def test_what_was_received_for_a_job_that_ended_is_closed(db: Tenant, conn: Connection) -> None:
+    job = await waiting(db)
+    await messages.signal(db, job, "paid")
+    await messages.route(db)
+    await jobs.cancel(db, job)
+    await jobs.reopen(db, job)
+    assert await messages.wake_handlers(db) == 0
+    assert await conn.fetchval("select state from windlass.waiter") == "closed"
+
+
 # Limits
 
 

@@ -89,25 +89,23 @@ update windlass.waiter w
 
 -- name: match_signals
 -- scope: global
--- Give the signals that wait at these addresses to the waiters there, the oldest signal to the oldest waiter, each once.
+-- Give the signals that wait at these addresses to the waiters there, the oldest signal to the oldest waiter, each once: a waiter
+-- skips as many signals as those before it take.
 with target as (
   select w.id, w.org, w.name, w.key, w.state, w.count - jsonb_array_length(w.received) as missing
     from unnest($1::text[], $2::text[], $3::text[]) as k(org, name, key)
     join windlass.waiter w on w.org = k.org and w.name = k.name and w.key = k.key and w.state in ('new', 'open')
    where w.is_signal order by w.id for update of w),
 span as (select *, sum(missing) over (partition by org, name, key order by id) as last from target),
-queued as (
-  select m.id, m.org, m.name, m.key, m.seq, m.payload, row_number() over (partition by m.org, m.name, m.key order by m.seq) as place
-    from unnest($1::text[], $2::text[], $3::text[]) as k(org, name, key)
-    join windlass.message m on m.org = k.org and m.name = k.name and m.key = k.key and m.is_signal and m.waiter_id is null and m.seq > 0),
-pair as (
-  select s.id as waiter_id, q.id, q.seq, q.payload from span s
-    join queued q on q.org = s.org and q.name = s.name and q.key = s.key and q.place > s.last - s.missing and q.place <= s.last),
-consumed as (update windlass.message m set waiter_id = p.waiter_id from pair p where m.id = p.id),
 matched as (
-  select s.id, s.state, s.missing, count(p.seq) as count, max(p.seq) as seq,
-         coalesce(jsonb_agg(p.payload order by p.seq) filter (where p.seq is not null), '[]') as payloads
-    from span s left join pair p on p.waiter_id = s.id group by s.id, s.state, s.missing)
+  select s.id, s.state, s.missing, m.* from span s cross join lateral (
+    select count(*) as count, max(m.seq) as seq, array_agg(m.id) as messages,
+           coalesce(jsonb_agg(m.payload order by m.seq) filter (where m.seq is not null), '[]') as payloads
+      from (select m.id, m.seq, m.payload from windlass.message m
+             where m.org = s.org and m.name = s.name and m.key = s.key and m.is_signal and m.waiter_id is null and m.seq > 0
+             order by m.seq offset s.last - s.missing limit s.missing) as m) as m),
+consumed as (
+  update windlass.message m set waiter_id = g.id from matched g cross join lateral unnest(g.messages) as taken(id) where m.id = taken.id)
 update windlass.waiter w
    set received = w.received || g.payloads, state = case when g.count = g.missing then 'received' else 'open' end,
        seq = coalesce(g.seq, w.seq)

@@ -64,22 +64,27 @@ select w.run_id, w.step, case w.count when 1 then w.received -> 0 else w.receive
 -- name: wake_handlers
 -- scope: global
 -- Record what suspended handlers have received as the results of their places, and make their jobs due. A job that a worker holds
--- is left alone: its attempt takes the messages itself (`give_up`). Jobs are locked before waiters. The trigger on the table makes
--- the jobs due.
-with job as (
-  select j.id, md5(j.payload::text) as input from workflow.workflow_run j
-   where j.id = any(array(
-           select w.job_id from windlass.waiter w join workflow.workflow_run j on j.id = w.job_id and j.status = 'pending'
-            where w.state = 'received' order by w.id limit $1))
-     and j.status = 'pending' order by j.id for update skip locked),
+-- is left alone: its attempt takes the messages itself (`give_up`). What was received for a job that has ended or was started over
+-- is closed. Jobs are locked before waiters. The trigger on the table makes the jobs due. Joins of two lists would compare each
+-- row with each: all lookups go through an index.
+with received as (
+  select w.id, w.job_id, j.id is null as is_over
+    from windlass.waiter w left join workflow.workflow_run j
+      on j.id = w.job_id and j.epoch = w.round and j.status in ('pending', 'leased') and j.deleted_at is null
+   where w.state = 'received' and w.job_id is not null and (j.id is null or j.status = 'pending') order by w.id limit $1),
+closed as (
+  update windlass.waiter w set state = 'closed'
+   where w.id = any(array(select id from received where is_over)) and w.state = 'received'),
+job as (
+  select id from workflow.workflow_run
+   where id = any(array(select job_id from received where not is_over)) and status = 'pending' order by id for update skip locked),
 taken as (
   update windlass.waiter w set state = 'taken'
-    from (select w.id from job join windlass.waiter w on w.job_id = job.id and w.state = 'received' order by w.id for update of w) as full_
-   where w.id = full_.id
+   where w.id = any(array(select id from received where job_id = any(array(select id from job)))) and w.state = 'received'
   returning w.job_id, w.place, case w.count when 1 then w.received -> 0 else w.received end as payload),
 recorded as (
   insert into windlass.checkpoint as c (job_id, name, kind, state, input)
-  select t.job_id, t.place, 'wait', t.payload, job.input from taken t join job on job.id = t.job_id
+  select t.job_id, t.place, 'wait', t.payload, md5(j.payload::text) from taken t join workflow.workflow_run j on j.id = t.job_id
   on conflict (job_id, name) do update
      set state = excluded.state, waits = false, until = null, saved_at = excluded.saved_at where c.waits)
 update workflow.workflow_run j set run_at = windlass.now()
