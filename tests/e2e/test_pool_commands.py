@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.chaos.harness import eventually
 from tests.e2e.cli_process import Cli
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the subprocess launcher requires Unix")
@@ -16,6 +17,7 @@ async def test_pools_are_listed_shown_and_forgotten(tmp_path: Path, database: st
     near, far = Cli(tmp_path, database), Cli(tmp_path, None)
     async with near.running("up", "--port", "0", "--json", "--allow-commands") as up:
         url = json.loads(await up.line("{"))["http"]
+        await eventually(lambda: conn.fetchval("select count(*) from windlass.pool"), "the pool was offered")
         for cli, env in ((near, {}), (far, {"WINDLASS_URL": url})):
             listed = await cli("pools", "list", "--json", **env)
             shown = await cli("pools", "show", "subprocess", **env)

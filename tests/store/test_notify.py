@@ -5,6 +5,7 @@ import asyncio
 import asyncpg
 import pytest
 
+from windlass.store.postgres import notify
 from windlass.store.postgres.notify import Notifier
 from windlass.store.postgres.pool import DatabaseOptions
 
@@ -40,6 +41,24 @@ async def test_a_topic_too_long_to_send_wakes_everybody(database: str) -> None:
     finally:
         await here.close()
         await there.close()
+
+
+async def test_a_wake_up_that_comes_while_one_is_sent_does_not_delay_the_end(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notify, "CHECK_SECONDS", 600.0)
+    for pauses in range(12):
+        notifier = Notifier(DatabaseOptions(url=database))
+        listening = asyncio.Event()
+        notifier.subscribe(lambda topic, listening=listening: listening.set() if topic == "" else None)  # type: ignore[misc]
+        notifier.start()
+        async with asyncio.timeout(60):
+            await listening.wait()
+            notifier.poke("default")
+            for _ in range(2 + pauses % 4):  # until it is being sent
+                await asyncio.sleep(0)
+            notifier.poke("default")
+            await notifier.close()
 
 
 async def test_without_notify_only_this_process_is_told(database: str) -> None:

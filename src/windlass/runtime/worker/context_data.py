@@ -209,5 +209,6 @@ async def _retry(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
                 await asyncio.sleep(pause)
             else:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(error.recovered.wait(), pause)
+                    async with asyncio.timeout(pause):
+                        await error.recovered.wait()
             pause = min(LONGEST_PAUSE, pause * 2)

@@ -55,7 +55,8 @@ class Notifier:
     async def close(self) -> None:
         if self._task:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._sent.wait(), timeout=1)  # send pending wake-ups first
+                async with asyncio.timeout(1):
+                    await self._sent.wait()  # send pending wake-ups first
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
@@ -76,7 +77,9 @@ class Notifier:
             self._call_listeners("")  # notifications were missed while the connection was down: wake all listeners
             while not conn.is_closed():
                 try:
-                    await asyncio.wait_for(self._pending.wait(), CHECK_SECONDS)
+                    # Not `wait_for`, which before Python 3.12 loses a cancellation that comes together with the event.
+                    async with asyncio.timeout(CHECK_SECONDS):
+                        await self._pending.wait()
                 except TimeoutError:
                     await conn.execute("")  # a connection that only listens would not notice that the server is gone
                 else:
