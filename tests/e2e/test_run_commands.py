@@ -127,7 +127,9 @@ async def test_a_failed_run_is_told_retried_and_rerun(cli: Cli, worker: Running)
     assert row.split()[1:3] == ["failed", "1/1"]
     assert row.endswith("order 2 is broken")
     assert refused.err == f"error: run {id_} is failed and cannot be cancelled: only pending and running runs can be\n"
-    assert (await cli("runs", "retry", id_)).out == f"retried {id_}\n"
+    preview = json.loads((await cli("runs", "retry", id_, "--dry-run", "--json")).out)
+    assert preview == [{"id": id_, "kept": [], "again": ["load", "tell"], "new": [], "gone": []}]
+    assert (await cli("runs", "retry", id_, "--version", "live")).out == f"retried {id_}\n"
     again = await cli("runs", "wait", id_, "--json")
     assert (again.code, json.loads(again.out)["steps"]) == (1, {"load": "failed", "tell": "skipped"})
     assert (await cli("runs", "rerun", id_, "--from", "tell", "--input", '{"a": 1}')).out == f"rerun {id_}\n"
@@ -181,6 +183,16 @@ async def test_logs_are_followed_to_the_end_of_the_run(cli: Cli, worker: Running
     assert len([line for line in logs.lines if "waiting for the file" in line]) == 1
     as_json = await cli("runs", "logs", id_, "--json")
     assert [json.loads(line)["task"] for line in as_json.out.splitlines()] == ["wait", "wait"]
+
+
+async def test_a_run_is_paused_resumed_cancelled_and_retried_on_the_live_version(cli: Cli) -> None:
+    id_ = json.loads((await cli("run", "lonely.yaml", "--json")).out)["id"]
+    assert (await cli("runs", "pause", id_, "--reason", "not now")).out == f"paused {id_}\n"
+    assert f"`windlass runs resume {id_}`" in (await cli("explain", id_)).out
+    assert (await cli("runs", "resume", id_)).out == f"resumed {id_}\n"
+    assert (await cli("runs", "cancel", id_, "--compensate")).out == f"cancelled {id_}\n"
+    refused = await cli("runs", "retry", id_, "--version", "live", "--dry-run")
+    assert refused.err == f"error: run {id_} is cancelled and cannot be retried: only failed and timeout runs can be\n"
 
 
 async def test_a_job_that_no_worker_serves_is_said_plainly(cli: Cli) -> None:

@@ -56,6 +56,28 @@ async def test_a_rerun_that_makes_no_sense_is_refused(app: Windlass, body: dict[
         assert data(await http.get(f"/runs/{run}"))["status"] == "failed"
 
 
+async def test_a_run_goes_on_with_the_live_version_after_a_preview(app: Windlass) -> None:
+    async with served(app) as http:
+        [run] = await failed(app, http, 1)
+        fixed = {"a": {"job": "a"}, "z": {"job": "z"}, "b": {"needs": ["a"], "job": "fixed"}}
+        await http.post("/workflows", json={"name": "chain", "tasks": fixed})
+        preview = data(await http.get(f"/runs/{run}/restart", params={"version": "live"}))
+        again = data(await http.post(f"/runs/{run}/retry", json={"version": "live"}))
+        problem(await http.get(f"/runs/{run}/restart"), 409)
+        assert fields(await http.get(f"/runs/{run}/restart", params={"version": "7"})) == ["version"]
+    assert preview == {"kept": ["a"], "again": ["b"], "new": ["z"], "gone": []}
+    assert (again["status"], again["version"], again["retried"]) == ("running", 2, 1)
+
+
+async def test_a_finished_task_that_differs_in_the_live_version_is_refused_by_name(app: Windlass) -> None:
+    async with served(app) as http:
+        [run] = await failed(app, http, 1)
+        changed = {"a": {"job": "other"}, "b": {"needs": ["a"], "job": "b"}}
+        await http.post("/workflows", json={"name": "chain", "tasks": changed})
+        refused = problem(await http.post(f"/runs/{run}/retry", json={"version": "live"}), 409)
+    assert "the live version differs in a, which the run has finished" in refused["detail"]
+
+
 async def test_a_run_is_paused_shown_as_such_and_resumed(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=CHAIN)

@@ -134,6 +134,7 @@ start POST /api/v1/events
 start POST /api/v1/runs/{run_id}/signals/{signal}
 operate POST /api/v1/runs/{run_id}/cancel
 operate POST /api/v1/runs/{run_id}/pause
+read GET /api/v1/runs/{run_id}/restart
 operate POST /api/v1/runs/{run_id}/resume
 operate POST /api/v1/runs/{run_id}/retry
 operate POST /api/v1/runs/{run_id}/rerun
@@ -159,6 +160,7 @@ read GET /api/v1/workflows/{ref}/runs/{run_id}/timeline
 start POST /api/v1/workflows/{ref}/runs/{run_id}/signals/{signal}
 operate POST /api/v1/workflows/{ref}/runs/{run_id}/cancel
 operate POST /api/v1/workflows/{ref}/runs/{run_id}/pause
+read GET /api/v1/workflows/{ref}/runs/{run_id}/restart
 operate POST /api/v1/workflows/{ref}/runs/{run_id}/resume
 operate POST /api/v1/workflows/{ref}/runs/{run_id}/retry
 operate POST /api/v1/workflows/{ref}/runs/{run_id}/rerun

@@ -8,7 +8,7 @@ from typing import Any
 from windlass.client.descriptors import Group, W, conversation, downloading, downwards, operation, streaming, upwards
 from windlass.client.request import NOTHING, Call, Flow, Pause, one, page, perform, present
 from windlass.schemas.common import Page
-from windlass.schemas.runs import Batch, Explanation, Run, RunDetail, RunEvent
+from windlass.schemas.runs import Batch, Explanation, RestartPreview, Run, RunDetail, RunEvent
 from windlass.schemas.tasks import Instance, NamedTask, Span, TaskArtifact, TaskLogLine
 from windlass.schemas.workflows import Address, Graph
 
@@ -138,15 +138,30 @@ class Runs(Group[W]):
         return one(Run, "POST", f"{RUN}/resume", {"run_id": run_id})
 
     @operation
-    def retry(self, run_id: str) -> Call[Run]:
-        """Do again what failed and what hung on it; what succeeded is kept."""
-        return one(Run, "POST", f"{RUN}/retry", {"run_id": run_id})
+    def retry(self, run_id: str, *, version: str | None = None) -> Call[Run]:
+        """Do again what failed and what hung on it; what succeeded is kept. `version="live"`: on the live version."""
+        return one(Run, "POST", f"{RUN}/retry", {"run_id": run_id}, body=present({"version": version}))
 
     @operation
-    def rerun(self, run_id: str, task: str, *, input: Any = NOTHING) -> Call[Run]:  # noqa: A002
-        """Do a task and everything after it again, with another input if one is given."""
-        changed = {} if input is NOTHING else {"input": input}
+    def rerun(
+        self,
+        run_id: str,
+        task: str,
+        *,
+        input: Any = NOTHING,  # noqa: A002
+        version: str | None = None,
+    ) -> Call[Run]:
+        """Do a task and everything after it again, with another input if one is given, or on the live version."""
+        changed = present({"version": version}) | ({} if input is NOTHING else {"input": input})
         return one(Run, "POST", f"{RUN}/rerun", {"run_id": run_id}, body={"from": task, **changed})
+
+    @operation
+    def restart_preview(
+        self, run_id: str, *, task: str | None = None, version: str | None = None
+    ) -> Call[RestartPreview]:
+        """Which tasks a retry, or a rerun from a task, would keep and do again. Fails like that would."""
+        asked = {"from": task, "version": version}
+        return one(RestartPreview, "GET", f"{RUN}/restart", {"run_id": run_id}, query=asked)
 
     @operation
     def cancel_many(

@@ -16,7 +16,7 @@ from windlass.engine.database import Tenant
 from windlass.engine.quarantine import split_batch
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect
-from windlass.engine.runs.control import Instance, RunView
+from windlass.engine.runs.control import Instance, RestartPreview, RunView
 from windlass.engine.runs.inspect import RunLine
 from windlass.errors import NotFound, Unavailable
 from windlass.runtime.loops.loop import until
@@ -155,13 +155,21 @@ class Run:
         """Let the run go on: its jobs start at the times they had."""
         await runs.resume(self._db, self.id)
 
-    async def retry(self) -> None:
-        """Run the failed steps and the steps that depend on them again; the results of succeeded steps are kept."""
-        await runs.retry(self._db, self.id)
+    async def preview(self, step: str | None = None, *, version: str | None = None) -> RestartPreview:
+        """Return which steps a retry, or a rerun from a step, would keep and do again. Raises what that would raise."""
+        return await runs.preview(self._db, self.id, step=step, live=runs.is_live(version))
 
-    async def rerun(self, step: str, *, input: Any = _SAME) -> None:  # noqa: A002
+    async def retry(self, *, version: str | None = None) -> None:
+        """Run the failed steps and the steps that depend on them again; the results of succeeded steps are kept.
+
+        `version="live"`: on the live version of the workflow, if the finished steps are the same there.
+        """
+        await runs.retry(self._db, self.id, live=runs.is_live(version))
+
+    async def rerun(self, step: str, *, input: Any = _SAME, version: str | None = None) -> None:  # noqa: A002
         """Run a step and all steps after it again; with a new input for the run, if `input` is given."""
-        await runs.rerun(self._db, self.id, step, input_=input, with_input=input is not _SAME)
+        same, live = input is _SAME, runs.is_live(version)
+        await runs.rerun(self._db, self.id, step, input_=input, with_input=not same, live=live)
 
     def __repr__(self) -> str:
         return f"Run({str(self.id)!r})"

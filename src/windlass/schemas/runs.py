@@ -123,6 +123,19 @@ class RunEvent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RestartPreview:
+    """What a retry, or a rerun from a task, would do: the names of the tasks."""
+
+    kept: list[str]
+    """Their results stay."""
+    again: list[str]
+    new: list[str]
+    """Those that only the live version has."""
+    gone: list[str]
+    """Those that the live version no longer has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """Why the run is in its state, in sentences; `now` is what it waits for."""
 

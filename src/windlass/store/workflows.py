@@ -1,6 +1,6 @@
 """Statements on workflows and their versions. Names are unique in an org among workflows that are not deleted."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -122,3 +122,13 @@ async def enable(conn: Connection, name: str, enabled: bool, *, org: str) -> boo
 
 async def soft_delete(conn: Connection, name: str, *, org: str) -> bool:
     return await conn.fetchval(_SQL["soft_delete"], org, name) is not None
+
+
+async def move_run(
+    conn: Connection, run: UUID, version_id: int, *, numbers: Mapping[int, int], gone: Sequence[int]
+) -> None:
+    """Let a locked run follow another version: give its steps the numbers they have there, and forget the others."""
+    if gone:
+        await conn.execute(_SQL["drop_steps"], run, list(gone))
+    await conn.execute(_SQL["shift_steps"], run, list(numbers), list(numbers.values()), version_id)
+    await conn.execute(_SQL["settle_steps"], run)

@@ -19,7 +19,7 @@ from windlass.engine.views import runs as run_views
 from windlass.engine.views import workflows as views
 from windlass.runtime.handle import Run as RunHandle
 from windlass.schemas.common import PAGE_LIMIT
-from windlass.schemas.runs import Explanation, RunDetail, RunEvent
+from windlass.schemas.runs import Explanation, RestartPreview, RunDetail, RunEvent
 from windlass.schemas.tasks import TaskArtifact, TaskLogLine
 from windlass.schemas.workflows import Graph
 
@@ -91,8 +91,11 @@ class DirectRun:
     async def cancel(self, *, reason: str | None = None, compensate: bool = False) -> None:
         await self._run.cancel(reason=reason, compensate=compensate)
 
-    async def retry(self) -> None:
-        await self._run.retry()
+    async def retry(self, *, version: str | None = None) -> None:
+        await self._run.retry(version=version)
+
+    async def preview(self, step: str | None = None, *, version: str | None = None) -> RestartPreview:
+        return run_views.restart(await self._run.preview(step, version=version))
 
     async def rerun(self, step: str, **changes: Any) -> None:
         await self._run.rerun(step, **changes)

@@ -29,7 +29,7 @@ from windlass.schemas.messages import Sent
 from windlass.schemas.monitoring import Pool, Quarantined, Queue, Worker
 from windlass.schemas.orgs import AuditEntry, Key, Member, NewKey, Org, SqlRole
 from windlass.schemas.plans import Plan, Usage, UsageDetail
-from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent
+from windlass.schemas.runs import Explanation, RestartPreview, Run, RunDetail, RunEvent
 from windlass.schemas.schedules import Backfill, Schedule
 from windlass.schemas.secrets import Secret, SecretRotation
 from windlass.schemas.tasks import TaskArtifact, TaskLogLine
@@ -120,8 +120,11 @@ class RemoteRun:
     async def cancel(self, *, reason: str | None = None, compensate: bool = False) -> None:
         await self._client.runs.cancel(str(self.id), reason=reason, compensate=compensate)
 
-    async def retry(self) -> None:
-        await self._client.runs.retry(str(self.id))
+    async def retry(self, *, version: str | None = None) -> None:
+        await self._client.runs.retry(str(self.id), version=version)
+
+    async def preview(self, step: str | None = None, *, version: str | None = None) -> RestartPreview:
+        return await self._client.runs.restart_preview(str(self.id), task=step, version=version)
 
     async def rerun(self, step: str, **changes: Any) -> None:
         await self._client.runs.rerun(str(self.id), step, **changes)

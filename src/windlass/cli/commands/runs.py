@@ -20,7 +20,7 @@ from windlass.core import duration
 from windlass.core.compositions import title
 
 if TYPE_CHECKING:
-    from windlass.schemas.runs import Explanation, Run, RunDetail, RunEvent, Trigger
+    from windlass.schemas.runs import Explanation, RestartPreview, Run, RunDetail, RunEvent, Trigger
     from windlass.schemas.tasks import Task, TaskLogLine
 
 COLUMNS = ("id", "workflow", "version", "state", "s/f/k/total", "created", "duration")
@@ -166,16 +166,45 @@ def resume(ids: tuple[str, ...], json: bool) -> None:
     each(arguments.run_ids(ids), "resumed", act, json=json)
 
 
+version_option = click.option(
+    "--version",
+    type=click.Choice(["live"]),
+    help="Continue with the live version of the workflow, if it does not differ in the finished steps.",
+)
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Print which steps are kept and repeated; change nothing."
+)
+
+
 @runs.command()
 @ids_argument
+@version_option
+@dry_run_option
 @json_option
-def retry(ids: tuple[str, ...], json: bool) -> None:
+def retry(ids: tuple[str, ...], version: str | None, dry_run: bool, json: bool) -> None:
     """Repeat the failed steps and those that depend on them; the results of other steps are kept."""
+    known = arguments.run_ids(ids)
+    if dry_run:
+        _show_previews(known, None, version, json=json)
+        return
 
     async def act(app: Backend, id_: UUID) -> None:
-        await (await app.run(id_)).retry()
+        await (await app.run(id_)).retry(version=version)
 
-    each(arguments.run_ids(ids), "retried", act, json=json)
+    each(known, "retried", act, json=json)
+
+
+def _show_previews(ids: list[UUID], step: str | None, version: str | None, *, json: bool) -> None:
+    async def action(app: Backend) -> "list[RestartPreview]":
+        return [await (await app.run(id_)).preview(step, version=version) for id_ in ids]
+
+    previews = backend(action)
+    if json:
+        show_json([{"id": str(id_), **record(one)} for id_, one in zip(ids, previews, strict=True)])
+        return
+    for id_, one in zip(ids, previews, strict=True):
+        say(f"run {id_}", "bold")
+        show_fields({word: ", ".join(names) or None for word, names in record(one).items()})
 
 
 @runs.command()
@@ -183,8 +212,18 @@ def retry(ids: tuple[str, ...], json: bool) -> None:
 @click.option("--from", "step", required=True, metavar="STEP", help="The first step to repeat.")
 @click.option("--input", "input_", metavar="JSON", help="New input of the run; - reads standard input.")
 @click.option("--input-file", type=click.Path(path_type=Path), metavar="FILE", help="Read the new input from a file.")
+@version_option
+@dry_run_option
 @json_option
-def rerun(id_: str, step: str, input_: str | None, input_file: Path | None, json: bool) -> None:
+def rerun(
+    id_: str,
+    step: str,
+    input_: str | None,
+    input_file: Path | None,
+    version: str | None,
+    dry_run: bool,
+    json: bool,
+) -> None:
     """Repeat a step and every step after it.
 
     \b
@@ -192,10 +231,13 @@ def rerun(id_: str, step: str, input_: str | None, input_file: Path | None, json
       windlass runs rerun 01890a5d-ac96-774b-bcce-b302099a8057 --from load
     """
     document = arguments.document(input_, input_file, field="input")
-    changes = {"input": document} if input_ is not None or input_file is not None else {}
+    changes: dict[str, Any] = {"input": document} if input_ is not None or input_file is not None else {}
+    if dry_run:
+        _show_previews([arguments.run_id(id_)], step, version, json=json)
+        return
 
     async def act(app: Backend, run_id: UUID) -> None:
-        await (await app.run(run_id)).rerun(step, **changes)
+        await (await app.run(run_id)).rerun(step, version=version, **changes)
 
     each([arguments.run_id(id_)], "rerun", act, json=json)
 

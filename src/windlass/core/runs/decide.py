@@ -38,8 +38,8 @@ from windlass.core.runs.event import (
     Stop,
     UndoRequested,
 )
+from windlass.core.runs.restart import steps_again
 from windlass.core.runs.run import (
-    BAD,
     EXPIRED,
     LIVE,
     NEVER_BEGAN,
@@ -131,7 +131,8 @@ class _Decision(UndoMoves):
 
     def _begin_roots(self) -> None:
         for root in self._plan.roots:
-            if self._letter(root) == Letter.WAITING and self._state is RunState.RUNNING:
+            waits = self._letter(root) == Letter.WAITING and root not in self._unanswered
+            if waits and self._state is RunState.RUNNING:
                 self._begin_step(root)
         self._ended += [n for n, letter in enumerate(self._old.letters) if letter not in OPEN]  # ended before the start
 
@@ -258,9 +259,8 @@ class _Decision(UndoMoves):
             self._rerun(restart.step)
 
     def _retry(self) -> None:
-        bad = {step for step, letter in enumerate(self._letters()) if letter in BAD or letter == Letter.SKIPPED}
         undone = self._undone_steps()
-        again = bad - self._plan.compensations | self._with_descendants(undone)
+        again = steps_again(self._plan, self._letters(), Restart())
         for step in again:
             self._reopen(step, afresh=step in undone or not again.isdisjoint(self._plan.before(step)))
         self._reset_compensations()
@@ -270,19 +270,17 @@ class _Decision(UndoMoves):
         self._consider_all()
 
     def _rerun(self, step: int) -> None:
-        undone = self._undone_steps()
-        again = self._with_descendants({step}) | self._with_descendants(undone)
+        again = steps_again(self._plan, self._letters(), Restart(step))
+        # Also consider steps that were undone, and those that another version of the workflow has added.
+        more = bool(self._undone_steps()) or Letter.WAITING in self._letters()
         for n in sorted(again):
             if self._letter(n) not in OPEN:  # else still active since the run timed out: its outcome counts
                 self._reopen(n, afresh=True)
         self._reset_compensations()
         if self._letter(step) == Letter.WAITING and again.isdisjoint(self._plan.ancestors(step)):
             self._begin_step(step)
-        if undone:
+        if more:
             self._consider_all()
-
-    def _with_descendants(self, steps: set[int]) -> set[int]:
-        return steps | self._plan.descendants(steps) if steps else steps
 
     def _consider_all(self) -> None:
         for step, node in enumerate(self._plan.steps):

@@ -1,7 +1,8 @@
 """Operations on a run for users: read, cancel, retry, rerun."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -18,23 +19,26 @@ from windlass.core.runs.event import (
     RetryRequested,
     Steer,
 )
-from windlass.core.runs.run import LIVE, RUN_EDGES, WORDS, Letter, Reason, RunMove, RunState
+from windlass.core.runs.restart import Carried, RestartPreview, carry_over
+from windlass.core.runs.restart import preview as preview_restart
+from windlass.core.runs.run import LIVE, RUN_EDGES, WORDS, Letter, Reason, Restart, RunMove, RunState
 from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database, Tenant
+from windlass.engine.definitions import find_live
 from windlass.engine.orgs import audit
 from windlass.engine.runs import outputs
 from windlass.engine.runs.outputs import TooMany
-from windlass.engine.runs.settle import settle
+from windlass.engine.runs.settle import settle, stored
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT
 from windlass.store import runs as store
-from windlass.store import steps
+from windlass.store import steps, workflows
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import BEGINNING, LockedRun, RunEvent, RunNote, RunRow
 from windlass.store.steps import Instance, StepJob
 
-__all__ = ["Instance", "RunEvent", "RunRow", "TrailPlace"]
+__all__ = ["Instance", "RestartPreview", "RunEvent", "RunRow", "TrailPlace"]
 MAX_REASON = 8192
 FAILED_AGAIN = "what failed is done again"
 
@@ -153,22 +157,57 @@ async def _pause(db: Tenant, id_: UUID, request: Steer, action: str) -> None:
     wakeups.poke(db)
 
 
-async def retry(db: Tenant, id_: UUID) -> None:
-    """Repeat the failed steps and those that depend on them; successful steps are kept."""
-    await _steer(db, id_, RunMove.RETRY, "retried", lambda _: RetryRequested())
+async def retry(db: Tenant, id_: UUID, *, live: bool = False) -> None:
+    """Repeat the failed steps and those that depend on them; successful steps are kept.
+
+    `live`: continue with the live version of the workflow, whose steps must be the same where the run keeps them.
+    """
+    await _steer(db, id_, RunMove.RETRY, "retried", lambda _: RetryRequested(), live=live)
 
 
-async def rerun(db: Tenant, id_: UUID, step: str, *, input_: Any = None, with_input: bool = False) -> None:
-    """Repeat a step and everything after it, with another input if one is given."""
+async def rerun(
+    db: Tenant, id_: UUID, step: str, *, input_: Any = None, with_input: bool = False, live: bool = False
+) -> None:
+    """Repeat a step and everything after it, with another input if one is given, or on the live version."""
     text = encode(input_, field="input") if with_input else None
+    await _steer(db, id_, RunMove.RERUN, "rerun", partial(_rerun_event, step=step), input_=text, live=live)
 
-    def event(workflow: Workflow) -> Event:
-        number = step_number(workflow, step)
-        if (undone := workflow.steps[number].compensates) is not None:
-            raise Invalid(f"{step} undoes {undone} and runs only if the run is undone: rerun {undone}", field="step")
-        return RerunRequested(number)
 
-    await _steer(db, id_, RunMove.RERUN, "rerun", event, input_=text)
+async def preview(db: Tenant, id_: UUID, *, step: str | None = None, live: bool = False) -> RestartPreview:
+    """Return what a retry, or a rerun from a step, would do; raise what it would raise."""
+    move, word = (RunMove.RETRY, "retried") if step is None else (RunMove.RERUN, "rerun")
+    async with db.begin() as conn:
+        locked = await _lock(conn, db, id_)
+        workflow = await _restartable(conn, db, locked, move, word)
+        restart = Restart(None if step is None else _rerun_event(workflow, step=step).step)
+        carried = await _on_live(conn, db, locked, workflow, restart) if live else None
+        return carried.preview if carried else preview_restart(stored(locked, workflow), restart)
+
+
+def is_live(version: str | None) -> bool:
+    """Return whether a restart continues with the live version; raise `Invalid` for a word that means nothing."""
+    if version not in (None, "live"):
+        raise Invalid(f"version is {version!r}: leave it out, or write live", field="version")
+    return version is not None
+
+
+def _rerun_event(workflow: Workflow, *, step: str) -> RerunRequested:
+    number = step_number(workflow, step)
+    if (undone := workflow.steps[number].compensates) is not None:
+        raise Invalid(f"{step} undoes {undone} and runs only if the run is undone: rerun {undone}", field="step")
+    return RerunRequested(number)
+
+
+async def _restartable(conn: Connection, db: Tenant, locked: LockedRun, move: RunMove, word: str) -> Workflow:
+    """Return the version that a run follows; raise `Conflict` if the run cannot make this move."""
+    if (RunState(locked.state), move) not in RUN_EDGES:
+        allowed = [state for state, known in RUN_EDGES if known is move]
+        raise Conflict(f"run {locked.id} is {locked.state} and cannot be {word}: only {_listed(allowed)} runs can be")
+    workflow = await db.definitions.one(conn, locked.version_id)
+    if workflow.primitive is not None and move is not RunMove.CANCEL:
+        fix = "create another one with retry_of, which copies what succeeded"
+        raise Conflict(f"run {locked.id} is a {workflow.primitive} of jobs, which cannot be {word}: {fix}")
+    return workflow
 
 
 async def _steer(
@@ -179,25 +218,44 @@ async def _steer(
     event: Callable[[Workflow], Event],
     *,
     input_: str | None = None,
+    live: bool = False,
 ) -> None:
     async with db.begin() as conn:
         places = Places() if move is RunMove.CANCEL else await Places.of(conn, db, [id_])
         locked = await _lock(conn, db, id_)
-        if (RunState(locked.state), move) not in RUN_EDGES:
-            allowed = [state for state, known in RUN_EDGES if known is move]
-            raise Conflict(f"run {id_} is {locked.state} and cannot be {word}: only {_listed(allowed)} runs can be")
-        workflow = await db.definitions.one(conn, locked.version_id)
-        if workflow.primitive is not None and move is not RunMove.CANCEL:
-            fix = "create another one with retry_of, which copies what succeeded"
-            raise Conflict(f"run {id_} is a {workflow.primitive} of jobs, which cannot be {word}: {fix}")
+        workflow = await _restartable(conn, db, locked, move, word)
         request = event(workflow)
         if isinstance(request, RetryRequested | RerunRequested):
-            request = replace(request, held=not places.take(locked.workflow_id))
-        if move is not RunMove.CANCEL:
-            [locked] = await start_round(conn, db, [locked], word, _retry_reason(request, workflow), input_=input_)
+            reason = _retry_reason(request, workflow)
+            restart = Restart(request.step if isinstance(request, RerunRequested) else None)
+            if live and (carried := await _on_live(conn, db, locked, workflow, restart)) is not None:
+                locked, restart = await _continue_on(conn, locked, carried), carried.restart
+                reason = f"{reason}, on the live version: {carried.preview.text}"
+            held = not places.take(locked.workflow_id)
+            request = RetryRequested(held) if restart.step is None else RerunRequested(restart.step, held)
+            [locked] = await start_round(conn, db, [locked], word, reason, input_=input_)
         wakeups = await settle(conn, db, [locked], {id_: [request]}, actor=db.actor)
         await audit.record(conn, db, f"run.{move}", str(id_), workflow=workflow.name)
     wakeups.poke(db)
+
+
+async def _on_live(
+    conn: Connection, db: Tenant, locked: LockedRun, workflow: Workflow, restart: Restart
+) -> Carried | None:
+    """Return the run as it continues with the live version; None if it follows that already."""
+    live = await find_live(conn, workflow.name, org=db.org)
+    if live.version_id == locked.version_id:
+        return None
+    if live.workflow_id != locked.workflow_id:
+        raise Conflict(f"workflow {workflow.name!r} of run {locked.id} was deleted: start a run of the new one")
+    target = await db.definitions.one(conn, live.version_id)
+    return carry_over(stored(locked, workflow), live.version_id, target, restart)
+
+
+async def _continue_on(conn: Connection, locked: LockedRun, carried: Carried) -> LockedRun:
+    version_id = carried.version_id
+    await workflows.move_run(conn, locked.id, version_id, numbers=carried.numbers, gone=carried.gone)
+    return locked._replace(version_id=version_id, steps=carried.run.letters, fans=carried.run.counters)
 
 
 @dataclass(slots=True)

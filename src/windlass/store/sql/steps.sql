@@ -27,7 +27,8 @@ born as (
   on conflict (run_id, step, item) where run_id is not null do update
      set status = 'pending', epoch = excluded.epoch, attempt = 0, lost = 0, alone = false, run_at = excluded.run_at, due = true,
          seq = excluded.seq, result = null, last_error = null, payload = excluded.payload, items = excluded.items,
-         settled = false, cancel_requested = false, deleted_at = null, updated_at = excluded.updated_at
+         type = excluded.type, queue = excluded.queue, priority = excluded.priority, max_attempts = excluded.max_attempts,
+         timeout = excluded.timeout, retry = excluded.retry, version_id = excluded.version_id, settled = false, cancel_requested = false, deleted_at = null, updated_at = excluded.updated_at
    where workflow.workflow_run.epoch < excluded.epoch
   returning id)
 insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)

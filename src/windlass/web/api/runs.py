@@ -4,7 +4,7 @@ events, graph and timeline, and the actions on it."""
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
@@ -23,7 +23,7 @@ from windlass.engine.views import runs as views
 from windlass.engine.views.workflows import graph as graph_of
 from windlass.errors import Invalid
 from windlass.schemas.common import BATCH_LIMIT, PAGE_LIMIT
-from windlass.schemas.runs import Batch, Explanation, Run, RunDetail, RunEvent
+from windlass.schemas.runs import Batch, Explanation, RestartPreview, Run, RunDetail, RunEvent
 from windlass.schemas.tasks import Span
 from windlass.schemas.workflows import Graph
 from windlass.web.api import bodies
@@ -153,7 +153,11 @@ class Cancellation(bodies.RequestBody):
     compensate: bool = Field(default=False, description="Undo the tasks that succeeded.")
 
 
-class Rerun(bodies.RequestBody):
+class Retry(bodies.RequestBody):
+    version: Literal["live"] | None = Field(default=None, description="Continue with the live version.")
+
+
+class Rerun(Retry):
     """Do `from` again and everything after it; with another input for the run, if there is one."""
 
     from_: str = Field(alias="from")
@@ -246,11 +250,30 @@ async def resume(db: Operating, run_id: RunId) -> Data[Run]:
     return await _run(db, run_id)
 
 
-@run_router.post("/{run_id}/retry", summary="Retry a run", responses=problems(404, 409))
-async def retry(db: Operating, run_id: RunId) -> Data[Run]:
-    """Do again what failed and what hung on it; what succeeded is kept. 409 unless it failed or timed out."""
-    await runs.retry(db, run_id)
+@run_router.post(
+    "/{run_id}/retry",
+    summary="Retry a run",
+    openapi_extra=bodies.described(Retry, {"version": "live"}),
+    responses=problems(404, 409, 413, 422),
+)
+async def retry(db: Operating, run_id: RunId, request: Request) -> Data[Run]:
+    """Do again what failed and what hung on it; what succeeded is kept. 409 unless it failed or timed out, and if the
+    live version differs in a task that it has finished."""
+    body = await bodies.model(request, Retry)
+    await runs.retry(db, run_id, live=body.version is not None)
     return await _run(db, run_id)
+
+
+@run_router.get("/{run_id}/restart", summary="Preview a retry or a rerun", responses=problems(404, 409, 422))
+async def restart(
+    db: Reading,
+    run_id: RunId,
+    from_: Annotated[str | None, Query(alias="from", description="The task to rerun from; a retry without it.")] = None,
+    version: Annotated[Literal["live"] | None, Query(description="Continue with the live version.")] = None,
+) -> Data[RestartPreview]:
+    """Which tasks a retry, or a rerun from a task, would keep and do again. Fails like that would."""
+    with task_named(from_ or "", field="from"):
+        return Data(views.restart(await runs.preview(db, run_id, step=from_, live=version is not None)))
 
 
 @run_router.post(
@@ -264,7 +287,8 @@ async def rerun(db: Operating, run_id: RunId, request: Request) -> Data[Run]:
     body = await bodies.model(request, Rerun, limit=PAYLOAD_LIMIT + bodies.ROOM)
     with task_named(body.from_, field="from"):
         with_input = "input" in body.model_fields_set
-        await runs.rerun(db, run_id, body.from_, input_=body.input, with_input=with_input)
+        live = body.version is not None
+        await runs.rerun(db, run_id, body.from_, input_=body.input, with_input=with_input, live=live)
     return await _run(db, run_id)
 
 
