@@ -12,7 +12,7 @@ from windlass.core.cron.schedule import Overlap
 from windlass.core.jobs.job import Failed
 from windlass.core.jobs.spec import JobSpec, JobTemplate, Limit, SchemaMode, Unique
 from windlass.core.workflows.workflow import CompositionKind
-from windlass.engine import artifacts, quarantine, secrets, workflows
+from windlass.engine import artifacts, messages, quarantine, secrets, workflows
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Tenant
 from windlass.engine.events import subscriptions
@@ -26,6 +26,8 @@ from windlass.engine.schedules import ojs as ojs_schedules
 from windlass.engine.workers import remote, turn
 from windlass.engine.workers.remote import Fetch, RemoteReport
 from windlass.engine.workers.turn import Turn
+from windlass.store.messages import waiters
+from windlass.store.messages.waiters import HandlerWait
 
 CANARY = "canary-7f3a"
 NAME = "vault"  # of everything that has a name
@@ -113,6 +115,16 @@ async def plant(db: Tenant) -> Planted:
         asked={"name": n, "note": c},
         template=template,
     )
+    await messages.publish(db, n, key=n, payload={"secret": c}, id_=c)
+    async with db.begin() as conn:
+        await waiters.begin_in_handlers(conn, [HandlerWait(mine.id, c, n, c, is_signal=False)])
+        await conn.execute(
+            "insert into windlass.start_request (id, org, workflow, input, idempotency_key, sender)"
+            " values (gen_random_uuid(), $1, $2, to_jsonb($3::text), $3, $3)",
+            db.org,
+            n,
+            c,
+        )
     await schemas.register(db, f"{n}.a.v1", "1.0.0", {"title": c}, mode=SchemaMode.OFF)
     await queues.pause(db, f"{n}-paused")
     await queues.set_depth_limit(db, n, max_depth=1000, config={"note": c})

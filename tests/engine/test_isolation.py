@@ -55,6 +55,7 @@ async def test_no_row_of_another_org_is_visible(rival: Tenant, conn: Conn) -> No
             assert not [row for row in seen if CANARY in row or "acme" in row], table
     has_canary = {table for table, count in planted.items() if count}
     assert {"workflow.workflow_run", "windlass.run", "windlass.version", "windlass.job_log"} <= has_canary
+    assert {"windlass.message", "windlass.waiter", "windlass.start_request"} <= has_canary
 
 
 @pytest.mark.parametrize("statement", ["update {0} set {1} = {1}", "delete from {0}"])

@@ -118,6 +118,12 @@ async def route(db: Database, *, batch: int = 1000) -> int:
     return sum(await split_batch(addresses, attempt, isolate))
 
 
+async def are_pending(db: Database) -> bool:
+    """Return whether any message, or run that SQL or an event has requested, is still to be processed."""
+    async with db.once() as conn:
+        return await messages.are_pending(conn)
+
+
 async def prune(db: Database, *, age: timedelta, batch: int = 500) -> int:
     """Delete a batch of messages older than `age`; return their number."""
     async with db.once() as conn:

@@ -20,6 +20,7 @@ import asyncpg
 from windlass import settings
 from windlass.app import Windlass
 from windlass.embedded.server import Embedded, EmbeddedOptions
+from windlass.engine import messages
 from windlass.engine.database import prepare
 from windlass.engine.jobs import control as jobs
 from windlass.runtime.loops.loop import until
@@ -236,14 +237,16 @@ class Clock:
 
 
 async def run_until_idle(app: Windlass, options: WorkerOptions | None = None, *, timeout: float = 30) -> None:
-    """Run all due jobs of the app's types, then stop. Jobs that are due later are left waiting."""
+    """Deliver messages and run all due jobs of the app's types, then stop. Jobs that are due later are left waiting."""
     db = await app.open()
     stop = asyncio.Event()
     options = replace(options or WorkerOptions(), poll=timedelta(milliseconds=20))
     working = asyncio.create_task(app.work(options, stop=stop))
     try:
         async with asyncio.timeout(timeout):
-            while any(queue in options.queues and app.handlers.find(type_) for queue, type_ in await jobs.live(db)):
+            while await messages.are_pending(db) or any(
+                queue in options.queues and app.handlers.find(type_) for queue, type_ in await jobs.live(db)
+            ):
                 await until(stop, timedelta(milliseconds=10))
     finally:
         stop.set()
