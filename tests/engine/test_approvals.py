@@ -40,7 +40,7 @@ async def only(db: Tenant, **filters: Any) -> Approval:
 
 async def decide(db: Tenant, decision: Decision, **words: Any) -> Approval:
     """Decide the only open approval."""
-    return await approvals.decide(db, (await only(db, states=["open"])).id, decision, **words)
+    return await approvals.decide(db, UUID((await only(db, states=["open"])).id), decision, **words)
 
 
 def person(db: Tenant, role: Role) -> Tenant:
@@ -50,11 +50,11 @@ def person(db: Tenant, role: Role) -> Tenant:
 async def test_a_step_requests_a_decision_and_waits_for_it(db: Tenant) -> None:
     run = await waiting(db, form=FORM, timeout="1h")
     approval = await only(db)
-    assert (approval.run_id, approval.task, approval.state) == (run, "ok", "open")
+    assert (approval.run_id, approval.task, approval.state) == (str(run), "ok", "open")
     assert (approval.message, approval.form, approval.roles) == ("Refund order 42?", FORM, ["operator"])
     assert approval.until == approval.requested_at + HOUR
     assert await letters(db, run) == "a."
-    assert await approvals.get(db, approval.id) == approval
+    assert await approvals.get(db, UUID(approval.id)) == approval
 
 
 async def test_an_approval_is_the_output_of_its_step_and_of_the_audit_log(db: Tenant) -> None:
@@ -68,7 +68,7 @@ async def test_an_approval_is_the_output_of_its_step_and_of_the_audit_log(db: Te
     assert worker.payloads["pay"][0]["decision"]["values"] == {"amount": 12.5}
     assert (await state(db, run), approval.state, approval.may_decide) == ("completed", "approved", False)
     [entry] = (await audit.list_(db, action="approval.")).entries
-    assert (entry.actor, entry.action, entry.object) == (ann.actor, "approval.approve", str(approval.id))
+    assert (entry.actor, entry.action, entry.object) == (ann.actor, "approval.approve", approval.id)
     assert entry.data == {"run": str(run), "task": "ok", "values": {"amount": 12.5}, "comment": "as agreed"}
 
 
@@ -88,7 +88,7 @@ async def test_a_decision_is_made_once(db: Tenant) -> None:
     approval = await decide(db, APPROVE)
     for decision in Decision:
         with pytest.raises(Conflict, match="was decided before: approved by windlass"):
-            await approvals.decide(db, approval.id, decision)
+            await approvals.decide(db, UUID(approval.id), decision)
     with pytest.raises(NotFound):
         await approvals.decide(db, uuid4(), APPROVE)
 
@@ -146,7 +146,7 @@ async def test_without_a_decision_in_time_the_step_times_out(db: Tenant, clock: 
     await sweep.wake(db)
     assert (await letters(db, run), (await only(db)).state) == ("tk", "expired")
     with pytest.raises(Gone, match="its time is over"):
-        await approvals.decide(db, approval.id, APPROVE)
+        await approvals.decide(db, UUID(approval.id), APPROVE)
 
 
 @pytest.mark.parametrize(("on_timeout", "outcome"), [("approve", "sa"), ("reject", "fk"), ("fail", "tk")])
@@ -196,7 +196,7 @@ async def test_a_cancelled_run_closes_its_approvals(db: Tenant) -> None:
     await runs.cancel(db, run)
     assert (await only(db)).state == "cancelled"
     with pytest.raises(Gone, match="its run was stopped"):
-        await approvals.decide(db, approval.id, APPROVE)
+        await approvals.decide(db, UUID(approval.id), APPROVE)
 
 
 async def test_a_retry_requests_another_decision(db: Tenant) -> None:
@@ -228,7 +228,7 @@ async def test_the_list_has_the_open_ones_first_page_by_page(db: Tenant) -> None
     for _ in range(3):
         await waiting(db)
     closed = await decide_all_but_last(db)
-    seen: list[UUID] = []
+    seen: list[str] = []
     page = await approvals.list_(db, limit=1)
     while page.items:
         seen += [approval.id for approval in page.items]
@@ -242,9 +242,9 @@ async def test_the_list_has_the_open_ones_first_page_by_page(db: Tenant) -> None
         await approvals.list_(db, states=["done"])
 
 
-async def decide_all_but_last(db: Tenant) -> list[UUID]:
+async def decide_all_but_last(db: Tenant) -> list[str]:
     first, second, _ = [approval.id for approval in (await approvals.list_(db)).items]
-    return [(await approvals.decide(db, id_, APPROVE)).id for id_ in (first, second)]
+    return [(await approvals.decide(db, UUID(id_), APPROVE)).id for id_ in (first, second)]
 
 
 async def test_a_form_that_is_no_schema_is_refused_when_it_is_published(db: Tenant) -> None:

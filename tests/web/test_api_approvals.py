@@ -1,15 +1,20 @@
 """Approvals over real HTTP."""
 
+import json
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
+from tests.e2e.cli_process import Cli
 from tests.web.serving import data, fields, problem, served
 from windlass import Windlass
+from windlass.client import AsyncClient
 from windlass.core.orgs import Role
 from windlass.engine.orgs import control as orgs
 from windlass.engine.orgs import keys
+from windlass.errors import Conflict, Invalid
 
 FORM = {"properties": {"amount": {"type": "number"}}, "required": ["amount"]}
 WORKFLOW = {"name": "refund", "tasks": {"ok": {"approve": {"message": "Refund?", "form": FORM, "timeout": "1d"}}}}
@@ -63,6 +68,37 @@ async def test_bad_requests_are_refused(app: Windlass) -> None:
         assert "before" in fields(await http.get("/approvals", params={"before": "x"}))
         await http.post(f"/runs/{run}/cancel")
         assert "its run was stopped" in problem(await http.post(f"/approvals/{approval['id']}/reject"), 410)["detail"]
+
+
+async def test_the_client_decides_and_raises_what_the_server_answers(app: Windlass) -> None:
+    await waiting(app)
+    async with served(app) as http, AsyncClient(str(http.base_url).removesuffix("/")) as client:
+        [approval] = [one async for one in client.approvals.list(state=["open"], workflow="refund")]
+        with pytest.raises(Invalid) as refused:
+            await client.approvals.approve(approval.id)
+        assert refused.value.field == "values"
+        assert (await client.approvals.reject(approval.id, comment="no")).state == "rejected"
+        with pytest.raises(Conflict, match="rejected by operator"):
+            await client.approvals.approve(approval.id, {"amount": 1})
+
+
+async def test_the_command_line_lists_shows_and_decides(app: Windlass, tmp_path: Path, database: str) -> None:
+    cli = Cli(tmp_path, database)
+    await waiting(app)
+    [approval] = json.loads((await cli("approvals", "list", "--state", "open", "--json")).out)["approvals"]
+    id_ = approval["id"]
+    assert "Refund?" in (await cli("approvals", "list")).out
+    assert '"amount"' in (await cli("approvals", "show", id_)).out
+    wrong = await cli("approvals", "approve", id_, "-v", "amount=much")
+    assert (wrong.code, "values.amount" in wrong.err) == (1, True)
+    approved = await cli("approvals", "approve", id_, "-v", "amount=5", "--comment", "fine")
+    assert (approved.code, approved.out) == (0, f"approved {id_}\n"), approved.err
+    async with served(app) as http:
+        url = str(http.base_url).removesuffix("/api/v1/")
+        again = await cli("--url", url, "approvals", "reject", id_)
+        assert (again.code, "was decided before: approved by" in again.err) == (1, True)
+        shown = json.loads((await cli("--url", url, "approvals", "show", id_, "--json")).out)
+        assert (shown["values"], shown["comment"]) == ({"amount": 5}, "fine")
 
 
 async def test_the_role_of_the_key_decides(app: Windlass) -> None:

@@ -105,6 +105,16 @@ def job_id(text: str) -> UUID:
         raise Invalid(f"{text!r} is not a job id: it looks like {EXAMPLE_ID}", field="id") from None
 
 
+def approval_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise Invalid(
+            f"{text!r} is not the id of an approval: it looks like {EXAMPLE_ID}; windlass approvals list shows ids",
+            field="id",
+        ) from None
+
+
 def run_ids(texts: Sequence[str]) -> list[UUID]:
     """Return the ids of runs without duplicates."""
     return list(dict.fromkeys(map(run_id, texts)))

@@ -2,6 +2,7 @@
 
 from windlass.client.client import AsyncClient, Client
 from windlass.client.transport import Streamed
+from windlass.schemas.approvals import Approval
 from windlass.schemas.common import Page
 from windlass.schemas.jobs import (
     DeadLetterBatch,
@@ -117,7 +118,8 @@ __all__ = [
     "TickRun",
     "Worker",
     "WorkerDetail",
-    # Messages
+    # Messages and approvals
+    "Approval",
     "AwaitedMessage",
     "Sent",
     # Plans and secrets

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from windlass.client.approvals import Approvals
 from windlass.client.descriptors import Group, W, operation, streaming
 from windlass.client.jobs import DeadLetters, Jobs, Pools, Quarantine, Queues, Workers
 from windlass.client.messages import Messages
@@ -34,6 +35,7 @@ class Operations(Group[W]):
         self.tasks = Tasks(transport)
         self.jobs = Jobs(transport)
         self.messages = Messages(transport)
+        self.approvals = Approvals(transport)
         self.dead_letters = DeadLetters(transport)
         self.schedules = Schedules(transport)
         self.queues = Queues(transport)

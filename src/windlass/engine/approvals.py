@@ -136,8 +136,8 @@ async def _checked(db: Tenant, row: ApprovalRow, decision: Decision, values: Any
 
 def _shown(db: Tenant, row: ApprovalRow) -> Approval:
     return Approval(
-        id=row.id,
-        run_id=row.run_id,
+        id=str(row.id),
+        run_id=str(row.run_id),
         workflow=row.workflow,
         task=row.task,
         state=row.state,

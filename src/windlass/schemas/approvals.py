@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from windlass.schemas.common import ApprovalState, Role
 
@@ -12,8 +11,8 @@ from windlass.schemas.common import ApprovalState, Role
 class Approval:
     """A step of a run that waits, or waited, for the decision of a person."""
 
-    id: UUID
-    run_id: UUID
+    id: str
+    run_id: str
     workflow: str
     task: str
     state: ApprovalState

@@ -9,9 +9,10 @@ from windlass.app import Windlass
 from windlass.cli import arguments
 from windlass.cli.backend.direct_run import DirectRun
 from windlass.cli.backend.interface import RunBackend
+from windlass.core.approvals import Decision
 from windlass.core.orgs import DEFAULT_ORG
 from windlass.core.workflows.workflow import Workflow as Definition
-from windlass.engine import artifacts, pools, quarantine, secrets, stats, workflows
+from windlass.engine import approvals, artifacts, pools, quarantine, secrets, stats, workflows
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import checkpoints, dead_letters, queues
@@ -28,6 +29,7 @@ from windlass.engine.views import runs as run_views
 from windlass.engine.views import workflows as views
 from windlass.engine.workers import registry as workers
 from windlass.errors import NotFound
+from windlass.schemas.approvals import Approval
 from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.jobs import (
     DeadLetterBatch,
@@ -146,6 +148,20 @@ class Direct:
 
     async def job_logs(self, id_: UUID, *, attempt: int | None) -> list[JobLogLine]:
         return [job_views.log_line(row) for row in await self._app.logs(id_, attempt=attempt)]
+
+    async def approvals(
+        self, *, states: Sequence[str], workflow: str | None, before: str | None, limit: int
+    ) -> Page[Approval]:
+        db = await self._app.open()
+        return await approvals.list_(db, states=states, workflow=workflow, before=before, limit=limit)
+
+    async def approval(self, id_: UUID) -> Approval:
+        return await approvals.get(await self._app.open(), id_)
+
+    async def decide(
+        self, id_: UUID, decision: Decision, *, values: dict[str, Any] | None, comment: str | None
+    ) -> Approval:
+        return await approvals.decide(await self._app.open(), id_, decision, values=values, comment=comment)
 
     async def signal(self, target: UUID, name: str, payload: Any, *, id_: str | None) -> Sent:
         return await self._app.signal(target, name, payload, id=id_)

@@ -8,10 +8,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
+from windlass.core.approvals import Decision
 from windlass.core.runs.run import WORDS, Letter, RunState
 
 if TYPE_CHECKING:
     from windlass.core.workflows.workflow import Workflow as Definition
+    from windlass.schemas.approvals import Approval
     from windlass.schemas.common import Page
     from windlass.schemas.jobs import (
         DeadLetterBatch,
@@ -106,6 +108,15 @@ class Backend(Protocol):
     # Messages
     async def signal(self, target: UUID, name: str, payload: Any, *, id_: str | None) -> "Sent": ...
     async def publish_event(self, name: str, payload: Any, *, key: str, id_: str | None) -> "Sent": ...
+
+    # Approvals
+    async def approvals(
+        self, *, states: Sequence[str], workflow: str | None, before: str | None, limit: int
+    ) -> "Page[Approval]": ...
+    async def approval(self, id_: UUID) -> "Approval": ...
+    async def decide(
+        self, id_: UUID, decision: Decision, *, values: "dict[str, Any] | None", comment: str | None
+    ) -> "Approval": ...
 
     # Schedules
     async def schedules(self, *, after: str, limit: int) -> "Page[Schedule]": ...

@@ -11,9 +11,11 @@ from windlass.cli.backend.interface import RunBackend
 from windlass.client import AsyncClient
 from windlass.client.descriptors import AsyncListed
 from windlass.client.request import decode
+from windlass.core.approvals import Decision
 from windlass.core.runs.run import RunState
 from windlass.core.workflows.workflow import Workflow as Definition
 from windlass.errors import Conflict, Invalid, NotFound
+from windlass.schemas.approvals import Approval
 from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.jobs import (
     DeadLetterBatch,
@@ -203,6 +205,18 @@ class Remote:
 
     async def backfill(self, name: str, start: datetime, end: datetime | None, *, limit: int) -> Backfill:
         return await self._client.schedules.backfill(name, start, end, limit=limit)
+
+    # Approvals
+
+    async def approvals(self, *, states: Sequence[str], **filters: Any) -> Page[Approval]:
+        return await self._client.approvals.list(state=states, **filters).page()
+
+    async def approval(self, id_: UUID) -> Approval:
+        return await self._client.approvals.get(str(id_))
+
+    async def decide(self, id_: UUID, decision: Decision, **words: Any) -> Approval:
+        decide = self._client.approvals.approve if decision is Decision.APPROVE else self._client.approvals.reject
+        return await decide(str(id_), **words)
 
     # Jobs
 

@@ -28,6 +28,7 @@ COMMANDS = {  # name: (module, help)
     "runs": ("runs", "List, inspect, wait for, pause, cancel, retry and rerun runs."),
     "signal": ("messages", "Send a signal to a run, or to a job that is not a step of a run."),
     "publish": ("messages", "Publish an event to all runs and handlers that wait for its name and key."),
+    "approvals": ("approvals", "List approvals, show them, approve and reject."),
     "artifacts": ("artifacts", "List and download the files that the steps of a run, or a job, wrote."),
     "explain": ("runs", "Explain the state of a run, step by step."),
     "graph": ("graph", "Draw a workflow or a run."),
