@@ -220,7 +220,7 @@ def _update_leased(busy: set[UUID], batch: Batch) -> None:
     """Update the set of leased jobs from a batch of events."""
     for entry in batch.entries:
         if entry.line.job_id is not None:
-            (busy.add if entry.line.word == "leased" else busy.discard)(entry.line.job_id)
+            (busy.add if entry.line.word in ("leased", "started") else busy.discard)(entry.line.job_id)
 
 
 def _has_ended(batch: Batch, step: int | None) -> bool:

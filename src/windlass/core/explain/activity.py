@@ -139,7 +139,8 @@ def _job(run: RunSnapshot, step: StepSnapshot, job: JobSnapshot) -> Iterator[str
 def _queue_sentence(which: str, job: JobSnapshot) -> str:
     match job.served:
         case Served.NO_WORKER:
-            return f"N{_unserved(job)[1:]}: {_remedy(job)}."
+            sentence = _unserved(job)
+            return f"{sentence[0].upper()}{sentence[1:]}: {_remedy(job)}."
         case Served.RUN_PAUSED:
             return f"{which} starts when the run is resumed."
         case Served.PAUSED:
