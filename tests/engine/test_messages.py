@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.job_harness import submit, take
 from windlass.core.json_value import decode
-from windlass.engine import messages, upkeep
+from windlass.engine import messages, quarantine, upkeep
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.errors import Conflict, Gone, Invalid, NotFound
@@ -331,3 +331,20 @@ async def test_what_a_job_waited_for_is_deleted_with_it(db: Tenant, conn: Connec
     clock.move(timedelta(days=2))
     await upkeep.prune(db, age=timedelta(days=1))
     assert await conn.fetchval("select count(*) from windlass.waiter") == 0
+
+
+async def test_a_name_and_key_that_cannot_be_routed_are_set_aside_alone_and_tried_again(
+    db: Tenant, conn: Connection, clock: Clock
+) -> None:
+    bad, good = await waiting(db, "bad"), await waiting(db, "good")
+    await conn.execute("alter table windlass.waiter add constraint defect check (name <> 'bad' or state = 'new')")
+    for job, name in ((bad, "bad"), (good, "good")):
+        await messages.signal(db, job, name)
+    assert set(await received(db, conn)) == {(good, "wait")}
+    [entry] = await quarantine.list_(db)
+    assert (entry.kind, entry.key) == ("message", f"default/bad/{bad}")
+    assert not await messages.are_pending(db)
+    await conn.execute("alter table windlass.waiter drop constraint defect")
+    clock.move(timedelta(minutes=1))
+    assert await messages.are_pending(db)
+    assert set(await received(db, conn)) == {(good, "wait"), (bad, "wait")}

@@ -132,7 +132,7 @@ async def prune(db: Database, *, age: timedelta, batch: int = 500) -> int:
 
 async def wake_handlers(db: Database, *, batch: int = 1000) -> int:
     """Make the jobs of handlers due that have received what they wait for; return their number."""
-    async with db.begin() as conn:
+    async with db.once() as conn:
         queues = await waiters.wake_handlers(conn, batch)
     db.poke(*set(queues))
     return len(queues)

@@ -150,6 +150,10 @@ class Plan:
         return next((n for n, step in enumerate(self.steps) if step.final), None)
 
     @cached_property
+    def waits_for_messages(self) -> bool:
+        return any(isinstance(step.action, EventAction) for step in self.steps)
+
+    @cached_property
     def hooks(self) -> tuple[int, ...]:
         """Return the steps that wait for a callback."""
         return tuple(n for n, step in enumerate(self.steps) if isinstance(step.action, HookAction))

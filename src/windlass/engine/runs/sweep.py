@@ -47,7 +47,7 @@ async def sweep_runs(db: Database, *, batch: int = 500) -> int:
         ids = await runs.find_unsettled(conn, batch)
 
     async def load(conn: Connection, locked: list[LockedRun]) -> dict[UUID, list[Event]]:
-        return await _with_messages(conn, locked, await pending_events(conn, locked, batch=batch))
+        return await _with_messages(conn, db, locked, await pending_events(conn, locked, batch=batch))
 
     return await _apply(db, ids, load)
 
@@ -83,11 +83,13 @@ async def with_notices(
 
 
 async def _with_messages(
-    conn: Connection, locked: Sequence[LockedRun], known: Mapping[UUID, Sequence[Event]]
+    conn: Connection, db: Database, locked: Sequence[LockedRun], known: Mapping[UUID, Sequence[Event]]
 ) -> dict[UUID, list[Event]]:
     """Return these events and the ends of the waits of steps that have received their messages."""
     events: dict[UUID, list[Event]] = defaultdict(list, {id_: [*some] for id_, some in known.items()})
-    served = await waiters.take_steps(conn, [run.id for run in locked])
+    workflows = await db.definitions.of(conn, {run.version_id for run in locked})
+    waiting = [run.id for run in locked if workflows[run.version_id].plan.waits_for_messages]
+    served = await waiters.take_steps(conn, waiting) if waiting else []
     if served:
         await steps.delete_timers(conn, served)
     for id_, step in served:
@@ -146,7 +148,7 @@ async def retry(db: Database, id_: UUID) -> bool:
         if not events:
             events = defaultdict(list, await _due_timers(db, conn, locked))
             known = await pending_events(conn, locked)
-            for run, more in (await _with_messages(conn, locked, known)).items():
+            for run, more in (await _with_messages(conn, db, locked, known)).items():
                 events[run] += more
         wakeups = await settle(conn, db, locked, events, actor=ACTOR) if events else Wakeups()
     wakeups.poke(db)

@@ -157,12 +157,14 @@ class Sweeper:
         """Run one sweep; return how many addresses of messages, handlers and runs were processed."""
         batch = self.options.batch
         started = await self._duties.run("begin", self._held.start, 0)
-        routed = await self._duties.run("route", lambda: messages.route(self._db), 0)
-        woken = await self._duties.run("wake", lambda: messages.wake_handlers(self._db), 0)
-        requested = await self._duties.run("start", lambda: requests.serve(self._db, batch=batch), 0)
+        delivered = 0
+        if await self._duties.run("look", lambda: messages.are_pending(self._db), True):
+            delivered = await self._duties.run("route", lambda: messages.route(self._db), 0)
+            delivered += await self._duties.run("wake", lambda: messages.wake_handlers(self._db), 0)
+            delivered += await self._duties.run("start", lambda: requests.serve(self._db, batch=batch), 0)
         settled = await self._duties.run("settle", lambda: sweep.sweep_runs(self._db, batch=batch), 0)
         retried = await self._duties.run("retry", lambda: quarantine.retry_due(self._db, retries(self._db)), 0)
-        return started + routed + woken + requested + settled + retried
+        return started + delivered + settled + retried
 
     async def run(self, stop: asyncio.Event) -> None:
         async def round_() -> timedelta | None:
