@@ -52,7 +52,7 @@ class ContextData:
         self._lock = threading.Lock()  # guards `_progress`: handlers report progress from any thread
         self._upstreams = Batcher[Claimed, Upstream](self._load_upstreams, most=200)
         self._positions = Batcher[Claimed, Position](self._load_positions, most=200)
-        self._recorded = Batcher[UUID, list[Recorded]](self._load_recorded, most=200)
+        self._recorded = Batcher[UUID, list[Recorded]](self._load_recorded, most=200, lanes=2)
         self._secrets = Batcher[Named, dict[str, str]](self._load_secrets, most=200)
 
     async def prepare(self, job: Claimed, context: Context, *, upstream: bool) -> None:

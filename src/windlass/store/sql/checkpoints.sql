@@ -39,12 +39,12 @@ delete from windlass.checkpoint where job_id = $1
 -- name: recorded
 -- scope: global
 -- Return the recorded calls of the handlers of these jobs that are still valid: saved for the same payload, and not followed by a
--- success of the job. The payload is hashed once for each job. `over` compares with the clock of the database: a sleep has ended then. A
+-- success of the job, after which it has another epoch. The payload is hashed once for each job. `over` compares with the clock of the database: a sleep has ended then. A
 -- wait for a message has ended when it no longer waits, and has timed out if it still has an `until`.
 with job as materialized (
   select j.id, md5(j.payload::text) as input,
-         (select e.xid from workflow.workflow_event e where e.workflow_id = j.id and e.event_type = 'succeeded'
-           order by e.xid desc limit 1) as succeeded
+         case when j.epoch > 0 then (select e.xid from workflow.workflow_event e where e.workflow_id = j.id
+                                        and e.event_type = 'succeeded' order by e.xid desc limit 1) end as succeeded
     from workflow.workflow_run j
    where j.id = any($1) and exists (select from windlass.checkpoint c where c.job_id = j.id and c.name <> ''))
 select c.job_id, c.name, c.kind, c.place, c.state, c.waits, coalesce(c.until <= (select windlass.now()), false) as over
