@@ -1,7 +1,9 @@
 """Signals, events and starts with plain SQL: in the transaction of the client, for its org only."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -12,6 +14,7 @@ from tests.engine.harness import letters, state, tick
 from tests.store.test_sql_roles import client_of
 from windlass.core.definition.parser import parse
 from windlass.core.events.message import MOST_SIGNALS
+from windlass.effects.documents import load_yaml
 from windlass.engine import messages, quarantine, workflows
 from windlass.engine.database import Tenant
 from windlass.engine.orgs import control as orgs
@@ -181,3 +184,40 @@ async def test_sql_has_the_limit_of_python(conn: Client) -> None:
     assert f"session_user, {MOST_SIGNALS})" in await conn.fetchval(
         "select pg_get_functiondef('windlass.signal'::regproc)"
     )
+
+
+# The guide
+
+
+async def test_the_trigger_of_the_guide_publishes_what_is_inserted(
+    db: Tenant, acme: Tenant, conn: Client, database: str
+) -> None:
+    trigger, grants = blocks("sql")
+    role = f"shop_{uuid4().hex[:12]}"
+    await conn.execute("create schema shop; create table shop.payment (id int primary key, order_id int)")
+    await conn.execute(trigger)
+    await conn.execute(
+        f"create role {role}; grant usage on schema shop to {role}; grant insert on shop.payment to {role}"
+    )
+    await conn.execute(grants.replace("to shop;", f"to {role};"))
+    run = await begun(db, "order", id=42)
+    shop = await asyncpg.connect(database)
+    try:
+        await shop.execute(f"set session authorization {role}")
+        await shop.execute("insert into shop.payment values (7, 42)")
+        assert not await shop.fetchval("select windlass.publish('paid', '42', id => 'payment-7')")
+    finally:
+        await shop.close()
+        await conn.execute(f"drop owned by {role}; drop role {role}; drop schema shop cascade")
+    await tick(db)
+    assert await runs.output(db, run) == {"id": 7, "order_id": 42}
+
+
+def test_the_workflows_of_the_guide_are_valid() -> None:
+    documents = [document for text in blocks("yaml") for document in load_yaml(text)]
+    assert [parse(document).name for document in documents] == ["order", "welcome"]
+
+
+def blocks(language: str) -> list[str]:
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "send-events-and-signals.md"
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
