@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.snapshots import NOW, SECOND, account, job
-from windlass.core.explain.activity import Move, timeline
+from windlass.core.explain.timeline import Move, timeline
 from windlass.core.workflows.step import HookAction, JobAction, SleepAction, Step
 
 WORK = Step(name="work", action=JobAction("a"))

@@ -9,8 +9,8 @@ from uuid import UUID
 import asyncpg
 
 from windlass.core.events.cursor import Snapshot
-from windlass.core.explain.activity import Move, Span, SpanKind
 from windlass.core.explain.snapshot import JobSnapshot, ResponseSnapshot, Round
+from windlass.core.explain.timeline import Move, Span, SpanKind
 from windlass.core.jobs.job import JobState
 from windlass.core.json_value import decode
 from windlass.store.events import snapshot_arguments

@@ -16,8 +16,9 @@ from pydantic import TypeAdapter
 
 from windlass.core.approvals import ApprovalState
 from windlass.core.definition.json_schema import SCHEMA
-from windlass.core.explain.activity import Activity, SpanKind
+from windlass.core.explain.activity import Activity
 from windlass.core.explain.snapshot import OriginKind
+from windlass.core.explain.timeline import SpanKind
 from windlass.core.jobs.job import JobState
 from windlass.core.orgs import Role
 from windlass.core.runs.run import RunState

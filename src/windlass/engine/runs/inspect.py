@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from windlass.core.events.cursor import Snapshot
-from windlass.core.explain.activity import Span, during, is_several, timeline
 from windlass.core.explain.explanation import Explanation, explain
 from windlass.core.explain.snapshot import (
     AGAIN,
@@ -20,6 +19,7 @@ from windlass.core.explain.snapshot import (
     StepSnapshot,
     round_of,
 )
+from windlass.core.explain.timeline import Span, during, is_several, timeline
 from windlass.core.jobs.job import JobState
 from windlass.core.jobs.spec import check_range
 from windlass.core.orgs import owner, shown

@@ -8,7 +8,7 @@ from uuid import UUID
 from windlass.core.artifacts import Artifact as ArtifactRow
 from windlass.core.artifacts import Reference
 from windlass.core.events.message import Awaited
-from windlass.core.explain import activity as explain_activity
+from windlass.core.explain import timeline
 from windlass.core.explain.activity import Activity, activity_of, summary
 from windlass.core.explain.explanation import Explanation as RunExplanation
 from windlass.core.explain.snapshot import ChildSnapshot, Origin, RunSnapshot, StepSnapshot
@@ -267,7 +267,7 @@ def artifact(run: UUID, row: ArtifactRow) -> TaskArtifact:
     )
 
 
-def span(account: RunSnapshot, row: explain_activity.Span) -> Span:
+def span(account: RunSnapshot, row: timeline.Span) -> Span:
     return Span(
         task=account.steps[row.step].step.name,
         kind=row.kind,

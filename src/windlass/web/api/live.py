@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from windlass.core.events.cursor import MAX_TEXT
-from windlass.core.explain.activity import REOPENED
+from windlass.core.explain.timeline import REOPENED
 from windlass.core.runs.run import LIVE, Fan, Letter
 from windlass.engine.events.stream import Batch, Cursor, TrailEntry
 from windlass.engine.runs import control as runs
