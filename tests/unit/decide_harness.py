@@ -335,7 +335,7 @@ class Shell:
             reason = None if letter == "s" else Reason("outcome", letter)
             split = [count] if self.random.random() < 0.5 else [1] * count
             events += [Ended(step, Letter(letter), reason, part) for part in split]
-            if self.steps[step].fan_out is None:
+            if self.steps[step].fan_out is None and step not in self.run.fans:  # ends of instances are counted
                 self.said += events[-1:]
         return events
 

@@ -5,7 +5,7 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState, typ
 import type { Graph, Task } from "../api/client";
 import { stateOf } from "../parts/activity";
 import { look } from "../parts/State";
-import { fit, layout, type Direction } from "./layout";
+import { fit, layout, withCompensations, type Direction } from "./layout";
 import { TaskNode, type TaskNodeType } from "./TaskNode";
 
 interface Props {
@@ -20,7 +20,8 @@ const NODE_TYPES = { task: TaskNode };
 const MANY = 40; // from this many tasks on there is a minimap
 const FIT = { padding: { top: "16px", bottom: "56px", x: "16px" }, maxZoom: 1.1, minZoom: 0.1 } as const; // the buttons are at the bottom
 
-export function GraphView({ graph, tasks, chosen = null, onChoose, small = false }: Props) {
+export function GraphView({ graph: given, tasks, chosen = null, onChoose, small = false }: Props) {
+  const graph = useMemo(() => withCompensations(given), [given]);
   const frame = useRef<HTMLDivElement>(null);
   const [turned, setDirection] = useState<Direction | null>(null);
   const [fitting, setFitting] = useState<Direction | null>(null);

@@ -9,6 +9,7 @@ const KINDS: Record<string, { title: string; icon: ReactNode }> = {
   wait_for_event: { title: "wait for a message", icon: <path d="M2 4h12v8.4H2zM2 4.6l6 4.2 6-4.2" /> },
   command: { title: "command", icon: <path d="M2 3.2h12v9.6H2zM4.4 6l2 2-2 2M8 10.2h3.4" /> },
   workflow: { title: "workflow", icon: <path d="M2.2 3h4v3.4h-4zM9.8 9.6h4V13h-4zM4.2 6.4v4.9h5.6" /> },
+  undo: { title: "undo a run", icon: <path d="M5.6 3 2.6 6l3 3M2.6 6h6.6a4 4 0 0 1 0 8H5.4" /> },
   fan_out: { title: "fanned out", icon: <path d="M5.4 5.4h8.4v8.4H5.4zM10.6 5.4V2.2H2.2v8.4h3.2" /> },
   final: { title: "final: runs after all others", icon: <path d="M3.8 14V2.4M3.8 3h8.4l-2 2.9 2 2.9H3.8" /> },
 };

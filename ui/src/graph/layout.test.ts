@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Graph } from "../api/client";
-import { fit, layout, type Box } from "./layout";
+import { fit, layout, withCompensations, type Box } from "./layout";
 
 /** Rows of ten, each task needs two of the row above; every seventh is fanned out. */
 function lattice(tasks: number): Graph {
@@ -23,6 +23,16 @@ describe("a layout", () => {
       expect(Math.min(...boxes.flatMap((box) => [box.x, box.y]))).toBeGreaterThanOrEqual(0);
     }
   }, 30_000);
+
+  it("places a compensation after the task that it undoes, and adds no edge without one", () => {
+    const graph = lattice(2);
+    expect(withCompensations(graph)).toBe(graph);
+    const undo = { ...graph.tasks[0]!, name: "s0.compensate", compensates: "s0" };
+    const drawn = withCompensations({ ...graph, tasks: [...graph.tasks, undo] });
+    expect(drawn.edges.at(-1)).toMatchObject({ from: "s0", to: "s0.compensate", on: "compensate" });
+    const boxes = layout(drawn, "LR");
+    expect(boxes.get("s0.compensate")!.x).toBeGreaterThan(boxes.get("s0")!.x);
+  });
 
   it("has room for a condition and for progress", () => {
     const graph = lattice(2);

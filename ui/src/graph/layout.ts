@@ -72,3 +72,9 @@ function laidOut(graph: Graph, direction: Direction): Map<string, Box> {
   }
   return boxes;
 }
+
+/** The graph with an edge from each task to the one that undoes it: the server has none, since it runs only if the run is undone. */
+export function withCompensations(graph: Graph): Graph {
+  const undo = graph.tasks.flatMap((task) => (task.compensates ? [{ from: task.compensates, to: task.name, on: "compensate" as never, if: null }] : []));
+  return undo.length ? { ...graph, edges: [...graph.edges, ...undo] } : graph;
+}

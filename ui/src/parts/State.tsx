@@ -33,6 +33,7 @@ const LOOKS: Record<string, Look> = {
   waiting_for_tasks: { tone: "idle", word: "waiting for tasks", icon: ring },
   no_worker: { tone: "wait", word: "no worker serves it", icon: alert },
   queue_paused: { tone: "wait", word: "queue paused", icon: hold },
+  run_paused: { tone: "wait", word: "run paused", icon: hold },
   type_disabled: { tone: "wait", word: "job type disabled", icon: alert },
   other_runtime: { tone: "wait", word: "served by another runtime", icon: alert },
   stopping: { tone: "wait", word: "stopping", icon: arc },

@@ -8,6 +8,7 @@ const BLOCKED: Partial<Record<Activity, string>> = {
   held: "The run has not started yet, so its tasks are held.",
   no_worker: "No live worker serves this job type in this queue.",
   queue_paused: "The queue is paused.",
+  run_paused: "The run is paused.",
   type_disabled: "The job type is disabled in the registry.",
   other_runtime: "The job type is registered to another runtime.",
 };

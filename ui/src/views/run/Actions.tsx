@@ -1,4 +1,4 @@
-/** Cancel, retry, rerun from a task with another input, start a copy. */
+/** Pause, resume, cancel, retry, rerun from a task with another input, start a copy. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
@@ -12,11 +12,19 @@ import { LIVE } from "./queries";
 export function Actions({ run }: { run: RunDetail }) {
   const [open, setOpen] = useState<"cancel" | "rerun" | null>(null);
   const retry = useSteer(run.id, () => data(api.POST("/api/v1/runs/{run_id}/retry", { params: { path: { run_id: run.id } } })));
+  const path = { params: { path: { run_id: run.id } } };
+  const pause = useSteer(run.id, () => data(run.paused_at ? api.POST("/api/v1/runs/{run_id}/resume", path) : api.POST("/api/v1/runs/{run_id}/pause", { ...path, body: {} })));
+  const steering = retry.error ? { title: "The retry failed", ...retry } : pause.error ? { title: "The run was not changed", ...pause } : null;
   const close = () => setOpen(null);
   const bad = run.status === "failed" || run.status === "timeout";
   return (
     <>
       <Allowed scope="operate">
+        {LIVE.has(run.status) && (
+          <button type="button" disabled={pause.isPending} onClick={() => pause.mutate()} title={run.paused_at ? "Its jobs start at the times they had." : "No more jobs start; those under way end, and timers go on."}>
+            {run.paused_at ? "Resume" : "Pause"}
+          </button>
+        )}
         {LIVE.has(run.status) && (
           <button type="button" className="danger" onClick={() => setOpen("cancel")}>
             Cancel…
@@ -38,9 +46,9 @@ export function Actions({ run }: { run: RunDetail }) {
           Start a copy
         </Link>
       </Allowed>
-      {retry.error && (
-        <Dialog title="The retry failed" onClose={() => retry.reset()}>
-          <Trouble error={retry.error} />
+      {steering?.error && (
+        <Dialog title={steering.title} onClose={() => steering.reset()}>
+          <Trouble error={steering.error} />
         </Dialog>
       )}
       {open === "cancel" && <Cancel run={run} onClose={close} />}
@@ -51,7 +59,9 @@ export function Actions({ run }: { run: RunDetail }) {
 
 function Cancel({ run, onClose }: { run: RunDetail; onClose: () => void }) {
   const [reason, setReason] = useState("");
-  const body = reason.trim() ? { reason: reason.trim() } : {};
+  const [compensate, setCompensate] = useState(false);
+  const undoable = Object.values(run.tasks).some((task) => task.compensates);
+  const body = { ...(reason.trim() ? { reason: reason.trim() } : {}), ...(compensate ? { compensate } : {}) };
   const cancel = useSteer(run.id, () => data(api.POST("/api/v1/runs/{run_id}/cancel", { params: { path: { run_id: run.id } }, body })), onClose);
   return (
     <Dialog title="Cancel this run" onClose={onClose}>
@@ -65,6 +75,11 @@ function Cancel({ run, onClose }: { run: RunDetail; onClose: () => void }) {
         <label className="field">
           Reason <input type="text" value={reason} placeholder="optional" onChange={(event) => setReason(event.target.value)} />
         </label>
+        {undoable && (
+          <label className="check">
+            <input type="checkbox" checked={compensate} onChange={(event) => setCompensate(event.target.checked)} /> Undo the tasks that succeeded
+          </label>
+        )}
         {cancel.error && <Trouble error={cancel.error} />}
         <div className="actions">
           <button type="button" onClick={onClose}>
@@ -80,7 +95,7 @@ function Cancel({ run, onClose }: { run: RunDetail; onClose: () => void }) {
 }
 
 function Rerun({ run, onClose }: { run: RunDetail; onClose: () => void }) {
-  const names = Object.keys(run.tasks);
+  const names = Object.keys(run.tasks).filter((name) => !run.tasks[name]!.compensates);
   const worst = names.find((name) => ["failed", "timeout", "template_error"].includes(run.tasks[name]!.status)) ?? names[0] ?? "";
   const [from, setFrom] = useState(worst);
   const before = JSON.stringify(run.input, null, 2);

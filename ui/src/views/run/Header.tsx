@@ -65,7 +65,12 @@ export function Header({ run, picked, onPick }: { run: RunDetail; picked: Picked
             <Link href={`/runs?label=${encodeURIComponent(`${key}=${value}`)}`}>{value}</Link>
           </Fact>
         ))}
-        {run.reason && <Fact name="Reason">{run.reason}</Fact>}
+        {run.paused_at && (
+          <Fact name="Paused">
+            <Ago when={run.paused_at} />
+          </Fact>
+        )}
+        {run.reason && <Fact name={run.is_undone ? "Being undone" : "Reason"}>{run.reason}</Fact>}
       </dl>
     </header>
   );
