@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.keys import KEYS
-from windlass import Context, WaitTimeout, Windlass
+from windlass import Context, RunState, WaitTimeout, Windlass
+from windlass.core.explain.activity import Activity, activity_of
 from windlass.engine import messages
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
@@ -146,3 +147,45 @@ async def test_a_bad_argument_fails_the_job_at_once(
     row = await run_to_end(app, await app.submit("order.pay.v1"), clock)
     assert (row.status, row.attempt) == ("failed", 1)
     assert mistake in (row.last_error or "")
+
+
+async def test_an_explanation_says_what_the_handlers_of_steps_wait_for(app: Windlass, clock: Clock) -> None:
+    @app.job("order.wait.v1")
+    async def wait(ctx: Context, how: str) -> None:
+        match how:
+            case "sleep":
+                await ctx.sleep("1d")
+            case "wait":
+                await ctx.wait_for("paid")
+            case _:
+                await ctx.run("child")
+
+    await app.deploy({"name": "child", "tasks": [{"name": "nap", "sleep": "2d"}]})
+    tasks = [{"name": how, "job": "order.wait.v1", "input": {"how": how}} for how in ("sleep", "wait", "run")]
+    await app.deploy({"name": "waits", "tasks": tasks})
+    run = await app.start("waits")
+    await run_until_idle(app)
+    texts = {step.step: " ".join(step.sentences) for step in (await run.explain()).steps}
+    assert "Its handler waits in `sleep`, until 2031-05-02 00:00:00Z at the latest" in texts["sleep"]
+    assert "Its handler waits in `wait_for paid`: `windlass jobs steps " in texts["wait"]
+    assert "Its handler waits in `run child`: " in texts["run"]
+    snapshot = await run.account()
+    found = [activity_of(step, RunState.RUNNING, snapshot.now) for step in snapshot.steps]
+    assert [step.activity for step in found if step is not None] == [
+        Activity.SLEEPING, Activity.WAITING_FOR_MESSAGE, Activity.WAITING_FOR_CHILD,
+    ]  # fmt: skip
+
+
+async def test_a_signal_is_not_lost_to_a_handler_that_no_longer_waits(app: Windlass, db: Tenant, clock: Clock) -> None:
+    @app.job("order.pay.v1")
+    async def pay(ctx: Context) -> Any:
+        return await ctx.wait_for("paid")
+
+    await app.deploy({"name": "order", "tasks": [{"name": name, "job": "order.pay.v1"} for name in ("a", "b")]})
+    run = await app.start("order")
+    await run_until_idle(app)
+    [second, first] = (await app.list(run=run.id)).jobs
+    async with db.begin() as conn:
+        await conn.execute("update workflow.workflow_run set status = 'cancelled' where id = $1", first.id)
+    await messages.signal(db, run.id, "paid", payload=1)
+    assert (await run_to_end(app, second.id, clock)).result == 1

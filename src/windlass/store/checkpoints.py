@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from windlass.core.explain.snapshot import HandlerWait
 from windlass.core.jobs.job import Suspension
 from windlass.core.jobs.replay import NewRecord, Recorded
 from windlass.core.json_value import decode
@@ -122,6 +123,11 @@ class TimelineStep(NamedTuple):
 async def timeline(conn: Connection, job: UUID, *, limit: int, skip: int) -> list[TimelineStep]:
     rows = [TimelineStep(*row) for row in await conn.fetch(_SQL["timeline"], job, limit, skip)]
     return [row._replace(result=decode(row.result)) for row in rows]
+
+
+async def waits(conn: Connection, jobs: Sequence[UUID]) -> dict[UUID, HandlerWait]:
+    """Return in which call the handlers of these jobs wait; a job whose handler does not wait is left out."""
+    return {row[0]: HandlerWait(*tuple(row)[1:]) for row in await conn.fetch(_SQL["waits"], list(jobs))}
 
 
 async def hold(conn: Connection, job: UUID, fence: int) -> bool:

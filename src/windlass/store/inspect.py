@@ -14,6 +14,7 @@ from windlass.core.explain.timeline import Move, Span, SpanKind
 from windlass.core.jobs.job import JobState
 from windlass.core.json_value import decode
 from windlass.store.events import snapshot_arguments
+from windlass.store.jobs import FAR
 from windlass.store.pools import launch_state
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, mapping, statements
@@ -205,7 +206,7 @@ def _job(row: asyncpg.Record) -> JobSnapshot:
         state=JobState(row["status"]),
         failures=row["attempt"] + row["lost"],
         max_attempts=row["max_attempts"],
-        due_at=row["run_at"],
+        due_at=row["run_at"] if row["run_at"].tzinfo else FAR,
         error=row["last_error"],
         worker=row["worker"],
         stopping=row["cancel_requested"],

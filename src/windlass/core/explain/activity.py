@@ -55,6 +55,11 @@ LAUNCHED = {
     LaunchState.LOST: Activity.LOST,
     LaunchState.STOPPING: Activity.STOPPING,
 }
+WAITS = {
+    "sleep": Activity.SLEEPING,
+    "wait": Activity.WAITING_FOR_MESSAGE,
+    "run": Activity.WAITING_FOR_CHILD,
+}  # of handlers, by the kind of call
 SERVED = {
     Served.YES: Activity.QUEUED,
     Served.NO_WORKER: Activity.NO_WORKER,
@@ -121,7 +126,10 @@ def _job(run: RunSnapshot, step: StepSnapshot, job: JobSnapshot) -> Iterator[str
         if job.failures:
             yield f"Attempt {job.failures} of {job.max_attempts} failed: {first_line(job.error)}."
         later = job.due_at > run.now and job.served is not Served.RUN_PAUSED
-        if later:
+        if later and job.wait is not None:
+            until = f", until {at(job.wait.until)} at the latest" if job.wait.until is not None else ""
+            yield f"Its handler waits in `{job.wait.name}`{until}: `windlass jobs steps {job.id}`."
+        elif later:
             yield f"The next attempt starts at {at(job.due_at)}, {_from_now(run, job.due_at)}."
         if not later or job.served is not Served.YES:
             yield _queue_sentence(which, job)
@@ -218,6 +226,9 @@ def _job_summary(job: JobSnapshot) -> list[str]:
         return attempt + launch + (["asked to stop"] if job.stopping else [])
     if job.state is not JobState.PENDING:
         return []
+    if job.wait is not None:
+        until = [f"until {at(job.wait.until)}"] if job.wait.until is not None else []
+        return [f"its handler waits in {job.wait.name}", *until]
     if job.served is Served.NO_WORKER:
         return [_unserved(job, word="")]
     if job.served is Served.RUN_PAUSED:
@@ -256,6 +267,8 @@ def _job_activity(job: JobSnapshot, now: datetime) -> StepActivity:
     if job.state is not JobState.PENDING:  # leased, or ended and not yet settled
         launched = Activity.RUNNING if job.launch is None else LAUNCHED[job.launch]
         return StepActivity(Activity.STOPPING if job.stopping else launched)
+    if job.wait is not None and job.due_at > now:
+        return StepActivity(WAITS.get(job.wait.kind, Activity.SLEEPING), job.wait.until)
     if job.served is Served.YES and job.due_at > now:
         return StepActivity(Activity.BACKING_OFF, job.due_at)
     return StepActivity(SERVED[job.served])

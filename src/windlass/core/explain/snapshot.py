@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from windlass.core.approvals import Requested
@@ -126,6 +126,14 @@ class Served(StrEnum):
     ELSEWHERE = "elsewhere"  # its type is registered to another runtime
 
 
+class HandlerWait(NamedTuple):
+    """The call in which a suspended handler waits."""
+
+    name: str
+    kind: str
+    until: datetime | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSnapshot:
     """The job of a step, or of one of its instances."""
@@ -145,6 +153,7 @@ class JobSnapshot:
     runtime: str = "python"
     launch: LaunchState | None = None  # of a job that a pool holds
     launch_text: str | None = None  # the same for people
+    wait: HandlerWait | None = None  # of a job whose handler is suspended
 
     @property
     def attempts(self) -> int:

@@ -29,7 +29,7 @@ from windlass.core.workflows.workflow import Workflow
 from windlass.effects.handlers import like
 from windlass.engine.database import Database, Tenant
 from windlass.engine.runs.control import load, rounds_of, step_number
-from windlass.store import approvals, runs, workers
+from windlass.store import approvals, checkpoints, runs, workers
 from windlass.store import inspect as store
 from windlass.store.inspect import LineFilter, Place, RunLine, StepPlace
 from windlass.store.messages import waiters
@@ -291,7 +291,9 @@ async def _service(conn: Connection, org: str, jobs: Sequence[JobSnapshot]) -> d
         alive = [worker for worker in await workers.list_(conn, alive_within=ALIVE_WITHIN) if worker.alive]
         registry = {name: (runtime, enabled) for name, runtime, enabled in await workers.registry(conn)}
         paused = await store.paused(conn, {job.queue for job in waiting})
-        pending |= {job.id: _judged(job, alive, registry, paused) for job in waiting}
+        waits = await checkpoints.waits(conn, [job.id for job in waiting])
+        judged = [_judged(job, alive, registry, paused) for job in waiting]
+        pending |= {job.id: replace(job, wait=waits.get(job.id)) for job in judged}
     return {
         id_: replace(job, queue=shown(org, job.queue), worker=job.worker and shown(org, job.worker))
         for id_, job in pending.items()

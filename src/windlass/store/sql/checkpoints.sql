@@ -110,6 +110,12 @@ logged as (
          coalesce(holder, $4), number, (select windlass.now()) from done)
 select id, status, queue, due from done
 
+-- name: waits
+-- scope: owned
+-- Return the call in which the handler of each of these jobs waits: of several the one that ends first.
+select distinct on (job_id) job_id, name, kind, until from windlass.checkpoint
+ where job_id = any($1) and waits and (until is null or until > windlass.now()) order by job_id, until, name
+
 -- name: hold
 -- scope: global
 -- Lock a job that an attempt still holds. Returns no row if the lease was lost.
