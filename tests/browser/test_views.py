@@ -37,6 +37,7 @@ VIEWS = {
     "workers": ("/workers", "up"),
     "worker": ("/workers/{worker}", "Running jobs"),
     "pools": ("/pools", "Pools"),
+    "approvals": ("/approvals", "Approvals"),
     "quarantine": ("/quarantine", "Quarantine"),
     "dead-letters": ("/dead-letters", "LookupError"),
     "dead-letters-group": (

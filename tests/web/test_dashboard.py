@@ -52,6 +52,7 @@ async def test_every_view_is_the_one_page_and_nothing_else_is(built: Path) -> No
             "/runs/01890a5d/timeline",
             "/workflows/order%2Fx/edit",
             "/dead-letters",
+            "/approvals",
             "/quarantine",
         ):
             page = await http.get(path)

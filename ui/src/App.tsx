@@ -64,6 +64,7 @@ function Frame({ session }: { session: Session }) {
         {MENU.map((view) => (
           <Link key={view.path} href={view.path} aria-current={isAt(place, view.path) ? "page" : undefined}>
             {view.title}
+            {view.Badge && session.scopes.includes("read") && <view.Badge />}
           </Link>
         ))}
       </nav>

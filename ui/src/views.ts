@@ -1,16 +1,19 @@
 /** The views, in the order of the menu. A view is a folder in views/ and a line here; each is loaded when first opened. */
 import { lazy, type ComponentType, type LazyExoticComponent } from "react";
+import { Badge } from "./views/approvals/Badge";
 
 export interface View {
   path: string; // a pattern of wouter; its parameters are the props `params` of the component
   title: string;
   letter?: string; // `g` and this letter go there; a view without one is not in the menu
+  Badge?: ComponentType; // beside its title in the menu
   Component: LazyExoticComponent<ComponentType<{ params: Record<string, string | undefined> }>>;
 }
 
 const overview = () => import("./views/overview/Overview");
 const workflows = () => import("./views/workflows/Workflows");
 const runs = () => import("./views/runs/Runs");
+const approvals = () => import("./views/approvals/Approvals");
 const schedules = () => import("./views/schedules/Schedules");
 const jobs = () => import("./views/jobs/Jobs");
 const queues = () => import("./views/queues/Queues");
@@ -24,12 +27,13 @@ const run = () => import("./views/run/Run");
 const schedule = () => import("./views/schedules/Schedule");
 const job = () => import("./views/job/Job");
 const worker = () => import("./views/workers/Worker");
-const LOADS = [overview, workflows, runs, schedules, jobs, queues, workers, pools, deadLetters, quarantine, organisation, workflow, run, schedule, job, worker];
+const LOADS = [overview, workflows, runs, approvals, schedules, jobs, queues, workers, pools, deadLetters, quarantine, organisation, workflow, run, schedule, job, worker];
 
 export const VIEWS: View[] = [
   { path: "/", title: "Overview", letter: "o", Component: lazy(overview) },
   { path: "/workflows", title: "Workflows", letter: "w", Component: lazy(workflows) },
   { path: "/runs", title: "Runs", letter: "r", Component: lazy(runs) },
+  { path: "/approvals", title: "Approvals", letter: "v", Badge, Component: lazy(approvals) },
   { path: "/schedules", title: "Schedules", letter: "s", Component: lazy(schedules) },
   { path: "/jobs", title: "Jobs", letter: "j", Component: lazy(jobs) },
   { path: "/queues", title: "Queues", letter: "q", Component: lazy(queues) },

@@ -7,6 +7,7 @@ const KINDS: Record<string, { title: string; icon: ReactNode }> = {
   sleep: { title: "sleep", icon: <path d="M12.8 9.6A5.4 5.4 0 1 1 6.4 3.2a4.4 4.4 0 0 0 6.4 6.4z" /> },
   wait_for_webhook: { title: "wait for a callback", icon: <path d="M4.5 2.5h7M4.5 13.5h7M5.5 2.5v2.2L8 8l-2.5 3.3v2.2M10.5 2.5v2.2L8 8l2.5 3.3v2.2" /> },
   wait_for_event: { title: "wait for a message", icon: <path d="M2 4h12v8.4H2zM2 4.6l6 4.2 6-4.2" /> },
+  approve: { title: "wait for an approval", icon: <path d="M8 1.8a2.6 2.6 0 1 0 .01 0M2.6 14c.4-3.4 2.4-5 5.4-5 1.2 0 2.2.3 3 .8M9 12.4l1.8 1.8 3.4-3.6" /> },
   command: { title: "command", icon: <path d="M2 3.2h12v9.6H2zM4.4 6l2 2-2 2M8 10.2h3.4" /> },
   workflow: { title: "workflow", icon: <path d="M2.2 3h4v3.4h-4zM9.8 9.6h4V13h-4zM4.2 6.4v4.9h5.6" /> },
   undo: { title: "undo a run", icon: <path d="M5.6 3 2.6 6l3 3M2.6 6h6.6a4 4 0 0 1 0 8H5.4" /> },

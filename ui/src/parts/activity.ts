@@ -40,11 +40,13 @@ export function changesUnannounced(tasks: Record<string, Task>): boolean {
   return Object.values(tasks).some((task) => UNANNOUNCED.has(task.activity));
 }
 
+const WAITS: Record<string, Activity> = { wait_for_event: "waiting_for_message", approve: "waiting_for_approval" };
+
 /** The activity that an event of the stream implies, until the server's own answer is there. */
 export function activityAfter(task: Task, event: string, status: Task["status"]): Activity | null {
   if (status === "pending") return task.activity ?? "waiting_for_tasks";
   if (status === "sleeping") return "sleeping";
-  if (status === "waiting") return task.type === "wait_for_event" ? "waiting_for_message" : "waiting_for_callback";
+  if (status === "waiting") return WAITS[task.type] ?? "waiting_for_callback";
   if (status !== "running") return null;
   if (task.type === "workflow") return "waiting_for_child";
   if (event === "retrying") return "backing_off";

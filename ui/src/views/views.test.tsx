@@ -46,6 +46,7 @@ describe("the activity of a task", () => {
     ["sleeping", "sleeping", "rest"],
     ["waiting_for_callback", "waiting for a callback", "wait"],
     ["waiting_for_message", "waiting for a message", "wait"],
+    ["waiting_for_approval", "waiting for approval", "wait"],
     ["waiting_for_child", "waiting for its child run", "busy"],
   ])("%s reads '%s'", (activity, word, tone) => {
     const shown = look(stateOf(task(activity)));

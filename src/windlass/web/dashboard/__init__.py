@@ -22,6 +22,7 @@ VIEWS = frozenset(
         "workers",
         "pools",
         "dead-letters",
+        "approvals",
         "quarantine",
         "jobs",
         "organisation",

@@ -14,6 +14,7 @@ import { State } from "../../parts/State";
 import { Ago, Took, useNow } from "../../parts/Time";
 import { countdown, exact } from "../../parts/words";
 import { Progress } from "../job/Progress";
+import { TaskApproval } from "./Approval";
 import { Artifacts } from "./Artifacts";
 import { Awaited } from "./Awaited";
 import { Attempts } from "./Attempts";
@@ -89,10 +90,11 @@ export function Panel({ run, picked, name, task, onClose }: { run: RunDetail; pi
         </Allowed>
       )}
       {task.awaited && <Awaited run={run} message={task.awaited} />}
+      {task.type === "approve" && task.status === "waiting" && <TaskApproval run={run.id} name={name} />}
       {task.child_run_id && <Child id={task.child_run_id} />}
       {hasJobs && task.instances && <Instances run={run.id} name={name} task={task} />}
       {hasJobs && !task.instances && BEGUN.has(task.status) && <Single run={run} picked={picked} name={name} task={task} />}
-      {!hasJobs && task.status === "success" && task.type !== "sleep" && <Output run={run.id} name={name} />}
+      {!hasJobs && (task.status === "success" || (task.type === "approve" && task.status === "failed")) && task.type !== "sleep" && <Output run={run.id} name={name} />}
       {hasJobs && BEGUN.has(task.status) && <Artifacts run={run.id} name={name} task={task} />}
       {hasJobs && BEGUN.has(task.status) && <Logs run={run.id} name={name} live={task.status === "running"} picked={picked} />}
     </aside>
@@ -180,7 +182,7 @@ function Child({ id }: { id: string }) {
   );
 }
 
-const ENDS: Record<string, string> = { backing_off: "Next attempt", sleeping: "Wakes up", waiting_for_callback: "Times out", waiting_for_message: "Times out" };
+const ENDS: Record<string, string> = { backing_off: "Next attempt", sleeping: "Wakes up", waiting_for_callback: "Times out", waiting_for_message: "Times out", waiting_for_approval: "Decide until" };
 
 /** When the activity ends. */
 function Until({ task }: { task: Task }) {
