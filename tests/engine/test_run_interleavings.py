@@ -13,14 +13,14 @@ import pytest
 from tests.engine.harness import LEASE, QUEUES, Fails, ManualWorker, begin, node, publish, report, tick
 from windlass.core.jobs.job import Cancelled, Claimed
 from windlass.core.runs.run import RUN_EDGES
-from windlass.core.workflows.step import ChildAction, Parallel, SleepAction
-from windlass.engine import upkeep
+from windlass.core.workflows.step import ChildAction, EventAction, Parallel, SleepAction
+from windlass.engine import messages, upkeep
 from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import sweep
 from windlass.engine.workers import turn as worker_turn
 from windlass.engine.workers.turn import Turn
-from windlass.errors import Conflict
+from windlass.errors import Conflict, Gone
 from windlass.store.jobs import Lane
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock
@@ -51,7 +51,9 @@ async def prepare(db: Tenant) -> None:
         node("nap", "a", action=SleepAction(timedelta(seconds=5))),
         node("sub", "a", action=ChildAction("kid")),
         node("subs", action=ChildAction("kid"), fan_out=Parallel(3), concurrency=2),
-        node("b", "fan:complete", "nap:complete", "sub:complete"),
+        node("hint", action=EventAction("news", timeout=timedelta(seconds=30))),
+        node("news", "a", action=EventAction("news", "1", timedelta(seconds=5), 2)),
+        node("b", "fan:complete", "nap:complete", "sub:complete", "news:complete"),
         node("z", final=True),
         max_duration=timedelta(days=30),  # a run that hangs is not saved by its time
     )
@@ -67,8 +69,9 @@ class Actor:
     async def act(self, times: int) -> None:
         acts = [self.turn] * 8 + [self.settle] * 4 + [self.hold, self.wake, self.wake, self.expire, self.foreign]
         acts += [self.cancel, self.retry, self.retry, self.heartbeat, self.lapse, self.arrive, self.move]
+        acts += [self.publish, self.signal, self.route, self.route]
         for _ in range(times):
-            with suppress(Conflict):
+            with suppress(Conflict, Gone):
                 await self.dice.choice(acts)()
 
     async def turn(self) -> None:
@@ -82,6 +85,15 @@ class Actor:
 
     async def settle(self) -> None:
         await sweep.sweep_runs(self.db, batch=self.dice.choice([1, 3, 500]))
+
+    async def publish(self) -> None:
+        await messages.publish(self.db, "news", key="1")
+
+    async def signal(self) -> None:
+        await messages.signal(self.db, await self.any_run(), "news")
+
+    async def route(self) -> None:
+        await messages.route(self.db, batch=self.dice.choice([1, 3, 1000]))
 
     async def hold(self) -> None:
         await sweep.PendingRuns(self.db).start()
@@ -195,5 +207,12 @@ async def test_nothing_deadlocks_and_every_run_ends(database: str, conn: Connect
     assert await conn.fetchval("select count(*) from windlass.notice") == 0
     open_jobs = "select count(*) from workflow.workflow_run where status in ('pending', 'leased') or not settled"
     assert await conn.fetchval(open_jobs) == 0
+    waiters = dict(await conn.fetch("select state, count(*) from windlass.waiter group by 1"))
+    assert waiters.keys() == {"taken", "closed"}, "a wait has not ended, or the trial was too tame"
+    received = (
+        "select count(*) from windlass.message m join windlass.waiter w on w.id = m.waiter_id where w.state = 'taken'"
+    )
+    taken = "select count(*) from windlass.waiter where is_signal and state = 'taken'"
+    assert await conn.fetchval(received) == await conn.fetchval(taken)
     for db in units:
         await db.close()
