@@ -33,10 +33,18 @@ FILLS = [
        select lpad(to_hex(n), 32, '0')::uuid, 'succeeded' from generate_series(1, $1) n""",
 ]
 ASKED: dict[str, tuple[str, str, tuple[Any, ...], int]] = {
-    "finished steps": ("checkpoints", "steps", (JOB,), 20),
+    "recorded calls": ("checkpoints", "recorded", ([JOB],), 40),
+    "a timeline": ("checkpoints", "timeline", (JOB, 100, 0), 20),
+    "what handlers wait for": ("checkpoints", "waits", ([JOB],), 20),
+    "a handler is suspended": (
+        "checkpoints",
+        "suspend",
+        ([JOB], [1], ["w"], "w", [JOB], ["s"], ["sleep"], [0], ["null"], [True], [timedelta(hours=1)], [JOB], ["s"]),
+        40,
+    ),
     "a checkpoint": ("checkpoints", "get", (JOB,), 20),
     "checkpoints of fetched jobs": ("checkpoints", "of_jobs", ([JOB, UUID(int=8)],), 20),
-    "a step is saved": ("checkpoints", "save_step", (JOB, 1, "x", "1"), 20),
+    "a call is recorded": ("checkpoints", "record", (JOB, 1, ["x"], ["step"], [0], ["1"], [False], [None]), 20),
     "an artifact is reserved": ("artifacts", "reserve", (JOB, 1, "x", JOB, "s1", 0, 1, "k", "text/plain", 1000), 20),
     "an artifact is complete": ("artifacts", "complete", (JOB, 1, "a", 1), 20),
     "artifacts of a run": ("artifacts", "list", (JOB, "default", None, "", -1, "", -1, CAP), 60),
