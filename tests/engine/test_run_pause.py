@@ -125,6 +125,19 @@ async def test_child_runs_pause_with_it_also_one_that_starts_meanwhile(
     assert [await state(db, run) for run in (early, late)] == ["running", "completed"]  # x of the first is under way
 
 
+async def test_a_run_that_a_handler_waits_for_pauses_with_it(
+    db: Tenant, worker: ManualWorker, conn: Connection
+) -> None:
+    run = await begin(db, node("a"))
+    job = await worker.take_one("a")
+    below = await begin(db, node("x"), name="kid")
+    await conn.execute("update windlass.run set job_id = $1 where id = $2", job.id, below)
+    for act, paused in ((runs.pause, True), (runs.resume, False)):
+        await act(db, run)
+        await tick(db)
+        assert ((await runs.get(db, below)).paused_at is not None) is paused
+
+
 async def test_a_run_that_waits_to_begin_can_be_paused_and_begins_paused(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, node("a"), concurrency=1)
     first, second = await begin(db), await begin(db)

@@ -2,11 +2,14 @@
 
 -- name: pause
 -- scope: owned
--- Mark runs as paused and leave a notice for their live child runs.
+-- Mark runs as paused and leave a notice for their live child runs: those of steps, and those that handlers wait for.
 with paused as (
   update windlass.run set paused_at = windlass.now() where id = any($1) and paused_at is null returning id)
 insert into windlass.notice (run_id, word, reason)
 select c.id, 'pause', $2 from paused join windlass.run c on c.parent_id = paused.id where c.state in ('pending', 'running')
+union all
+select c.id, 'pause', $2 from paused join workflow.workflow_run j on j.run_id = paused.id
+  join windlass.run c on c.job_id = j.id where c.state in ('pending', 'running')
 
 -- name: lock_jobs
 -- scope: owned
@@ -27,6 +30,9 @@ with resumed as (
   update windlass.run set paused_at = null where id = any($1) and paused_at is not null returning id)
 insert into windlass.notice (run_id, word, reason)
 select c.id, 'resume', $2 from resumed join windlass.run c on c.parent_id = resumed.id where c.state in ('pending', 'running')
+union all
+select c.id, 'resume', $2 from resumed join workflow.workflow_run j on j.run_id = resumed.id
+  join windlass.run c on c.job_id = j.id where c.state in ('pending', 'running')
 
 -- name: release_jobs
 -- scope: owned
