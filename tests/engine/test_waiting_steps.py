@@ -14,6 +14,7 @@ from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect, sweep
 from windlass.errors import Gone
+from windlass.runtime.loops.background import Timers
 from windlass.testing import Clock
 
 Connection = Any
@@ -205,3 +206,13 @@ async def test_a_run_that_cannot_be_settled_delays_no_other_and_is_retried(db: T
     await conn.execute("update windlass.run set fans = null where id = $1", bad)
     assert await sweep.retry(db, bad)
     assert await letters(db, bad) == "sa"
+
+
+async def test_the_timers_apply_a_message_that_was_sent_in_time_before_they_end_a_wait(
+    db: Tenant, clock: Clock
+) -> None:
+    run = await waiting(db)
+    await messages.publish(db, "paid", key="42", payload=1)  # and nothing has routed it
+    clock.move(2 * HOUR)
+    await Timers(db).tick()
+    assert (await letters(db, run), await output(db, run)) == ("sa", 1)

@@ -85,11 +85,12 @@ class Timers:
         if not waits or min(waits) > NOW:
             return min(waits, default=self.options.every)
         moved, batch = 0, self.options.batch
+        if _is_due(job) or _is_due(sleep):
+            # A message that was sent before the end of a wait counts, even if it is not routed yet.
+            await self._duties.run("route", lambda: messages.route(self._db), 0)
         if _is_due(job):
             moved += await self._duties.run("due", lambda: upkeep.become_due(self._db, batch=batch), 0)
         if _is_due(sleep):
-            # A message that was sent before the end of a wait counts, even if it is not routed yet.
-            await self._duties.run("route", lambda: messages.route(self._db), 0)
             moved += await self._duties.run("sleeps", lambda: sweep.wake(self._db, batch=batch), 0)
         if _is_due(expiry):
             moved += await self._duties.run("expiry", lambda: sweep.expire(self._db, batch=batch), 0)
