@@ -102,7 +102,8 @@ async def browser(chromium: str) -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def opened(browser: Browser, stage: Stage) -> AsyncIterator[Page]:
-    context = await browser.new_context(base_url=stage.url, viewport=VIEWPORT)
+    # Icons of running steps turn for ever, and a browser without a graphics card draws each frame on the processor.
+    context = await browser.new_context(base_url=stage.url, viewport=VIEWPORT, reduced_motion="reduce")
     context.set_default_timeout(PATIENCE)
     yield await context.new_page()
     await context.close()
@@ -139,7 +140,7 @@ async def page(tab: Page, complaints: list[str]) -> AsyncIterator[Page]:
     await tab.context.clear_permissions()
     await tab.evaluate("if (origin !== 'null') { localStorage.clear(); sessionStorage.clear() }")
     await tab.goto("about:blank")
-    await tab.emulate_media(color_scheme="null", reduced_motion="null")
+    await tab.emulate_media(color_scheme="null", reduced_motion="reduce")
     await tab.set_viewport_size(VIEWPORT)
 
 
