@@ -96,7 +96,8 @@ class UndoMoves(StepMoves):
                 self._changed[compensation] = Letter.SKIPPED
 
     def _conclude(self, move: RunMove, reason: Reason | None) -> None:
-        self._resume_run(Reason("ended", "the run ended"))
+        if self._paused:
+            self._resume_run(Reason("ended", "the run ended"))
         self._restart = None
         self._state = RUN_EDGES[self._state, move]
         self.commands.append(command.Conclude(self._state, reason))
