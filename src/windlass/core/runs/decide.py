@@ -102,9 +102,7 @@ class _Decision(UndoMoves):
 
     def settle(self) -> None:
         """Consider the dependents of every ended step, then start the final step or end the run if that is due."""
-        while (
-            self._state is RunState.RUNNING and self._undo.move is None
-        ):  # `_advances`, inlined for speed
+        while self._state is RunState.RUNNING and self._undo.move is None:  # `_advances`, inlined for speed
             while self._ended:
                 for child in self._plan.children[self._ended.pop()]:
                     self._consider(child)
