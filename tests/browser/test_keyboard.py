@@ -11,6 +11,7 @@ LETTERS = {
     "o": "/$",
     "w": "/workflows$",
     "r": "/runs$",
+    "v": "/approvals$",
     "s": "/schedules$",
     "j": "/jobs$",
     "q": "/queues$",

@@ -1,5 +1,6 @@
 """Steps that wait for the decision of a person: what ends them, who may decide, and what time, cancel and retry do."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -54,7 +55,7 @@ async def test_a_step_requests_a_decision_and_waits_for_it(db: Tenant) -> None:
     assert (approval.message, approval.form, approval.roles) == ("Refund order 42?", FORM, ["operator"])
     assert approval.until == approval.requested_at + HOUR
     assert await letters(db, run) == "a."
-    assert await approvals.get(db, UUID(approval.id)) == approval
+    assert replace(await approvals.get(db, UUID(approval.id)), links=None) == approval
 
 
 async def test_an_approval_is_the_output_of_its_step_and_of_the_audit_log(db: Tenant) -> None:
@@ -188,6 +189,20 @@ async def test_reminders_repeat_until_the_decision(db: Tenant, clock: Clock) -> 
     clock.move(timedelta(minutes=10))
     await sweep.wake(db)
     assert [event.word for event in (await runs.view(db, run)).events].count("reminded") == 2
+
+
+async def test_a_link_expires_with_its_approval(db: Tenant, clock: Clock) -> None:
+    await waiting(db, timeout="1h")
+    links = (await approvals.get(db, UUID((await only(db)).id))).links
+    assert links is not None
+    token = links.approve.rpartition("/")[2]
+    assert (await approvals.open_link(db.database, token))[1].decision is APPROVE
+    clock.move(HOUR)
+    with pytest.raises(Gone, match="this link has expired"):
+        await approvals.open_link(db.database, token)
+    await sweep.wake(db)
+    with pytest.raises(Gone, match="its approval has ended"):
+        await approvals.open_link(db.database, token)
 
 
 async def test_a_cancelled_run_closes_its_approvals(db: Tenant) -> None:

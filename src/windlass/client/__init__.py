@@ -2,7 +2,7 @@
 
 from windlass.client.client import AsyncClient, Client
 from windlass.client.transport import Streamed
-from windlass.schemas.approvals import Approval
+from windlass.schemas.approvals import Approval, ApprovalLinks
 from windlass.schemas.common import Page
 from windlass.schemas.jobs import (
     DeadLetterBatch,
@@ -120,6 +120,7 @@ __all__ = [
     "WorkerDetail",
     # Messages and approvals
     "Approval",
+    "ApprovalLinks",
     "AwaitedMessage",
     "Sent",
     # Plans and secrets

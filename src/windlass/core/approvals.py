@@ -3,11 +3,15 @@
 The timer of such a step fires at its next reminder or at the end of the wait, whichever comes first.
 """
 
+import binascii
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, assert_never
+from uuid import UUID
 
 from windlass.core.events.ojs import instant
 from windlass.core.json_value import encode
@@ -21,6 +25,9 @@ MAX_MESSAGE = 16_384  # characters, with the templates filled in
 MAX_COMMENT = 8_192
 MAX_VALUES = 65_536  # bytes
 BY_TIMEOUT = "timeout"  # who has decided if no person did
+
+
+LINK_DAYS = timedelta(days=7)  # a link to an approval without an end
 
 
 class ApprovalState(StrEnum):
@@ -151,3 +158,43 @@ def may_decide(roles: Sequence[str], scopes: frozenset[Scope]) -> bool:
 def require_role(roles: Sequence[str], scopes: frozenset[Scope], actor: str) -> None:
     if not may_decide(roles, scopes):
         raise Forbidden(f"{actor} may not decide this approval: it needs the role of {role_text(roles)}")
+
+
+# Links: pages on which the holder of the address may make one decision. The address is signed, and stored nowhere.
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a link allows: one decision about an approval, in one round of its run, until it expires."""
+
+    approval: UUID
+    round: int
+    decision: Decision
+    expires_at: datetime
+
+    @property
+    def _text(self) -> bytes:
+        moment = int(self.expires_at.timestamp())
+        letter = self.decision[0].encode()
+        return self.approval.bytes + self.round.to_bytes(4, "big") + letter + moment.to_bytes(8, "big")
+
+    def token(self, key: bytes) -> str:
+        return urlsafe_b64encode(self._text + _signature(key, self._text)).rstrip(b"=").decode()
+
+
+def read_link(key: bytes, token: str) -> Link | None:
+    """Return what a token allows; None if it is not signed with this key."""
+    try:
+        data = urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    except (binascii.Error, ValueError):
+        return None
+    text, signature = data[:29], data[29:]
+    if not hmac.compare_digest(signature, _signature(key, text)):
+        return None
+    decision = Decision.APPROVE if text[20:21] == b"a" else Decision.REJECT
+    expires_at = datetime.fromtimestamp(int.from_bytes(text[21:], "big"), UTC)
+    return Link(UUID(bytes=text[:16]), int.from_bytes(text[16:20], "big"), decision, expires_at)
+
+
+def _signature(key: bytes, text: bytes) -> bytes:
+    return hmac.digest(key, b"approval/" + text, "sha256")  # the key signs other tokens, too

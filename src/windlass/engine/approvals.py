@@ -2,33 +2,39 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from windlass.core.approvals import (
+    LINK_DAYS,
     MAX_COMMENT,
     MAX_VALUES,
     ApprovalState,
     Decision,
+    Link,
     ended,
     may_decide,
+    read_link,
     require_role,
 )
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.core.runs.run import LIVE, Letter
 from windlass.effects.schema_validator import TooSlow
-from windlass.engine.database import Tenant
+from windlass.engine.database import Database, Tenant
 from windlass.engine.definitions import find_live
 from windlass.engine.orgs import audit
 from windlass.engine.runs.settle import settle
 from windlass.errors import Conflict, Gone, Invalid, NotFound
-from windlass.schemas.approvals import Approval
+from windlass.schemas.approvals import Approval, ApprovalLinks
 from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.store import approvals as store
 from windlass.store import runs, steps
-from windlass.store.approvals import ApprovalRow, Cursor
+from windlass.store.approvals import ApprovalRow, Cursor, Linked
+from windlass.store.postgres.pool import Connection
 
+LINK_ACTOR = "link"  # who decides with a link: its holder is unknown
 ENDS: Mapping[str, str] = {
     ApprovalState.EXPIRED: "its time is over",
     ApprovalState.CANCELLED: "its run was stopped",
@@ -65,8 +71,48 @@ async def list_(
 
 
 async def get(db: Tenant, id_: UUID) -> Approval:
-    async with db.once() as conn:
-        return _shown(db, _known(await store.find(conn, id_, org=db.org), id_))
+    """Return an approval; to callers who may decide, with links for others."""
+    async with db.begin() as conn:
+        row = _known(await store.find(conn, id_, org=db.org), id_)
+        shown = _shown(db, row)
+        return (
+            replace(shown, links=await links(conn, db, Linked(row.id, row.round, row.until)))
+            if shown.may_decide
+            else shown
+        )
+
+
+async def links(conn: Connection, db: Database, row: Linked) -> ApprovalLinks:
+    """Return the addresses of the pages that decide an open approval. They expire with it, or after a week."""
+    key, base = await db.hook_key(conn), await db.public_url.get(conn)
+    expires_at = row.until or await runs.now(conn) + LINK_DAYS
+    approve, reject = (
+        f"{base}/approve/{Link(row.id, row.round, decision, expires_at).token(key)}" for decision in Decision
+    )
+    return ApprovalLinks(approve=approve, reject=reject, expires_at=expires_at)
+
+
+async def links_of(db: Database, ids: Sequence[UUID]) -> dict[UUID, ApprovalLinks]:
+    """Return the links to those of these approvals that are open, for the subscribers of their events."""
+    async with db.begin() as conn:
+        return {row.id: await links(conn, db, row) for row in await store.open_of_ids(conn, ids)}
+
+
+async def open_link(db: Database, token: str) -> tuple[Tenant, Link, Approval]:
+    """Return who decides with a link, what it allows, and the approval; raise `Gone` if it cannot be used any more."""
+    async with db.begin() as conn:
+        link = read_link(await db.hook_key(conn), token)
+        org = None if link is None else await store.org_of(conn, link.approval)
+        row = None if link is None or org is None else await store.find(conn, link.approval, org=org)
+        if link is None or row is None:
+            raise NotFound("approval", "of this link")
+        if row.state != ApprovalState.OPEN or row.round != link.round:
+            by = f": {row.state} by {row.decided_by}" if row.decided_by else ""
+            raise Gone(f"this link was used, or its approval has ended{by}")
+        if link.expires_at <= await runs.now(conn):
+            raise Gone("this link has expired")
+    acting = db.tenant(row.org, actor=LINK_ACTOR)
+    return acting, link, _shown(acting, row)
 
 
 async def decide(

@@ -8,6 +8,15 @@ from windlass.schemas.common import ApprovalState, Role
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalLinks:
+    """Pages on which anyone who has the address may decide, without logging in."""
+
+    approve: str
+    reject: str
+    expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
     """A step of a run that waits, or waited, for the decision of a person."""
 
@@ -34,3 +43,5 @@ class Approval:
     """Who decided; `timeout` if the workflow says what happens then."""
     values: dict[str, Any] | None
     comment: str | None
+    links: ApprovalLinks | None = None
+    """Only of a single approval that was requested by its id, for callers who may decide."""

@@ -35,6 +35,24 @@ class OpenApproval(NamedTuple):
     times: Times
 
 
+class Described(NamedTuple):
+    """What an event says about an approval."""
+
+    id: UUID
+    message: str
+    form: str | None  # JSON
+    roles: list[str]
+    until: datetime | None
+
+
+class Linked(NamedTuple):
+    """What links to an approval are made of."""
+
+    id: UUID
+    round: int
+    until: datetime | None
+
+
 class Cursor(NamedTuple):
     """The position of an approval in the list: the open ones come first."""
 
@@ -115,6 +133,21 @@ async def of_run(conn: Connection, run: UUID) -> dict[int, Requested]:
 async def find(conn: Connection, id_: UUID, *, org: str) -> ApprovalRow | None:
     row = await conn.fetchrow(_SQL["find"], id_, org)
     return None if row is None else _row(row)
+
+
+async def of_steps(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, Described]:
+    """Return the approvals of these steps when they last waited."""
+    rows = await conn.fetch(_SQL["of_steps"], *columns(places))
+    return {(run, step): Described(*values) for run, step, *values in rows}
+
+
+async def open_of_ids(conn: Connection, ids: Sequence[UUID]) -> list[Linked]:
+    return list(map(Linked._make, await conn.fetch(_SQL["open_of_ids"], list(ids))))
+
+
+async def org_of(conn: Connection, id_: UUID) -> str | None:
+    org: str | None = await conn.fetchval(_SQL["org_of"], id_)
+    return org
 
 
 async def list_(

@@ -18,6 +18,7 @@ from windlass import __version__
 from windlass.app import Windlass
 from windlass.errors import Invalid, Unavailable
 from windlass.runtime.access import Authority
+from windlass.web import approvals as approval_pages
 from windlass.web import auth, dashboard, docs, health, hooks, openapi, problems
 from windlass.web.api import (
     approvals,
@@ -129,7 +130,7 @@ def _routes() -> list[BaseRoute]:
         api.include_router(router, prefix="/workflows/{ref}/runs", dependencies=[Depends(belongs)])
     for router in OTHER_ROUTERS:
         api.include_router(router)
-    others = (health.router, auth.router, hooks.router, docs.router, dashboard.routes())
+    others = (health.router, auth.router, hooks.router, approval_pages.router, docs.router, dashboard.routes())
     return [*api.routes, *(route for router in others for route in router.routes)]
 
 

@@ -34,8 +34,10 @@ WORKFLOW_TYPES = tuple(
         "completed", "failed", "cancelled",
     )
 )  # fmt: skip
+REQUESTED = "approval.requested"
 TYPES = frozenset(
-    {name for names in _JOB_EVENTS.values() for name in names} | {"job.expired", "cron.skipped", *WORKFLOW_TYPES}
+    {name for names in _JOB_EVENTS.values() for name in names}
+    | {"job.expired", "cron.skipped", REQUESTED, *WORKFLOW_TYPES}
 )
 ERROR_TYPES: Mapping[str, str] = {"LeaseLost": "visibility_timeout", "Timeout": "timeout", "Expired": "expired"}
 

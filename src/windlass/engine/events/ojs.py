@@ -8,18 +8,21 @@ from uuid import UUID
 
 from windlass.core.compositions import callbacks_of
 from windlass.core.events.cursor import Cursor, Snapshot
-from windlass.core.events.ojs import OjsEvent, error_document, instant, job_event_types
+from windlass.core.events.ojs import REQUESTED, OjsEvent, error_document, instant, job_event_types
 from windlass.core.jobs.spec import OWN_QUEUE
-from windlass.core.workflows.step import ChildAction, JobAction
+from windlass.core.json_value import decode
+from windlass.core.workflows.step import ApprovalAction, ChildAction, JobAction
 from windlass.core.workflows.workflow import CompositionKind
 from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.events.stream import Batch, Line, TrailEntry
 from windlass.engine.quarantine import Kind
+from windlass.engine.runs.approvals import ESCALATED, REMINDED
 from windlass.engine.schedules import ojs as ojs_schedules
 from windlass.engine.schedules.ojs import Skipped
+from windlass.store import approvals, events
 from windlass.store import compositions as store
-from windlass.store import events
+from windlass.store.approvals import Described
 from windlass.store.compositions import CompositionSummary, NestedComposition, StepJob
 from windlass.store.events import NamedJob
 from windlass.store.steps import StepRef
@@ -40,6 +43,7 @@ STEP_ENDS: Mapping[str, str] = {
     "timed out": "failed",
     "cancelled": "failed",
 }
+REQUESTS = frozenset({"active", REMINDED, ESCALATED})  # words of lines about an approval
 Began = dict[tuple[UUID, int | None], datetime]  # by job and attempt number
 
 
@@ -75,6 +79,7 @@ async def of_batch(db: Database, batch: Batch) -> list[tuple[OjsEvent, Cursor]]:
         await load_compositions(db, entries),
         await _began(db, lines),
         await _named(db, lines),
+        await _approvals(db, entries),
     )
     ojs_events = [(event, entry.cursor) for entry in entries for event in await _events_of(db, entry, projection)]
     if batch.next.before is None:  # ticks have no position within a batch: they come at its end
@@ -94,6 +99,39 @@ async def _named(db: Database, lines: Sequence[Line]) -> Mapping[UUID, NamedJob]
         return {}
     async with db.once() as conn:
         return await events.named(conn, list(ids))
+
+
+async def _approvals(db: Database, entries: Sequence[TrailEntry]) -> Mapping[StepRef, Described]:
+    places = {_place(entry) for entry in entries if _is_request(entry)}
+    if not places:
+        return {}
+    async with db.once() as conn:
+        return await approvals.of_steps(conn, sorted(places))
+
+
+def _is_request(entry: TrailEntry) -> bool:
+    """Return whether a line says that a step waits for a decision, for the first time or still."""
+    if entry.line.of_job or entry.line.word not in REQUESTS or entry.line.step is None or entry.line.run_id is None:
+        return False
+    steps = entry.workflow.steps if entry.workflow is not None else ()
+    return entry.line.step < len(steps) and isinstance(steps[entry.line.step].action, ApprovalAction)
+
+
+def _requested(entry: TrailEntry, approval: Described | None) -> Fields | None:
+    """Return the event of a step that waits for a decision. Deliveries to subscribers get the links, too."""
+    if approval is None:
+        return None
+    line, id_ = entry.line, str(entry.line.run_id)
+    data = {
+        "approval_id": str(approval.id),
+        "task": entry.step.name if entry.step else None,
+        "message": approval.message,
+        "form": decode(approval.form),
+        "roles": approval.roles,
+        "until": None if approval.until is None else instant(approval.until),
+        "again": line.word != "active",
+    }
+    return Fields(REQUESTED, id_, data, {"workflow_id": id_, "workflow_type": "dag", "workflow_name": line.workflow})
 
 
 async def _began(db: Database, lines: Sequence[Line]) -> Began:
@@ -120,6 +158,7 @@ class _Projection:
     known: Compositions
     began: Began
     named: Mapping[UUID, NamedJob]
+    approvals: Mapping[StepRef, Described]
 
     def events(self, entry: TrailEntry) -> Iterator[OjsEvent]:
         line = entry.line
@@ -133,6 +172,8 @@ class _Projection:
             yield OjsEvent(f"{line.xid}-w{line.id}", name, id_, line.at, line.org, data, beside)
 
     def _of_run(self, entry: TrailEntry) -> Fields | None:
+        if _is_request(entry):
+            return _requested(entry, self.approvals.get(_place(entry)))
         is_composed = entry.workflow is not None and entry.workflow.primitive is not None
         return composition_fields(entry, self.known) if is_composed else plain_fields(entry)
 

@@ -7,7 +7,7 @@ event makes exactly one job even after a crash; the job is retried until the rec
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
 
@@ -16,19 +16,21 @@ from windlass.core.events.ojs import (
     DELIVERY_TYPE,
     MAX_ATTEMPTS,
     OVERLAP,
+    REQUESTED,
     RETRY,
     TIMEOUT,
     EventFilter,
     OjsEvent,
     Target,
     check_events,
+    instant,
     secret_of,
 )
 from windlass.core.events.webhook import MIN_SECRET
 from windlass.core.jobs.spec import OWN_QUEUE, JobSpec, check_name
 from windlass.core.json_value import encode
 from windlass.effects.http import request
-from windlass.engine import quarantine
+from windlass.engine import approvals, quarantine
 from windlass.engine.database import Database, Tenant, new_ids
 from windlass.engine.events import ojs as ojs_events
 from windlass.engine.events import stream
@@ -39,6 +41,7 @@ from windlass.engine.orgs import audit
 from windlass.engine.quarantine import Kind, split_batch
 from windlass.engine.vault import subscription_secret
 from windlass.errors import Conflict, Invalid, Locked, NotFound, Unavailable
+from windlass.schemas.approvals import ApprovalLinks
 from windlass.store import events as event_store
 from windlass.store import secrets
 from windlass.store import subscriptions as store
@@ -156,7 +159,7 @@ async def feed(db: Database, *, batch: int = 500) -> FeedResult:
         read = await stream.since(db, at, limit=batch)
     except ForeignCursor:  # the data came from another cluster, which has other transaction ids
         return await _restart(db, begun)
-    events = [event for event, _ in await ojs_events.of_batch(db, read)]
+    events = await _with_links([event for event, _ in await ojs_events.of_batch(db, read)], db)
     moves = bool(read.entries or read.more or read.upto.xmax - at.upto.xmax > STRIDE)
     try:
         made = await _deliver(db, events, begun, str(read.next) if moves else None)
@@ -169,6 +172,22 @@ async def feed(db: Database, *, batch: int = 500) -> FeedResult:
     if made:
         db.poke(OWN_QUEUE)
     return FeedResult(len(read.entries), made or 0, read.more) if made is not None else FeedResult()
+
+
+async def _with_links(events: Sequence[OjsEvent], db: Database) -> list[OjsEvent]:
+    """Add the links that decide to the events of open approvals. Only subscribers get them: they permit to decide."""
+    ids = [UUID(event.data["approval_id"]) for event in events if event.type == REQUESTED]
+    links = await approvals.links_of(db, ids) if ids else {}
+    return [
+        replace(event, data={**event.data, "links": _links(links[UUID(event.data["approval_id"])])})
+        if event.type == REQUESTED and UUID(event.data["approval_id"]) in links
+        else event
+        for event in events
+    ]
+
+
+def _links(links: ApprovalLinks) -> dict[str, str]:
+    return {"approve": links.approve, "reject": links.reject, "expires_at": instant(links.expires_at)}
 
 
 async def _deliver(db: Database, events: Sequence[OjsEvent], begun: str, place: str | None) -> int | None:

@@ -69,6 +69,23 @@ select a.id, a.org, a.run_id, a.step, a.round, w.name as workflow, a.task, a.sta
   join windlass.workflow w on w.id = r.workflow_id
  where a.id = $1 and a.org = $2
 
+-- name: of_steps
+-- scope: global
+-- Return the approvals of these steps when they last waited, for the events about them.
+select a.run_id, a.step, a.id, a.message, a.form, a.roles, a.until
+  from unnest($1::uuid[], $2::int[]) as s(run_id, step) cross join lateral (
+    select * from windlass.approval a where a.run_id = s.run_id and a.step = s.step order by a.round desc limit 1) as a
+
+-- name: open_of_ids
+-- scope: global
+-- Return what links to these approvals are made of, if they are open.
+select id, round, until from windlass.approval where id = any($1) and state = 'open'
+
+-- name: org_of
+-- scope: global
+-- Return the org of an approval, for the holder of a signed link.
+select org from windlass.approval where id = $1
+
 -- name: list
 -- scope: org
 -- List approvals of an org, $7 at a time: the open ones first, then the others, newest first. Filtered by states, workflow and run.

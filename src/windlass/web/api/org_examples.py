@@ -86,6 +86,11 @@ APPROVAL: Example = {
     "by": None,
     "values": None,
     "comment": None,
+    "links": {
+        "approve": "https://windlass.example.com/approve/AYkKXayWd0u8zrMCCZqAWQ...",
+        "reject": "https://windlass.example.com/approve/AYkKXayWd0u8zrMCCZqAWQ...",
+        "expires_at": "2026-02-23T10:00:00Z",
+    },
 }
 
 ORG_EXAMPLES: dict[str, Example] = {

@@ -13,7 +13,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADER = "x-request-id"
-OUTSIDE = ("/wh/", "/in/")  # prefixes of paths for the outside world, followed by a token that grants access
+# Prefixes of paths for the outside world, followed by a token that grants access.
+OUTSIDE = ("/wh/", "/in/", "/approve/")
 UNSTORED = ("/api/", "/ojs/", *OUTSIDE)  # responses hold payloads, callback URLs and secrets: not to be cached
 PROBES = frozenset({"/health", "/ready", "/metrics"})
 MAX_PATH = 200

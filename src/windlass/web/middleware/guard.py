@@ -12,8 +12,8 @@ are refused, because their callers are not on this machine.
 
 In all cases bodies are JSON (definitions may be YAML): what an HTML form can send is refused.
 
-`/wh/` and `/in/` are for the outside world: the token in the path is the permission, so they take any content type,
-and any Host that is this machine's or that of the public URL.
+`/wh/`, `/in/` and `/approve/` are for the outside world: the token in the path is the permission, so they take any
+content type, and any Host that is this machine's or that of the public URL.
 
 Pages of other origins may use the server only if the operator named them (WINDLASS_CORS_ORIGINS). They send a key like
 other clients; the cookie is not for them.
