@@ -180,6 +180,7 @@ async def test_a_doubled_id_changes_nothing(db: Tenant, conn: Connection) -> Non
     [
         ("name", {"name": " "}),
         ("name", {"name": "x" * 256}),
+        ("name", {"name": "windlass.run"}),
         ("key", {"key": "x" * 401}),
         ("key", {"key": 42}),
         ("id", {"id_": ""}),

@@ -152,3 +152,8 @@ async def test_a_superuser_cannot_belong_to_an_org(db: Tenant, acme: Tenant, con
     name = await conn.fetchval("select current_user")
     with pytest.raises(Conflict, match="acts for all orgs"):
         await sql_roles.grant(db, "acme", name)
+
+
+async def test_a_client_does_not_learn_the_org_of_an_id(db: Tenant, producer: Client) -> None:
+    [other] = await jobs.submit(db.tenant("rival"), [JobSpec(type="a.b.v1", payload={})])
+    assert await producer.fetchval("select windlass.job_org($1)", other) == ""

@@ -1121,6 +1121,8 @@ begin
     raise exception 'name is empty: give the message a name' using errcode = 'check_violation';
   elsif length(name) > 255 then
     raise exception 'name is % characters long, the limit is 255', length(name) using errcode = 'check_violation';
+  elsif starts_with(name, 'windlass.') then
+    raise exception 'name is %: windlass. is reserved for Windlass, use another name', quote_literal(name) using errcode = 'check_violation';
   elsif length(key) > 400 then
     raise exception 'key is % characters long, the limit is 400', length(key) using errcode = 'check_violation';
   elsif btrim(id) = '' or length(id) > 255 then
@@ -1446,7 +1448,7 @@ CREATE OR REPLACE FUNCTION windlass.job_org(wanted uuid)
  LANGUAGE sql
  STABLE SECURITY DEFINER
  SET search_path TO ''
-RETURN (SELECT workflow_run.org FROM workflow.workflow_run WHERE (workflow_run.id = job_org.wanted))
+RETURN (SELECT CASE WHEN (has_table_privilege(SESSION_USER, ('windlass.run'::regclass)::oid, 'UPDATE'::text) OR (workflow_run.org = windlass.sql_org())) THEN workflow_run.org ELSE ''::text END AS "case" FROM workflow.workflow_run WHERE (workflow_run.id = job_org.wanted))
 
 CREATE OR REPLACE FUNCTION windlass.label_run()
  RETURNS trigger
@@ -1842,7 +1844,7 @@ CREATE OR REPLACE FUNCTION windlass.run_org(wanted uuid)
  LANGUAGE sql
  STABLE SECURITY DEFINER
  SET search_path TO ''
-RETURN (SELECT run.org FROM windlass.run WHERE (run.id = run_org.wanted))
+RETURN (SELECT CASE WHEN (has_table_privilege(SESSION_USER, ('windlass.run'::regclass)::oid, 'UPDATE'::text) OR (run.org = windlass.sql_org())) THEN run.org ELSE ''::text END AS "case" FROM windlass.run WHERE (run.id = run_org.wanted))
 
 CREATE OR REPLACE FUNCTION windlass.send(of_org text, its_name text, its_key text, signals boolean, its_payload jsonb, its_id text, its_sender text)
  RETURNS boolean

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from windlass.core.jobs.spec import check_name
+from windlass.core.jobs.spec import OWN_PREFIX, check_name
 from windlass.errors import Invalid
 
 MAX_KEY = 400
@@ -15,6 +15,8 @@ MOST_EVENTS = 1000  # with one name and key that are kept for waits that begin l
 
 def check_message_name(name: object) -> None:
     check_name(name, "name", "give the message a name")
+    if str(name).startswith(OWN_PREFIX):
+        raise Invalid(f"name is {name!r}: {OWN_PREFIX} is reserved for Windlass, use another name", field="name")
 
 
 def check_key(key: object) -> None:

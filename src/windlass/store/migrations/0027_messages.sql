@@ -123,6 +123,8 @@ begin
     raise exception 'name is empty: give the message a name' using errcode = 'check_violation';
   elsif length(name) > 255 then
     raise exception 'name is % characters long, the limit is 255', length(name) using errcode = 'check_violation';
+  elsif starts_with(name, 'windlass.') then
+    raise exception 'name is %: windlass. is reserved for Windlass, use another name', quote_literal(name) using errcode = 'check_violation';
   elsif length(key) > 400 then
     raise exception 'key is % characters long, the limit is 400', length(key) using errcode = 'check_violation';
   elsif btrim(id) = '' or length(id) > 255 then
@@ -203,6 +205,13 @@ begin
 end $$;
 
 revoke execute on function windlass.publish, windlass.signal, windlass.start from public;
+-- SQL clients may use the schema from now on. These two, which policies need, tell them of another org only that it is another.
+create or replace function windlass.job_org(wanted uuid) returns text language sql stable security definer set search_path = ''
+  return (select case when has_table_privilege(session_user, 'windlass.run'::regclass, 'UPDATE') or org = windlass.sql_org() then org
+                      else '' end from workflow.workflow_run where id = wanted);
+create or replace function windlass.run_org(wanted uuid) returns text language sql stable security definer set search_path = ''
+  return (select case when has_table_privilege(session_user, 'windlass.run'::regclass, 'UPDATE') or org = windlass.sql_org() then org
+                      else '' end from windlass.run where id = wanted);
 
 create or replace function windlass.grant_sql(client name, wanted text, is_worker boolean) returns void language plpgsql set search_path = '' as $$
 begin
