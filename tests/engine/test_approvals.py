@@ -1,5 +1,6 @@
 """Steps that wait for the decision of a person: what ends them, who may decide, and what time, cancel and retry do."""
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,6 +14,7 @@ from windlass.core.approvals import Decision
 from windlass.core.orgs import Role
 from windlass.engine import approvals, upkeep
 from windlass.engine.database import Tenant
+from windlass.engine.events import ojs, stream, subscriptions
 from windlass.engine.orgs import audit
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect, sweep
@@ -203,6 +205,33 @@ async def test_a_link_expires_with_its_approval(db: Tenant, clock: Clock) -> Non
     await sweep.wake(db)
     with pytest.raises(Gone, match="its approval has ended"):
         await approvals.open_link(db.database, token)
+
+
+async def test_subscribers_are_reminded_with_links_and_readers_of_events_get_none(db: Tenant, clock: Clock) -> None:
+    await subscriptions.create(db, {"url": "https://mail.example.com/hook", "events": ["approval.requested"]})
+    at = await stream.here(db)
+    await waiting(db, remind="10m")
+    assert [event["again"] for event in await delivered(db)] == [False]
+    clock.move(timedelta(minutes=10))
+    await sweep.wake(db)
+    first, second = await delivered(db)
+    assert (first["message"], second["again"]) == ("Refund order 42?", True)
+    assert second["links"]["approve"].startswith("http")
+    events = [event for event, _ in await ojs.of_batch(db.database, await stream.since(db, at))]
+    requests = [event.data for event in events if event.type == "approval.requested"]
+    assert [("links" in data, data["task"]) for data in requests] == [(False, "ok")] * 2
+
+
+async def delivered(db: Tenant) -> list[dict[str, Any]]:
+    """Return the data of all events that were enqueued for subscribers, oldest first."""
+    while (await subscriptions.feed(db.database)).deliveries == 0:
+        pass
+    async with db.begin() as conn:
+        rows = await conn.fetch(
+            "select payload -> 'event' -> 'data' from workflow.workflow_run where type = $1 order by created_at, id",
+            "windlass.webhook.v1",
+        )
+    return [json.loads(row[0]) for row in rows]
 
 
 async def test_a_cancelled_run_closes_its_approvals(db: Tenant) -> None:

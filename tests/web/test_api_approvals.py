@@ -115,5 +115,9 @@ async def test_the_role_of_the_key_decides(app: Windlass) -> None:
         refused = problem(await http.post(f"/approvals/{approval['id']}/reject", headers=viewer), 403)
         assert refused["detail"] == "key:v may not decide this approval: it needs the role of an operator"
         assert data(await http.get("/approvals", headers=theirs)) == []
+        operator = {"x-api-key": str((await keys.create(db, name="o", role=Role.OPERATOR)).key)}
         unknown = problem(await http.post(f"/approvals/{approval['id']}/reject", headers=theirs), 404)
         assert unknown["what"] == "approval"
+        body = {"values": {"amount": 1}}
+        decided = data(await http.post(f"/approvals/{approval['id']}/approve", json=body, headers=operator))
+        assert (decided["state"], decided["by"]) == ("approved", "key:o")
