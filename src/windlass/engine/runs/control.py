@@ -28,8 +28,9 @@ from windlass.engine.database import Database, Tenant
 from windlass.engine.definitions import find_live
 from windlass.engine.orgs import audit
 from windlass.engine.runs import outputs
+from windlass.engine.runs.batch import stored
 from windlass.engine.runs.outputs import TooMany
-from windlass.engine.runs.settle import settle, stored
+from windlass.engine.runs.settle import settle
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT
 from windlass.store import runs as store

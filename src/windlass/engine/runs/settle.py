@@ -14,10 +14,8 @@ Invariants
     error is alone and set aside in quarantine.
 """
 
-import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar, assert_never
+from collections.abc import Iterable, Sequence
 from uuid import UUID
 
 from windlass.core.events import webhook
@@ -26,36 +24,27 @@ from windlass.core.runs.command import (
     CancelChildren,
     CancelJobs,
     CancelTimer,
-    Command,
-    Conclude,
     Enqueue,
     Expand,
     ForgetHook,
     Judge,
     ListenUntil,
-    Note,
     OpenHook,
     Pause,
     Reopen,
-    Reply,
     RequestApproval,
     RestartChildren,
     Resume,
     StartChild,
     UndoChildren,
-    Undoing,
-    WakeAt,
 )
-from windlass.core.runs.decide import decide
 from windlass.core.runs.event import Ended, Event
-from windlass.core.runs.run import NO_UNDO, Letter, Reason, Run, RunState, read_counters
+from windlass.core.runs.run import Letter, Reason
 from windlass.core.workflows.step import ApprovalAction, EventAction
-from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
-from windlass.engine.definitions import StepTemplate, StepTemplates
 from windlass.engine.faults import point
 from windlass.engine.runs import approvals, children, evaluate
-from windlass.engine.runs.evaluate import Question
+from windlass.engine.runs.batch import Batch, Events
 from windlass.engine.runs.writes import NewRuns, RunWrites, Wakeups
 from windlass.store import approvals as approval_store
 from windlass.store import hooks, runs, steps
@@ -63,15 +52,11 @@ from windlass.store.approvals import NewApproval
 from windlass.store.messages import waiters
 from windlass.store.messages.waiters import StepWait
 from windlass.store.postgres.pool import Connection
-from windlass.store.runs import LockedRun, SavedRun
+from windlass.store.runs import LockedRun
 from windlass.store.steps import StepRef
 
 __all__ = ["Wakeups"]
-Events = Mapping[UUID, Sequence[Event]]
-Kind = TypeVar("Kind", bound=Command)
-RUN_WORDS = {Undoing: "compensating", Pause: "paused", Resume: "resumed"}  # in the run's event trail
 WRITE_AT = 500  # new rows per write: encoding them takes about ten milliseconds, which block the event loop
-STATES = {state.value: state for state in RunState}  # an enum call costs more than all the rest of reading a run
 
 
 async def settle(
@@ -101,107 +86,6 @@ async def settle(
     if paused := [id_ for id_, run in batch.runs.items() if run.paused]:
         await steps.hold_jobs(conn, paused)
     return writes.wakeups
-
-
-class Batch:
-    """Runs as they were locked, as decided so far, and the commands still to be carried out, by kind. No I/O."""
-
-    def __init__(
-        self,
-        locked: Sequence[LockedRun],
-        workflows: Mapping[int, Workflow],
-        templates: StepTemplates,
-        writes: RunWrites,
-    ) -> None:
-        self.locked = {row.id: row for row in locked}
-        self.runs = {row.id: stored(row, workflows[row.version_id]) for row in locked}
-        self.writes = writes
-        self.commands: dict[type, list[tuple[UUID, Any]]] = defaultdict(list)
-        self._workflows, self._templates = workflows, templates
-        self._changed: dict[UUID, None] = {}  # runs to save, in the order of their decisions
-        self._ended: dict[UUID, Reason | None] = {}  # and why; includes a retried run that ends again at once
-
-    def decide(self, events: Events) -> None:
-        for id_, some in events.items():
-            self.runs[id_], commands = decide(self.runs[id_], some, self.locked[id_].now)
-            self._changed[id_] = None
-            for command in commands:
-                self.add(id_, command)
-
-    def add(self, id_: UUID, command: Command) -> None:
-        """Collect the rows that a command creates, or the command itself if it can have an answer."""
-        match command:
-            case Enqueue(step, first, count):
-                template = self.template(id_, step)
-                if template.is_plain:
-                    self.enqueue(id_, template, first, count)
-                else:
-                    self.commands[Enqueue].append((id_, command))
-            case WakeAt(step, at):
-                self.writes.timer(id_, step, at)
-            case Note():
-                self.writes.note(id_, command)
-            case Undoing() | Pause() | Resume():
-                self.writes.note_run(id_, RUN_WORDS[type(command)], command.reason)
-                self.commands[type(command)].append((id_, command))
-            case Reply():
-                self.writes.reply(id_, command)
-            case Conclude(_, reason):
-                self._ended[id_] = reason
-                self.writes.wakeups.ended = True
-                # A run that waits for this one's place may begin.
-                self.writes.wakeups.unsettled |= self._workflows[self.locked[id_].version_id].concurrency is not None
-            case (
-                (Judge() | Expand() | StartChild() | Reopen() | RestartChildren() | UndoChildren())
-                | (OpenHook() | ForgetHook() | ListenUntil() | AwaitMessages() | RequestApproval())
-                | (CancelJobs() | CancelTimer() | CancelChildren())
-            ):
-                self.commands[type(command)].append((id_, command))
-            case _:
-                assert_never(command)
-
-    def take(self, kind: type[Kind]) -> list[tuple[UUID, Kind]]:
-        """Return and remove the commands of a kind, each with its run."""
-        return self.commands.pop(kind, [])
-
-    def enqueue(self, id_: UUID, template: StepTemplate, first: int, count: int, payload: str | None = None) -> None:
-        fan = self.runs[id_].fans.get(template.number)
-        items = None if fan is None else fan.count
-        self.writes.jobs(self.locked[id_], template, first=first, count=count, items=items, payload=payload)
-
-    def template(self, id_: UUID, step: int) -> StepTemplate:
-        return self._templates.of(self.locked[id_].version_id, step, self.runs[id_].plan)
-
-    def question(
-        self, id_: UUID, step: int, command: Enqueue | StartChild | AwaitMessages | RequestApproval | None = None
-    ) -> Question:
-        return Question(self.locked[id_], self.runs[id_], self.template(id_, step), command)
-
-    def stop_reason(self, id_: UUID) -> str:
-        """Return why a run was cancelled or expired. One that is undone first has not ended yet."""
-        reason = self._ended[id_] if id_ in self._ended else self.runs[id_].undo.reason
-        assert reason is not None  # only a run that completed has none
-        return reason.text
-
-    @property
-    def insertable(self) -> Mapping[UUID, Run]:
-        """Return new runs as they are inserted: one that has ended already as running; it is saved as ended later."""
-        return {
-            id_: run._replace(state=RunState.RUNNING) if id_ in self._ended else run for id_, run in self.runs.items()
-        }
-
-    def inserted(self) -> None:
-        """Forget the changes that were inserted: only runs that ended differ and must be saved."""
-        self._changed = dict.fromkeys(self._ended)
-
-    def saved(self) -> list[SavedRun]:
-        return [self._saved(self.locked[id_], self.runs[id_]) for id_ in self._changed]
-
-    def _saved(self, row: LockedRun, run: Run) -> SavedRun:
-        word = run.state.value if run.state != row.state or row.id in self._ended else None
-        reason = self._ended.get(row.id)
-        code, text = (None, None) if reason is None else (reason.code, reason.text)
-        return SavedRun(row.id, run.state.value, run.letters, run.counters, row.round, word, code, text)
 
 
 class Round:
@@ -397,16 +281,9 @@ class Round:
     async def _steer(self) -> None:
         """Pause and resume runs. What this batch creates for a paused run is held when it is written."""
         writes = self._batch.writes
-        self._batch.take(Undoing)  # recorded already
         for id_, pause in self._batch.take(Pause):
             await steps.pause(self._conn, [id_], pause.reason.text)
             writes.wakeups.unsettled = True
         for id_, resume in self._batch.take(Resume):
             writes.wakeups.queues |= await steps.resume(self._conn, [id_], resume.reason.text)
             writes.wakeups.unsettled = writes.wakeups.asleep = True
-
-
-def stored(row: LockedRun, workflow: Workflow) -> Run:
-    """Return the locked row as the `Run` that `decide` takes."""
-    fans, undo, restart = read_counters(json.loads(row.fans)) if row.fans else ({}, NO_UNDO, None)
-    return Run(workflow.plan, STATES[row.state], row.steps, fans, undo, row.paused, restart)
