@@ -108,7 +108,8 @@ class Run:
         Raises `TimeoutError` after `timeout` (seconds or a timedelta); the run itself continues.
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        await asyncio.wait_for(self.ended(), seconds)
+        async with asyncio.timeout(seconds):
+            await self.ended()
         return await self.result()
 
     async def ended(self) -> RunState:

@@ -137,7 +137,8 @@ class Live:
 
     async def _begin(self) -> None:
         try:
-            await asyncio.wait_for(self._ready.wait(), PATIENCE)
+            async with asyncio.timeout(PATIENCE):
+                await self._ready.wait()
         except TimeoutError:
             raise Unavailable(f"the database did not answer within {PATIENCE} s") from None
 

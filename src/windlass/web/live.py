@@ -53,7 +53,8 @@ class EventStream(Response):
             sending.result()
         if gone.cancelled():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(send({"type": "http.response.body", "body": b"", "more_body": False}), 1)
+                async with asyncio.timeout(1):
+                    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})

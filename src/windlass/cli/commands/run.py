@@ -150,7 +150,8 @@ async def _follow(run_: RunBackend, patience: timedelta | None, *, json: bool) -
 async def _ended(run_: RunBackend, patience: timedelta | None, *, json: bool) -> RunState:
     """Wait for the end of a run without showing its progress; return its state."""
     try:
-        await asyncio.wait_for(run_.ended(), patience.total_seconds() if patience is not None else None)
+        async with asyncio.timeout(patience.total_seconds() if patience is not None else None):
+            await run_.ended()
         detail = await run_.detail()
     except TimeoutError:
         detail = await run_.detail()

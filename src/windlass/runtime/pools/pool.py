@@ -142,7 +142,8 @@ class Pool:
     async def _problem(self) -> str | None:
         """Return why the pool cannot be used."""
         try:
-            await asyncio.wait_for(self.launcher.check(), CHECK_WITHIN)
+            async with asyncio.timeout(CHECK_WITHIN):
+                await self.launcher.check()
         except TimeoutError:
             return "it does not answer"
         except Exception as error:

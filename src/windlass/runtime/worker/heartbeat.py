@@ -213,7 +213,8 @@ class Heartbeat:
         if self._loop is not None:
             self._signal(self._stop)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), within)
+                async with asyncio.timeout(within):
+                    await self._ended.wait()
 
     async def tick(self) -> timedelta | None:
         """Extend the leases if that is due, else check which are still held; return the wait until the next tick."""

@@ -135,7 +135,8 @@ async def close_pool(pool: Pool) -> None:
     """Wait for the connections that are in use, but not for long, and close all."""
     await pool.outage.close()
     with suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(pool.close(), timeout=5)
+        async with asyncio.timeout(5):
+            await pool.close()
     pool.terminate()
 
 

@@ -137,7 +137,8 @@ async def _start(
     if wait is None:
         return Data(views.started(row or await runs.get(db, run.id)))
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(run.ended(), wait)
+        async with asyncio.timeout(wait):
+            await run.ended()
     account = await inspect.snapshot(db, run.id, answers=True)
     output = None
     if not account.is_live:

@@ -99,7 +99,8 @@ def _bounded(receive: Receive, slot: Slot, within: float) -> Receive:
         if is_complete:
             return await receive()
         try:
-            message = await asyncio.wait_for(receive(), max(0.0, deadline - time.monotonic()))
+            async with asyncio.timeout(max(0.0, deadline - time.monotonic())):
+                message = await receive()
         except TimeoutError:
             raise HTTPException(408, f"the body did not arrive within {within:g} s", {"Connection": "close"}) from None
         is_complete = not message.get("more_body", False)
