@@ -77,6 +77,8 @@ async def known(app: Windlass) -> dict[str, object]:
         "email": "a@example.com",
         "org": "default",
         "role": "x",
+        "signal": "x",
+        "approval_id": run.id,
     }
 
 
