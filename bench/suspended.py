@@ -98,7 +98,7 @@ async def work(url: str) -> None:
             await ctx.sleep("1h")
             return STEPS
 
-        await app.work(WorkerOptions(grace=timedelta(seconds=1)))
+        await app.work(WorkerOptions(concurrency=400, grace=timedelta(seconds=1)))
 
 
 async def _nothing() -> None:
