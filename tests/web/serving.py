@@ -20,6 +20,16 @@ _documents: list[Document] = []
 
 
 @contextlib.asynccontextmanager
+async def working(app: Windlass) -> AsyncIterator[None]:
+    """A worker in this process while the block runs."""
+    stop = asyncio.Event()
+    work = asyncio.create_task(app.work(stop=stop))
+    yield
+    stop.set()
+    await work
+
+
+@contextlib.asynccontextmanager
 async def served(app: Windlass, *, keys: tuple[str, ...] = (), **options: Any) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the API; its answers are checked. Paths begin with /api/v1."""
     listener = listen("127.0.0.1", 0, keys=keys)

@@ -1,7 +1,6 @@
 """Logs of runs and tasks: the end of them, all of them as a file, and as they come."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,7 +9,7 @@ import asyncpg
 import httpx
 import pytest
 
-from tests.web.serving import data, fields, served
+from tests.web.serving import data, fields, served, working
 from tests.web.streaming import Event, reading
 from windlass import Context, Windlass
 
@@ -29,15 +28,6 @@ async def http(app: Windlass) -> AsyncIterator[httpx.AsyncClient]:
     async with served(app) as client:
         await client.post("/workflows", json=CHATTY)
         yield client
-
-
-@contextlib.asynccontextmanager
-async def working(app: Windlass) -> AsyncIterator[None]:
-    stop = asyncio.Event()
-    work = asyncio.create_task(app.work(stop=stop))
-    yield
-    stop.set()
-    await work
 
 
 async def start(http: httpx.AsyncClient) -> str:

@@ -1,10 +1,8 @@
 """What a handler streams: read as it comes, in order, once, and gone with its job."""
 
 import asyncio
-import contextlib
 import json
 import threading
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -12,7 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 from click.testing import CliRunner
 
-from tests.web.serving import fields, served
+from tests.web.serving import fields, served, working
 from tests.web.streaming import Event, reading
 from windlass import Context, Invalid, Retry, Windlass
 from windlass.cli.commands import cli
@@ -22,15 +20,6 @@ from windlass.effects import streams as effects
 from windlass.engine import upkeep
 from windlass.engine.jobs import streams
 from windlass.testing import run_until_idle
-
-
-@contextlib.asynccontextmanager
-async def working(app: Windlass) -> AsyncIterator[None]:
-    stop = asyncio.Event()
-    work = asyncio.create_task(app.work(stop=stop))
-    yield
-    stop.set()
-    await work
 
 
 async def page_of(app: Windlass, job: UUID, after: Position = START) -> StreamPage:

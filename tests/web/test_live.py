@@ -9,7 +9,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from tests.web.serving import data, fields, problem, served
+from tests.web.serving import data, fields, problem, served, working
 from tests.web.streaming import Event, reading
 from windlass import Windlass
 from windlass.runtime import live
@@ -30,15 +30,6 @@ async def http(app: Windlass) -> AsyncIterator[httpx.AsyncClient]:
     async with served(app) as client:
         await client.post("/workflows", json=GREET)
         yield client
-
-
-@contextlib.asynccontextmanager
-async def working(app: Windlass) -> AsyncIterator[None]:
-    stop = asyncio.Event()
-    work = asyncio.create_task(app.work(stop=stop))
-    yield
-    stop.set()
-    await work
 
 
 def summaries(events: list[Event]) -> list[tuple[str | None, str]]:
