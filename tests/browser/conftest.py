@@ -64,10 +64,13 @@ def chromium() -> str:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def on_stage(chromium: str, databases: Databases) -> AsyncIterator[Stage]:
+async def on_stage(
+    chromium: str, databases: Databases, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Stage]:
+    home = tmp_path_factory.mktemp("home")
     async with (
         databases.fresh() as database,
-        Cli(ROOT, database).running("up", "tests.browser.stage:app", "--port", "0") as server,
+        Cli(ROOT, database, home).running("up", "tests.browser.stage:app", "--port", "0") as server,
     ):
         url = (await server.line("http ")).split()[1]
         await server.line("serves")

@@ -59,7 +59,10 @@ def issuer() -> Iterator[str]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def orgs(chromium: str, databases: Databases, issuer: str) -> AsyncIterator[Orgs]:
+async def orgs(
+    chromium: str, databases: Databases, issuer: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Orgs]:
+    home = tmp_path_factory.mktemp("home")
     settings = {
         "WINDLASS_API_KEY": OPERATOR,
         "WINDLASS_OIDC_ISSUER": issuer,
@@ -68,10 +71,10 @@ async def orgs(chromium: str, databases: Databases, issuer: str) -> AsyncIterato
     }
     async with (
         databases.fresh() as database,
-        Cli(ROOT, database).running("server", "--port", "0", **settings) as server,
+        Cli(ROOT, database, home).running("server", "--port", "0", **settings) as server,
     ):
         url = (await server.line("http ")).split()[1]
-        cli = Cli(ROOT, database)
+        cli = Cli(ROOT, database, home)
         await cli("orgs", "create", "acme")
         admin, viewer = [
             (await cli("keys", "create", "--org", "acme", "--role", role, "--name", role)).out.strip().split()[-1]

@@ -1,5 +1,6 @@
 """A server that is killed is shown as such; when it is back the page catches up by itself with what it missed."""
 
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -17,10 +18,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_a_killed_server_is_shown_and_what_happened_meanwhile_is_caught_up_with(
-    browser: Browser, databases: Databases
+    browser: Browser, databases: Databases, tmp_path: Path
 ) -> None:
     async with databases.fresh() as database:
-        cli = Cli(ROOT, database)
+        cli = Cli(ROOT, database, tmp_path)
         async with cli.running("up", "tests.browser.stage:app", "--port", "0") as server:
             url = (await server.line("http ")).split()[1]
             await server.line("serves")

@@ -53,6 +53,7 @@ class Cli:
 
     folder: Path
     database: str | None
+    home: Path | None = None  # default: a folder in `folder`
 
     async def __call__(self, *arguments: str, stdin: bytes = b"", **env: str) -> Ended:
         with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
@@ -96,7 +97,7 @@ class Cli:
 
     def environment(self, **more: str) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
-        kept["WINDLASS_HOME"] = str(self.folder / "home")
+        kept["WINDLASS_HOME"] = str(self.home or self.folder / "home")
         if self.database is not None:
             kept |= {"WINDLASS_DATABASE_URL": self.database, "WINDLASS_MASTER_KEY": MASTER_KEY}
         return kept | more

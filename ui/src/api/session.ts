@@ -1,7 +1,7 @@
 /** Who is logged in, and what they may do. The session itself is a cookie that no script can read; no key is kept. */
 import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { createContext, useContext, useEffect } from "react";
-import { api, data, onRefused, Problem, type Schemas } from "./client";
+import { actFor, api, data, onRefused, Problem, type Schemas } from "./client";
 import { refusal } from "./refusals";
 
 export type Answer = Schemas["LoginSession"];
@@ -85,6 +85,7 @@ export async function chooseOrg(client: QueryClient, org: string, leave: () => v
 /** Forget everything that was fetched for another caller or org. */
 function begin(client: QueryClient, answer: Answer): void {
   failure = null;
+  actFor(answer.org); // at once: what is still mounted fetches again before the session is rendered
   client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== KEY[0] });
   client.setQueryData(KEY, answer);
 }
