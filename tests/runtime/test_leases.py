@@ -191,9 +191,11 @@ async def test_a_report_that_waits_for_a_locked_run_keeps_its_lease(
     app: Windlass, database: str, conn: Connection, working: Working
 ) -> None:
     done: list[int] = []
+    is_locked = asyncio.Event()
 
     @app.job("step.one.v1")
     async def one(ctx: Context) -> None:
+        await is_locked.wait()
         done.append(ctx.attempt)
 
     flow = app.workflow("w")
@@ -201,6 +203,7 @@ async def test_a_report_that_waits_for_a_locked_run_keeps_its_lease(
     async with working(app, lease=LEASE):
         run = await app.start("w")
         async with locked(database, "select from windlass.run where id = $1 for update", run.id):
+            is_locked.set()
             await eventually(lambda: _is(bool(done)))
             [job] = (await app.list()).jobs
             await eventually(extended(conn, job.id, times=await heartbeats(conn, job.id) + 5))
