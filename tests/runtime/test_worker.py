@@ -208,7 +208,8 @@ async def test_cancelling_a_running_job_stops_its_handler(app: Windlass, working
         await eventually(lambda: _true(stopped.is_set()))
     job = await app.get(id_)
     assert (job.status, job.result) == ("cancelled", None)
-    assert [event.event_type for event in await app.events(id_)] == ["created", "leased", "cancelled"]
+    words = [event.event_type for event in await app.events(id_)]
+    assert [word for word in words if word != "heartbeat"] == ["created", "leased", "cancelled"]
 
 
 async def test_a_long_job_keeps_its_lease_by_itself(app: Windlass, working: Working) -> None:
