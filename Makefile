@@ -65,8 +65,9 @@ bench: setup  ## Measure, side by side with peers
 schema: setup  ## Rewrite the schema snapshot from the migrations
 	$(BIN)/python -m tools.schema > schema.tmp && mv schema.tmp src/windlass/store/schema.sql
 
-openapi: setup  ## Rewrite the shapes that the dashboard's types are made of
+openapi: setup  ## Rewrite the shapes that the dashboard's types and the SDKs are made of
 	$(BIN)/python -m tools.openapi > openapi.tmp && mv openapi.tmp ui/openapi.json
+	$(BIN)/python -m tools.sdk > openapi.tmp && mv openapi.tmp sdk/openapi.json
 
 ui: setup  ## Build the dashboard into the package
 	$(BIN)/python hatch_build.py

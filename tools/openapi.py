@@ -19,8 +19,12 @@ WORDS = frozenset({"description", "summary", "example", "examples", "tags", "tit
 NAMED = frozenset({"properties", "schemas", "paths"})  # what is in them has names, which may be any word
 
 
+def full_document() -> dict[str, Any]:
+    return server.main_app(Windlass(settings=Settings()), asyncio.Event()).openapi()
+
+
 def document() -> str:
-    found = server.main_app(Windlass(settings=Settings()), asyncio.Event()).openapi()
+    found = full_document()
     paths = {
         path: {method: _good(operation) for method, operation in operations.items()}
         for path, operations in found["paths"].items()

@@ -2,80 +2,33 @@
 asked for or expected."""
 
 import dataclasses
-import inspect
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
+from tools import sdk
+from tools.operations import CALLS, GROUPS, OPERATIONS
 
 import windlass.client
 from tests.web.serving import resolved
 from tests.web.test_api_openapi import DOCUMENT, METHODS
 from windlass.client import AsyncClient, Client
-from windlass.client.descriptors import Group, conversation, downloading, listing, operation, streaming
+from windlass.client.descriptors import Group, conversation, listing
 from windlass.client.request import NOTHING, PREFIX, Call
 from windlass.client.runs import run_call
 
-REFERENCE = (Path(__file__).parents[2] / "docs" / "reference" / "client.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+REFERENCE = (ROOT / "docs" / "reference" / "client.md").read_text("utf-8")
 # What the client has no method for, and why.
 LEFT_OUT = {
     "POST /api/v1/workflows/{ref}/trigger": "seed 001's way to start; `start` says the same and more",
     "GET /api/v1/workflows/{ref}/runs": "`runs.list(workflow=...)`",
 }
 NESTED = "/api/v1/workflows/{ref}/runs/{run_id}"  # every run has a second address, for people who have the workflow
-GROUPS: dict[str, Any] = {
-    name: group for name, group in vars(Client("http://127.0.0.1")).items() if isinstance(group, Group)
-} | {"": Client("http://127.0.0.1")}
-Described = operation[Any, Any] | listing[Any, Any] | streaming[Any] | downloading[Any]
-
-
-def described() -> Iterator[tuple[str, Any]]:
-    for prefix, group in GROUPS.items():
-        for kind in type(group).__mro__:
-            for name, found in vars(kind).items():
-                if isinstance(found, operation | listing | streaming | downloading):
-                    yield f"{prefix}.{name}".lstrip("."), found
-
-
-OPERATIONS = dict(described())
-
-
-def call_of(found: Any) -> Call[Any]:
-    """The call with every argument given."""
-    hints = get_type_hints(found.make)
-    arguments = {
-        name: example(name, str(hints[name])) for name in inspect.signature(found.make).parameters if name != "self"
-    }
-    call = found.make(None, **arguments)
-    assert isinstance(call, Call)
-    return call
-
-
-def example(name: str, hint: str) -> Any:
-    if "definition" in name or name == "jobs":
-        return [{"type": "a"}] if name in ("jobs", "definitions") else {"name": "a"}
-    for mark, value in EXAMPLES.items():
-        if mark in hint:
-            return value
-    raise AssertionError(f"no example for {name}: {hint}")
-
-
-EXAMPLES: dict[str, Any] = {
-    "Mapping": {"a": "b"},
-    "Sequence": ["a"],
-    "datetime.datetime": datetime(2030, 1, 1, tzinfo=UTC),
-    "float": 1.5,
-    "bool": True,
-    "int": 1,
-    "str": "a",
-    "Any": {"a": 1},
-}
-CALLS = {name: call_of(found) for name, found in OPERATIONS.items()}
 
 
 def operation_of(call: Call[Any]) -> dict[str, Any]:
@@ -177,6 +130,10 @@ def data(schema: dict[str, Any]) -> dict[str, Any]:
 def listed(found: dict[str, Any]) -> dict[str, Any]:
     schema = resolved(DOCUMENT, found["responses"]["200"]["content"]["application/json"]["schema"])
     return dict(schema["properties"])
+
+
+def test_the_document_that_the_sdks_are_generated_from_is_current() -> None:
+    assert (ROOT / "sdk" / "openapi.json").read_text("utf-8") == sdk.document(), "run `make openapi`"
 
 
 def test_both_clients_have_the_same_groups_and_operations() -> None:
