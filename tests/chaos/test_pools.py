@@ -1,20 +1,28 @@
 """Steps on the subprocess pool while the workers that launch them are killed."""
 
 import asyncio
+import contextlib
 import json
 import os
+import re
+import signal
+import socket
 from collections import Counter
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.chaos.harness import Crew, eventually
+from tests.chaos.harness import Crew, Inbox, eventually
 from windlass import RunState, Windlass
+from windlass.client import AsyncClient
+from windlass.effects.documents import read
 from windlass.engine import pools
 from windlass.engine.faults import POINTS
+from windlass.errors import ServerUnreachable
 from windlass.settings import Settings
 
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 STEPS, KILLS = 12, 3
 WORKER = ["worker", "--allow-commands", "--lease", "2s"]  # the next one takes over the pool after 2 seconds
@@ -64,6 +72,42 @@ async def test_a_step_runs_once_wherever_its_launching_process_dies(database: st
     assert done.read_text().split() == ["ran"]
 
 
+async def test_the_example_of_a_pool_ends_once_while_task_launching_process_and_server_are_killed(
+    database: str, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    port = free_port()
+    server = ["server", "--port", str(port)]
+    with Crew(database, tmp_path, environ={"WINDLASS_HOME": str(home)}) as crew:
+        first_server = crew.run("server-1", server)
+        launcher = crew.run("launcher-1", WORKER)
+        async with AsyncClient(f"http://127.0.0.1:{port}", retries=20) as client, asyncio.timeout(150):
+            await eventually(lambda: pool_is_offered(client), "the pool is offered", within=60)
+            await client.workflows.deploy(*read(ROOT / "examples" / "on-a-pool.yaml"))
+            run = (await client.start("on-a-pool")).run_id
+            task = await eventually(lambda: process_task(home), "a task of `process` runs", every=0.01)
+            os.kill(task, signal.SIGKILL)
+            await eventually(lambda: process_task(home, besides=task), "another one runs", within=60, every=0.01)
+            first_server.kill()
+            launcher.kill()
+            crew.run("launcher-2", WORKER)
+            crew.run("server-2", server)
+            await eventually(lambda: is_answering(client), "the second server answers", within=60)
+            ended = await client.runs.wait(run)
+            await eventually(lambda: nothing_left(home), "what was launched is removed", within=60)
+            assert ended.status == "completed"
+            output = await client.runs.output(run)
+            lines = [line.message async for line in client.tasks.logs(run, "process")]
+    assert output == {"rows": [{"rows": 0}, {"rows": 10}, {"rows": 20}], "workers": [0, 1]}
+    assert {line.partition(",")[0] for line in lines if line.startswith("task")} == {f"task {n} of 3" for n in range(3)}
+    async with Inbox.open(database) as inbox:
+        ends = await inbox.fetch(
+            "select count(*) from workflow.workflow_event where event_type = 'succeeded' group by workflow_id"
+        )
+    assert ends == [(1,)] * 7  # discover, three of process, two of workers, report
+    assert launched_processes(home) == []
+
+
 async def test_a_storm_of_cancellations_leaves_no_process(database: str, tmp_path: Path) -> None:
     home, began = tmp_path / "home", tmp_path / "began"
     async with Windlass(database, settings=Settings(home=home)) as app:
@@ -90,15 +134,42 @@ async def nothing_left(home: Path) -> bool:
     return not any(files for folder in folders for _, _, files in os.walk(folder))
 
 
-def launched_processes(home: Path) -> list[str]:
-    """Return the environments of processes that were launched for this test and still run."""
+def free_port() -> int:
+    with socket.socket() as unbound:
+        unbound.bind(("127.0.0.1", 0))
+        return int(unbound.getsockname()[1])
+
+
+async def pool_is_offered(client: AsyncClient) -> bool:
+    return await is_answering(client) and bool((await client.pools.list().page()).items)
+
+
+async def is_answering(client: AsyncClient) -> bool:
+    with contextlib.suppress(ServerUnreachable):
+        await client.stats()
+        return True
+    return False
+
+
+async def process_task(home: Path, *, besides: int = 0) -> int:
+    """Return the pid of a process that executes a task of `process`; 0 if none does."""
+    for pid, environ in launched_processes(home):
+        spec = re.search("TASK_SPEC_PATH=([^\0]+)", environ)
+        with contextlib.suppress(FileNotFoundError):  # the task has just ended
+            if pid != besides and spec and "$WINDLASS_COUNT" in (home / "objects" / spec[1]).read_text():
+                return pid
+    return 0
+
+
+def launched_processes(home: Path) -> list[tuple[int, str]]:
+    """Return pid and environment of the processes that were launched for this test and still run."""
     marker = json.dumps(str(home))[1:-1]
-    left = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
             text = path.read_bytes().decode(errors="replace")
         except OSError:
             continue
         if "WINDLASS_LAUNCH=" in text and marker in text and path.parent.name != str(os.getpid()):
-            left.append(text)
-    return left
+            processes.append((int(path.parent.name), text))
+    return processes
