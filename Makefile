@@ -36,15 +36,15 @@ unit: setup
 
 # The suite waits for processes, leases and Postgres part of the time, so the rest runs beside it. An environment for
 # each other Python takes time to install: they are tested where CI is set, by .ci/run and by `make pythons`.
-ALONGSIDE := lint ui-test $(if $(CI)$(PYTHONS),pythons)
+ALONGSIDE := lint ui-test sdk-typescript-test $(if $(CI)$(PYTHONS),pythons)
 
-test: setup ui  ## Everything, from nothing
+test: setup ui sdk-typescript  ## Everything, from nothing
 	@.ci/together suite $(ALONGSIDE)
 	@$(if $(CI)$(PYTHONS),,echo "notice: the unit tests ran on one Python; make pythons runs them on every other one")
 
 # In a fresh clone one process compiles the tests first; the four of the suite would all do it at the same time.
 # The tests of the browser share a browser and a server per file. Those marked `exclusive` measure times.
-suite: setup ui
+suite: setup ui sdk-typescript
 	@test -d tests/__pycache__ || $(BIN)/pytest -q --collect-only >/dev/null || true
 	$(BIN)/pytest -q -rs -n 4 --dist worksteal -m 'not soak and not exclusive' --ignore tests/browser
 	$(BIN)/pytest -q -rs -n 2 --dist loadfile tests/browser
@@ -75,6 +75,12 @@ ui: setup  ## Build the dashboard into the package
 ui-test: setup  ## Types and components of the dashboard
 	$(BIN)/python hatch_build.py test
 
+sdk-typescript: setup  ## Build the SDK for TypeScript
+	$(BIN)/python -m tools.typescript build
+
+sdk-typescript-test: setup  ## Types and tests of the SDK for TypeScript
+	$(BIN)/python -m tools.typescript test
+
 screenshots: ui  ## A picture of every view in build/screenshots, one of them for the README
 	$(BIN)/python -m tests.browser.screenshots build/screenshots
 	mkdir -p docs/images && cp build/screenshots/run.png docs/images/run.png
@@ -89,4 +95,4 @@ format: setup  ## Put the code in order
 clean:  ## Remove what was built
 	rm -rf .venv .venv-3.* .venv-bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo check lint unit test suite pythons soak bench schema openapi ui ui-test screenshots docs format clean
+.PHONY: help setup demo check lint unit test suite pythons soak bench schema openapi ui ui-test sdk-typescript sdk-typescript-test screenshots docs format clean

@@ -67,7 +67,7 @@ def is_installed(ui: Path) -> bool:
 def npm() -> Iterator[tuple[list[str], dict[str, str]]]:
     """How to call npm, and the environment for it."""
     found = shutil.which("npm")
-    if found and _version(shutil.which("node")) >= NODE:
+    if found and node_version(shutil.which("node")) >= NODE:
         yield [found], dict(os.environ)
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -82,7 +82,7 @@ def npm() -> Iterator[tuple[list[str], dict[str, str]]]:
         yield [str(node), str(scripts / "npm/bin/npm-cli.js")], clean | {"PATH": f"{bin_}{os.pathsep}{clean['PATH']}"}
 
 
-def _version(node: str | None) -> tuple[int, ...]:
+def node_version(node: str | None) -> tuple[int, ...]:
     if node is None:
         return (0,)
     told = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
