@@ -36,7 +36,7 @@ unit: setup
 
 # The suite waits for processes, leases and Postgres part of the time, so the rest runs beside it. An environment for
 # each other Python takes time to install: they are tested where CI is set, by .ci/run and by `make pythons`.
-ALONGSIDE := lint ui-test sdk-typescript-test $(if $(CI)$(PYTHONS),pythons)
+ALONGSIDE := lint ui-test sdk-typescript-test sdk-go $(if $(CI)$(PYTHONS),pythons)
 
 test: setup ui sdk-typescript  ## Everything, from nothing
 	@.ci/together suite $(ALONGSIDE)
@@ -68,6 +68,7 @@ schema: setup  ## Rewrite the schema snapshot from the migrations
 openapi: setup  ## Rewrite the shapes that the dashboard's types and the SDKs are made of
 	$(BIN)/python -m tools.openapi > openapi.tmp && mv openapi.tmp ui/openapi.json
 	$(BIN)/python -m tools.sdk > openapi.tmp && mv openapi.tmp sdk/openapi.json
+	$(BIN)/python -m tools.sdk_go
 
 ui: setup  ## Build the dashboard into the package
 	$(BIN)/python hatch_build.py
@@ -80,6 +81,9 @@ sdk-typescript: setup  ## Build the SDK for TypeScript
 
 sdk-typescript-test: setup  ## Types and tests of the SDK for TypeScript
 	$(BIN)/python -m tools.typescript test
+
+sdk-go:  ## Check and test the Go SDK; with the race detector and staticcheck where CI is set
+	.ci/go
 
 screenshots: ui  ## A picture of every view in build/screenshots, one of them for the README
 	$(BIN)/python -m tests.browser.screenshots build/screenshots
@@ -95,4 +99,4 @@ format: setup  ## Put the code in order
 clean:  ## Remove what was built
 	rm -rf .venv .venv-3.* .venv-bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo check lint unit test suite pythons soak bench schema openapi ui ui-test sdk-typescript sdk-typescript-test screenshots docs format clean
+.PHONY: help setup demo check lint unit test suite pythons soak bench schema openapi ui ui-test sdk-go sdk-typescript sdk-typescript-test screenshots docs format clean

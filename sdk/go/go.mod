@@ -1,0 +1,3 @@
+module github.com/windlass/windlass/sdk/go
+
+go 1.23

@@ -1,0 +1,286 @@
+package windlass
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+const (
+	firstPause  = 200 * time.Millisecond
+	mostPause   = 10 * time.Second
+	mostWait    = time.Minute // a server that asks for a longer pause is not waited for
+	maxAnswer   = 256 << 20   // bytes
+	contentJSON = "application/json"
+)
+
+// transport sends requests to one server.
+type transport struct {
+	base    string
+	key     string
+	org     string
+	timeout time.Duration
+	retries int
+	http    *http.Client
+}
+
+// call is one operation: what to request, and whether repeating it is safe.
+type call struct {
+	method  string
+	path    string // with its values, escaped
+	query   url.Values
+	header  http.Header
+	body    any           // encoded as JSON unless nil
+	wait    time.Duration // time that the server may take on top of the timeout
+	isSafe  bool          // repeating the request changes nothing more, whatever its method
+	timeout time.Duration // instead of the transport's
+}
+
+// isRepeatable reports whether a second request changes nothing more. PUT and DELETE are not in the list: a repeated
+// DELETE answers 404, and a PUT could overwrite what came in between.
+func (c *call) isRepeatable() bool {
+	return c.isSafe || c.method == http.MethodGet || c.header.Get("Idempotency-Key") != ""
+}
+
+// Page is one page of a list. Next is the cursor of the page after it, "" if this is the last.
+type Page[T any] struct {
+	Items []T
+	Next  string
+}
+
+// one performs a call whose answer is {"data": ...}.
+func one[T any](ctx context.Context, t *transport, c *call) (*T, error) {
+	var answer struct {
+		Data T `json:"data"`
+	}
+	if err := t.perform(ctx, c, &answer); err != nil {
+		return nil, err
+	}
+	return &answer.Data, nil
+}
+
+// raw performs a call whose answer is {"data": ...}, with data of any kind.
+func raw(ctx context.Context, t *transport, c *call) (json.RawMessage, error) {
+	data, err := one[json.RawMessage](ctx, t, c)
+	if err != nil {
+		return nil, err
+	}
+	return *data, nil
+}
+
+// page performs a call whose answer is {"data": [...], "next": cursor}.
+func page[T any](ctx context.Context, t *transport, c *call) (*Page[T], error) {
+	var answer struct {
+		Data []T     `json:"data"`
+		Next *cursor `json:"next"`
+	}
+	if err := t.perform(ctx, c, &answer); err != nil {
+		return nil, err
+	}
+	result := &Page[T]{Items: answer.Data}
+	if answer.Next != nil {
+		result.Next = string(*answer.Next)
+	}
+	return result, nil
+}
+
+// cursor is a string or a number on the wire.
+type cursor string
+
+func (c *cursor) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		*c = cursor(text)
+		return nil
+	}
+	*c = cursor(data)
+	return nil
+}
+
+// all returns the items of all pages. The sequence can be read several times; every reading begins at the first page.
+func all[T any](ctx context.Context, t *transport, c *call, name string) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		next := *c
+		for {
+			result, err := page[T](ctx, t, &next)
+			if err != nil {
+				var zero T
+				yield(zero, err)
+				return
+			}
+			for _, item := range result.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if result.Next == "" || name == "" {
+				return
+			}
+			next.query = cloneQuery(next.query)
+			next.query.Set(name, result.Next)
+		}
+	}
+}
+
+func cloneQuery(query url.Values) url.Values {
+	copied := make(url.Values, len(query)+1)
+	for name, values := range query {
+		copied[name] = values
+	}
+	return copied
+}
+
+// none performs a call whose answer has no content.
+func none(ctx context.Context, t *transport, c *call) error {
+	return t.perform(ctx, c, nil)
+}
+
+// text performs a call whose answer is plain text.
+func text(ctx context.Context, t *transport, c *call) (string, error) {
+	var answer string
+	err := t.perform(ctx, c, &answer)
+	return answer, err
+}
+
+// perform sends a request, again after a failure where that is safe and useful, and decodes the answer.
+func (t *transport) perform(ctx context.Context, c *call, answer any) error {
+	var body []byte
+	if c.body != nil {
+		encoded, err := json.Marshal(c.body)
+		if err != nil {
+			return &Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("the request cannot be encoded: %v", err), cause: err}
+		}
+		body = encoded
+	}
+	pause := firstPause
+	for try := 0; ; try++ {
+		err := t.attempt(ctx, c, body, answer)
+		var failed *Error
+		if err == nil || !errors.As(err, &failed) || ctx.Err() != nil {
+			return err
+		}
+		wait := failed.RetryAfter
+		if wait == 0 {
+			wait = jitter(pause)
+		}
+		if try >= t.retries || !c.isRepeatable() || !mayPass(failed) || wait > mostWait {
+			return err
+		}
+		if !sleep(ctx, wait) {
+			return ctx.Err()
+		}
+		pause = min(pause*2, mostPause)
+	}
+}
+
+// mayPass reports whether the same request can succeed later.
+func mayPass(failed *Error) bool {
+	switch failed.Status {
+	case 0, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// jitter returns a pause between half of it and all of it, so that clients do not retry together.
+func jitter(pause time.Duration) time.Duration {
+	return pause/2 + rand.N(pause/2+1)
+}
+
+// sleep waits, and reports false if the context ended first.
+func sleep(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (t *transport) attempt(ctx context.Context, c *call, body []byte, answer any) error {
+	timeout := t.timeout
+	if c.timeout != 0 {
+		timeout = c.timeout
+	}
+	limited, cancel := context.WithTimeout(ctx, timeout+c.wait)
+	defer cancel()
+	response, err := t.send(limited, c, body)
+	if err != nil {
+		return t.withoutAnswer(ctx, limited, err, timeout+c.wait)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return t.withoutAnswer(ctx, limited, err, timeout+c.wait)
+	}
+	if response.StatusCode < 200 || response.StatusCode > 299 {
+		return errorOf(response.StatusCode, response.Header, content, t.base+c.path)
+	}
+	switch into := answer.(type) {
+	case nil:
+		return nil
+	case *string:
+		*into = string(content)
+		return nil
+	}
+	if err := json.Unmarshal(content, answer); err != nil {
+		return &Error{
+			Status: response.StatusCode, cause: err, Hint: "check the address and the version of the server",
+			Detail: fmt.Sprintf("the answer of %s cannot be read: %v", t.base+c.path, err),
+		}
+	}
+	return nil
+}
+
+// withoutAnswer returns the caller's own error if the caller's context ended, else what kept the server from answering.
+func (t *transport) withoutAnswer(ctx, limited context.Context, err error, timeout time.Duration) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if limited.Err() != nil {
+		return unreachable(t.base, fmt.Errorf("no answer within %s", timeout))
+	}
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err // without the address, which the message has already
+	}
+	return unreachable(t.base, err)
+}
+
+func (t *transport) send(ctx context.Context, c *call, body []byte) (*http.Response, error) {
+	address := t.base + c.path
+	if len(c.query) > 0 {
+		address += "?" + c.query.Encode()
+	}
+	var content io.Reader
+	if body != nil {
+		content = bytes.NewReader(body)
+	}
+	request, err := http.NewRequestWithContext(ctx, c.method, address, content)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range c.header {
+		request.Header[name] = values
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", contentJSON)
+	}
+	if t.key != "" {
+		request.Header.Set("Authorization", "Bearer "+t.key)
+	}
+	if t.org != "" {
+		request.Header.Set("X-Windlass-Org", t.org)
+	}
+	return t.http.Do(request)
+}

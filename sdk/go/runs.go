@@ -1,0 +1,20 @@
+package windlass
+
+import (
+	"context"
+	"time"
+)
+
+// Wait returns the run when it has ended. It looks at it at growing intervals, from 0.1 to 2 seconds, until the context
+// ends; then the run goes on.
+func (s *RunsService) Wait(ctx context.Context, runID string) (*RunDetail, error) {
+	for pause := 100 * time.Millisecond; ; pause = min(pause*3/2, 2*time.Second) {
+		run, err := s.Get(ctx, runID)
+		if err != nil || run.FinishedAt != nil {
+			return run, err
+		}
+		if !sleep(ctx, pause) {
+			return run, ctx.Err()
+		}
+	}
+}
