@@ -58,7 +58,7 @@ async def test_versions_are_registered_once_read_and_deleted(app: Windlass) -> N
 async def test_arguments_are_checked_and_the_error_names_the_path(app: Windlass) -> None:
     cases: list[tuple[Any, list[Any], str]] = [
         (PERSON, [{"n": -1, "to": "x"}], "args[0].n"),
-        (PERSON, [{}], "args[0]"),
+        (PERSON, [{}], "args[0].to"),
         (LISTED, [7], "args[0]"),
         (LISTED, [], "args"),
     ]
@@ -140,7 +140,7 @@ async def test_a_misfit_is_taken_with_a_warning_unless_somebody_wants_it_refused
         assert (await client.push("email.send", {}, version="1.0"))["warnings"]
         jobs = [{"type": "email.send", "args": [{"to": "x"}]}, {"type": "email.send", "args": [{}], "schema": "1.0"}]
         error = (await client.post("/jobs/batch", {"jobs": jobs}, 422))["error"]
-        assert error["details"]["validation_errors"][0]["path"] == "jobs[1].args[0]"
+        assert error["details"]["validation_errors"][0]["path"] == "jobs[1].args[0].to"
         assert len(await client.fetch(count=99)) == 6
 
 

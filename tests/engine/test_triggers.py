@@ -266,7 +266,9 @@ async def test_a_tick_whose_run_exists_already_starts_no_second(db: Tenant, conn
     assert row is not None
     clock.set(NOON)
     async with db.begin() as other:
-        await start.include(other, db, "etl", [RunSpec(idempotency_key=f"schedule/{row['id']}/2030-03-01T12:00:00Z")])
+        await start.include(
+            other, db, "etl", [RunSpec(idempotency_key=f"schedule/{row['id']}/2030-03-01T12:00:00Z")], checked=None
+        )
     assert await workflow_schedules.tick(db) == 1
     assert len(await runs_of(conn)) == 1
     assert await next_of(conn) == NOON + HOUR

@@ -45,7 +45,7 @@ async def test_an_approval_is_listed_and_decided(app: Windlass) -> None:
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({}, "values"),
+        ({}, "values.amount"),
         ({"values": {"amount": "5"}}, "values.amount"),
         ({"values": [5]}, "values"),
         ({"values": {"amount": 5}, "comment": 1}, "comment"),
@@ -78,7 +78,7 @@ async def test_the_client_decides_and_raises_what_the_server_answers(app: Windla
         [approval] = [one async for one in client.approvals.list(state=["open"], workflow="refund")]
         with pytest.raises(Invalid) as refused:
             await client.approvals.approve(approval.id)
-        assert refused.value.field == "values"
+        assert refused.value.field == "values.amount"
         assert (await client.approvals.reject(approval.id, comment="no")).state == "rejected"
         with pytest.raises(Conflict, match="rejected by operator"):
             await client.approvals.approve(approval.id, {"amount": 1})

@@ -14,7 +14,7 @@ import json
 import sys
 from typing import Any
 
-from jsonschema_rs import Draft202012Validator, ReferencingError, RegexOptions, ValidationError
+from jsonschema_rs import Draft202012Validator, ReferencingError, RegexOptions, ValidationError, ValidationErrorKind
 
 MAX_PROBLEMS = 20  # reported for one value
 MAX_MESSAGE = 500  # characters; messages contain the value
@@ -44,7 +44,17 @@ def problems(schema: str, value: Any) -> list[Problem]:
     if unusable := compile_problem(schema):
         return [([], f"the schema cannot be used: {unusable[1]}"[:MAX_MESSAGE])]
     errors = itertools.islice(validator(schema).iter_errors(value), MAX_PROBLEMS)
-    return [(list(error.instance_path), error.message[:MAX_MESSAGE]) for error in errors]
+    return [(place(error), error.message[:MAX_MESSAGE]) for error in errors]
+
+
+def place(error: ValidationError) -> list[str | int]:
+    """Return the path of a violation: of a property that is missing or unexpected, not of the object around it."""
+    kind = error.kind
+    if isinstance(kind, ValidationErrorKind.Required):
+        return [*error.instance_path, str(kind.property)]
+    if isinstance(kind, ValidationErrorKind.AdditionalProperties | ValidationErrorKind.UnevaluatedProperties):
+        return [*error.instance_path, *kind.unexpected[:1]]
+    return list(error.instance_path)
 
 
 def answer(request: Any) -> Any:

@@ -14,7 +14,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from pathlib import Path
 from typing import Any
 
-from windlass.errors import Unavailable
+from windlass.errors import Invalid, Unavailable
 
 PROGRAM = Path(__file__).with_name("schema_process.py")
 DEADLINE = 1.0  # seconds for one schema and one value
@@ -48,6 +48,18 @@ class SchemaValidator:
     async def problems(self, schema: str, value: Any) -> list[Problem]:
         """Return the violations of a schema by a value, each with its path in the value."""
         return [(path, message) for path, message in await self._request(schema, value)]
+
+    async def check(self, schema: str, value: Any, place: str) -> None:
+        """Raise `Invalid` with every violation; their fields begin with `place`: input.items.0.sku."""
+        try:
+            problems = await self.problems(schema, value)
+        except TooSlow as slow:
+            raise Invalid(f"{place}: {slow}", field=place) from None
+        if problems:
+            mistakes = [(".".join([place, *map(str, path)]), message) for path, message in problems]
+            error = Invalid("; ".join(f"{field}: {message}" for field, message in mistakes), field=mistakes[0][0])
+            error.errors = list(mistakes)
+            raise error
 
     async def close(self) -> None:
         process, self._process = self._process, None

@@ -21,7 +21,6 @@ from windlass.core.approvals import (
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.core.runs.run import LIVE, Letter
-from windlass.effects.schema_validator import TooSlow
 from windlass.engine.database import Database, Tenant
 from windlass.engine.definitions import find_live
 from windlass.engine.orgs import audit
@@ -168,15 +167,7 @@ async def _checked(db: Tenant, row: ApprovalRow, decision: Decision, values: Any
     if not values and decision is Decision.REJECT:
         return None
     text = encode(values or {}, field="values", limit=MAX_VALUES)
-    try:
-        problems = await db.schema_validator.problems(json.dumps(row.form), values or {})
-    except TooSlow as slow:
-        raise Invalid(f"values: {slow}", field="values") from None
-    if problems:
-        mistakes = [(".".join(["values", *map(str, path)]), message) for path, message in problems]
-        error = Invalid("; ".join(f"{field}: {message}" for field, message in mistakes), field=mistakes[0][0])
-        error.errors = list(mistakes)
-        raise error
+    await db.schema_validator.check(json.dumps(row.form), values or {}, "values")
     return text
 
 

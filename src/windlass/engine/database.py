@@ -68,6 +68,22 @@ class Shapes:
         self._known |= shapes
 
 
+class TypedVersions:
+    """The last known version of each workflow with an `input`, by org and name. A full cache is cleared."""
+
+    def __init__(self, room: int = 10_000) -> None:
+        self._room = room
+        self._known: dict[tuple[str, str], int] = {}
+
+    def get(self, org: str, name: str) -> int | None:
+        return self._known.get((org, name))
+
+    def keep(self, org: str, name: str, version_id: int) -> None:
+        if len(self._known) >= self._room:
+            self._known.clear()
+        self._known[org, name] = version_id
+
+
 class PublicUrl:
     """The URL that callbacks and webhooks are sent to. Any process may put it into a request, and few of them serve it.
 
@@ -118,6 +134,7 @@ class Database:
         self.definitions = Definitions()
         self.step_templates = StepTemplates()
         self.shapes = Shapes()
+        self.typed_versions = TypedVersions()
         self.allowances = Allowances()
         self.schema_validator = SchemaValidator()
         self.public_url = PublicUrl(public_url)

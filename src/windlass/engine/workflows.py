@@ -26,7 +26,7 @@ from windlass.engine import pools
 from windlass.engine import secrets as org_secrets
 from windlass.engine.database import Database, Tenant, new_ids
 from windlass.engine.definitions import check_workflow_name, find_live, unknown_workflow
-from windlass.engine.jobs.schemas import check_forms
+from windlass.engine.jobs.schemas import check_definitions
 from windlass.engine.orgs import audit, quota
 from windlass.engine.schedules import publish as triggers
 from windlass.engine.schedules import workflow as workflow_schedules
@@ -100,7 +100,7 @@ async def publish_many(db: Tenant, workflows: Sequence[Given]) -> list[Published
     fresh = [workflow for workflow in requested if not _equal(before.get(workflow.name), workflow)]
     same = [workflow for workflow in requested if _equal(before.get(workflow.name), workflow)]
     await _check_secrets(db, fresh)
-    await check_forms(db, fresh)
+    await check_definitions(db, fresh)
     await pools.check_placements(db.database, fresh)
     fresh += await triggers.missing(db, same, before)
     made, after, tokens = await _record(db, fresh) if fresh else (set(), {}, {})
@@ -119,7 +119,7 @@ async def preview_many(db: Tenant, workflows: Sequence[Given]) -> list[Preview]:
     requested = await _revealed(db, requested, live)
     changes = [workflow for workflow in requested if not _equal(live.get(workflow.name), workflow)]
     await _check_secrets(db, changes)
-    await check_forms(db, changes)
+    await check_definitions(db, changes)
     await pools.check_placements(db.database, changes)
     if not quota.is_unlimited(db, db.org):
         async with db.begin() as conn:

@@ -17,7 +17,6 @@ from windlass.errors import (
     Forbidden,
     Gone,
     Invalid,
-    InvalidWorkflow,
     NotFound,
     QuotaExceeded,
     Refused,
@@ -117,11 +116,9 @@ def _fields(error: WindlassError) -> dict[str, Any]:
         return {"scope": error.scope}
     if isinstance(error, QuotaExceeded):
         return quota_fields(error)
-    if isinstance(error, InvalidWorkflow):
+    if isinstance(error, Invalid) and error.errors:
         errors = [{"field": path, "message": message} for path, message in error.errors]
         return {"field": error.field, "errors": errors}
-    if isinstance(error, Invalid) and error.field:
-        return {"field": error.field, "errors": [{"field": error.field, "message": str(error)}]}
     return {}
 
 

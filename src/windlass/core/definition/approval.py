@@ -5,14 +5,12 @@ from datetime import timedelta
 from typing import Any
 
 from windlass.core.definition.fields import Fields, format_value
-from windlass.core.json_value import encode
+from windlass.core.definition.input_schema import read_schema
 from windlass.core.orgs import Role
 from windlass.core.workflows.step import ApprovalAction, Escalation, OnTimeout
-from windlass.errors import Invalid
 
 APPROVAL_KEYS = ("message", "form", "roles", "timeout", "on_timeout", "remind")
 MAX_MESSAGE = 8_192
-MAX_FORM = 65_536  # bytes
 SHORTEST_REMIND = timedelta(minutes=1)
 MILLISECOND = timedelta(milliseconds=1)
 ROLES = f"a list of roles, of {', '.join(Role)}"
@@ -44,16 +42,9 @@ def read_approval(fields: Fields) -> ApprovalAction:
 
 def _form(fields: Fields) -> Mapping[str, Any] | None:
     """Return the form. Its keywords are checked when the workflow is published."""
-    form = fields.values.get("form")
+    form = read_schema(fields, "form", "{properties: {amount: {type: number}}}")
     if form is None:
         return None
-    if not isinstance(form, Mapping):
-        fields.unreadable("form", "a JSON Schema such as {properties: {amount: {type: number}}}")
-        return None
-    try:
-        encode(form, field="it", limit=MAX_FORM)
-    except Invalid as error:
-        fields.mistakes.add_invalid(fields.at("form"), error)
     if form.get("type", "object") != "object":
         fields.refuse("form", f"its type is {format_value(form['type'])}: it must be object, since values have names")
     if not isinstance(form.get("properties", {}), Mapping):

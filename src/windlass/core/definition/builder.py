@@ -39,10 +39,14 @@ class WorkflowBuilder:
         max_duration: Span | None = None,
         concurrency: int | None = None,
         labels: Mapping[str, str] | None = None,
+        input: Any = None,  # noqa: A002 - as in definitions
         register: Register | None = None,
     ) -> None:
-        """Start a workflow. `register` makes a function the handler of a type and returns what it serves; a function
-        that is already a handler keeps its type."""
+        """Start a workflow. `input` is a JSON Schema that the input of a run must fit.
+
+        `register` makes a function the handler of a type and returns what it serves; a function that is already a
+        handler keeps its type.
+        """
         self.name = name
         self._register = register
         self._steps: list[StepBuilder] = []
@@ -56,6 +60,7 @@ class WorkflowBuilder:
             "max_duration": span(max_duration),
             "concurrency": concurrency,
             "labels": dict(labels) if isinstance(labels, Mapping) else labels,
+            "input": input,
         }
 
     # References

@@ -266,6 +266,10 @@ def _workflow() -> Schema:
             "description": "How many runs may be active at a time; the others wait.",
         },
         "labels": _texts("Labels to find its runs by."),
+        "input": {
+            "type": "object",
+            "description": "A JSON Schema (2020-12) that the input of a run must fit. The dashboard has a form for it.",
+        },
         "tasks": _tasks(),
     }
 

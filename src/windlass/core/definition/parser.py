@@ -21,6 +21,7 @@ from windlass.core.definition.fields import (
     step_name_mistake,
     workflow_name_mistake,
 )
+from windlass.core.definition.input_schema import read_schema
 from windlass.core.definition.shape import check_shape
 from windlass.core.definition.step import MAX_CONDITION, read_compensation, read_step
 from windlass.core.events.webhook import Scheme
@@ -46,7 +47,7 @@ MAX_CONCURRENCY = 1_000_000
 TIME_KEYS = ("cron_expression", "timezone")
 WORKFLOW_KEYS = frozenset(
     {"$schema", "name", "description", "trigger", "max_duration", "max_duration_seconds", "concurrency", "labels"}
-    | {"tasks", *TIME_KEYS}
+    | {"input", "tasks", *TIME_KEYS}
 )
 TRIGGER_KEYS = ("cron", "timezone", "input", "overlap", "catch_up")
 WEBHOOK_KEYS = ("secret", "scheme")
@@ -87,6 +88,7 @@ def _read(document: Mapping[str, Any], mistakes: Mistakes) -> Workflow:
         max_duration=_max_duration(fields),
         concurrency=fields.whole("concurrency", 1, MAX_CONCURRENCY),
         labels=_labels(fields),
+        input=read_schema(fields, "input", "{type: object, properties: {order_id: {type: integer}}}"),
     )
 
 

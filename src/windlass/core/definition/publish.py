@@ -13,6 +13,7 @@ from difflib import unified_diff
 from typing import Any, TypeGuard, assert_never
 
 from windlass.core import duration
+from windlass.core.definition.input_schema import unknown_references
 from windlass.core.definition.parser import parse
 from windlass.core.definition.shape import paths_of
 from windlass.core.events.webhook import Scheme, secret_mistake
@@ -71,6 +72,10 @@ def advice(workflow: Workflow) -> list[str]:
         " and write {{secrets.NAME}}"
         for place, secret in _signed(workflow)
         if is_literal(secret)
+    ]
+    waits += [
+        f"{place} of {workflow.name} uses {path}, which its `input` does not allow: add it there, or correct the path"
+        for place, path in unknown_references(workflow)
     ]
     if isinstance(workflow.trigger, WebhookTrigger | EventTrigger):
         return waits

@@ -42,6 +42,7 @@ from windlass.core.runs.restart import steps_again
 from windlass.core.runs.run import (
     EXPIRED,
     LIVE,
+    MISFIT,
     NEVER_BEGAN,
     OPEN,
     RUN_EDGES,
@@ -158,7 +159,7 @@ class _Decision(UndoMoves):
                 self._end_instances(event, fan)
 
     def _end_instances(self, event: Ended, fan: Fan) -> None:
-        if event.reason is not None and event.reason.code == NEVER_BEGAN and not fan.failed:
+        if event.reason is not None and event.reason.code in (NEVER_BEGAN, MISFIT) and not fan.failed:
             # Instances that never began have no job that records why: the run records the first reason.
             self.commands.append(command.Note(event.step, Letter.ACTIVE, event.reason))
         fan = fan.after(event.letter, event.count)

@@ -16,6 +16,7 @@ from windlass.core.workflows.graph import Plan
 from windlass.errors import WindlassError
 
 NEVER_BEGAN = "template_error"  # the code of a step or instance whose input could not be filled in, and its status
+MISFIT = "input"  # the code of a child run that was not started because its input does not fit the workflow
 
 
 class Letter(StrEnum):

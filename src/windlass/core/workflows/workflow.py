@@ -98,11 +98,17 @@ class Workflow:
     max_duration: timedelta = MAX_DURATION
     concurrency: int | None = None  # maximum number of active runs; the others stay pending
     labels: Mapping[str, str] = field(default_factory=dict)
+    input: Mapping[str, Any] | None = None  # a JSON Schema that the input of a run must fit
     primitive: CompositionKind | None = None  # set for a composition, whose jobs are in the input of the run
 
     @cached_property
     def plan(self) -> Plan:
         return Plan(self.steps, composition=self.primitive is not None)
+
+    @cached_property
+    def input_schema(self) -> str | None:
+        """Return the text of `input`, as the validator takes it."""
+        return None if self.input is None else json.dumps(self.input)
 
     @cached_property
     def reads_headers(self) -> bool:
@@ -132,6 +138,7 @@ class Workflow:
             max_duration=duration.text(self.max_duration),
             concurrency=self.concurrency,
             labels=dict(self.labels) or None,
+            input=None if self.input is None else dict(self.input),
             tasks=[
                 step_document(step) | self._compensation_document(n)
                 for n, step in enumerate(self.steps)

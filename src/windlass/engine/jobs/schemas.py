@@ -12,7 +12,7 @@ from typing import Any
 from windlass.core.jobs.spec import JobSpec, SchemaMode, check_name, check_version, schema_names, version_precedence
 from windlass.core.json_value import encode
 from windlass.core.workflows.step import ApprovalAction
-from windlass.core.workflows.workflow import Workflow
+from windlass.core.workflows.workflow import CronTrigger, Workflow
 from windlass.effects.schema_validator import SchemaValidator, TooSlow
 from windlass.engine.database import Tenant
 from windlass.engine.orgs import audit
@@ -156,21 +156,44 @@ async def checked(validator: SchemaValidator, document: Any) -> str:
     return text
 
 
-async def check_forms(db: Tenant, workflows: Sequence[Workflow]) -> None:
-    """Raise `InvalidWorkflow` with every form of an approval that is no usable JSON Schema."""
-    mistakes = []
-    for workflow in workflows:
-        for step in workflow.steps:
-            if not isinstance(step.action, ApprovalAction) or step.action.form is None:
-                continue
-            place = f"tasks.{step.name}.approve.form"
-            try:
-                await checked(db.schema_validator, step.action.form)
-            except Invalid as error:
-                message = str(error).replace("schema", "it", 1)
-                mistakes.append((place if len(workflows) == 1 else f"{workflow.name}: {place}", message))
+async def check_definitions(db: Tenant, workflows: Sequence[Workflow]) -> None:
+    """Raise `InvalidWorkflow` with every JSON Schema that is not usable, and every input of a cron that does not fit.
+
+    Definitions have schemas of the inputs of runs and of the forms of approvals.
+    """
+    mistakes = [
+        (place if len(workflows) == 1 else f"{workflow.name}: {place}", message)
+        for workflow in workflows
+        for place, message in await _mistakes(db.schema_validator, workflow)
+    ]
     if mistakes:
         raise InvalidWorkflow(mistakes)
+
+
+async def _mistakes(validator: SchemaValidator, workflow: Workflow) -> list[tuple[str, str]]:
+    forms = {
+        f"tasks.{step.name}.approve.form": step.action.form
+        for step in workflow.steps
+        if isinstance(step.action, ApprovalAction) and step.action.form is not None
+    }
+    mistakes = []
+    for place, schema in forms.items() if workflow.input is None else [("input", workflow.input), *forms.items()]:
+        try:
+            await checked(validator, schema)
+        except Invalid as error:
+            mistakes.append(((error.field or "").replace("schema", place, 1), _about_it(error)))
+    if not mistakes and workflow.input_schema is not None and isinstance(workflow.trigger, CronTrigger):
+        try:
+            await validator.check(workflow.input_schema, workflow.trigger.input, "trigger.input")
+        except Invalid as error:
+            mistakes += [(str(field), message) for field, message in error.errors]
+    return mistakes
+
+
+def _about_it(error: Invalid) -> str:
+    """Return the message about a schema without the place, which stands before it."""
+    text = str(error).removeprefix(f"{error.field}: ")
+    return text.replace("schema", "it", 1) if text.startswith("schema") else text
 
 
 def _check_keywords(document: Any) -> None:

@@ -2,23 +2,25 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from windlass.core.json_value import encode
+from windlass.core.json_value import decode, encode
 from windlass.core.runs.command import StartChild
 from windlass.core.runs.event import Ended, Event
-from windlass.core.runs.run import Letter, Reason, first_letters
+from windlass.core.runs.run import MISFIT, Letter, Reason, first_letters
 from windlass.core.workflows.step import ChildAction, Foreach, Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database
 from windlass.engine.orgs import quota
-from windlass.store import runs, workflows
+from windlass.errors import Invalid
+from windlass.store import runs, steps, workflows
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun, NewChildren
 from windlass.store.workflows import Live
 
 MAX_DEPTH = 10
+CHUNK = 1000  # items that are read at a time
 
 
 class ChildRequest(NamedTuple):
@@ -43,7 +45,7 @@ async def start(
     definitions = await db.definitions.of(conn, {known.version_id for known in live.values()})
     room = await _Room.of(conn, requests, limit=db.tree_limit)
     deadlocks = await _deadlocks(conn, requests, live, definitions)
-    rows: list[NewChildren] = []
+    items, rows = _Items(conn), list[NewChildren]()
     refused: list[tuple[UUID, Event]] = []
     for request in requests:
         known = live.get((request.run.org, request.workflow))
@@ -56,10 +58,62 @@ async def start(
             end = Ended(request.command.step, Letter.FAILED, Reason("child", why), request.command.count)
             refused.append((request.run.id, end))
         elif known is not None:
-            rows.append(_row(request, known, definitions[known.version_id]))
+            fitting, misfit = await _checked(db, request, definitions[known.version_id], items)
+            rows += [_row(part, known, definitions[known.version_id]) for part in fitting]
+            refused += [] if misfit is None else [(request.run.id, misfit)]
     if rows:
         await runs.insert_children(conn, rows, actor=actor)
     return refused
+
+
+async def _checked(
+    db: Database, request: ChildRequest, workflow: Workflow, items: "_Items"
+) -> tuple[list[ChildRequest], Ended | None]:
+    """Return the instances whose input fits the workflow, and the end of the others with the first reason.
+
+    Checked in the transaction, unlike the input of other runs: it is known only here. The validator's deadline bounds
+    the time, and a schema that has missed it is refused at once.
+    """
+    if workflow.input_schema is None:
+        return [request], None
+    fitting, misfits, reason = list[ChildRequest](), 0, ""
+    for part, value in await _inputs(request, items):
+        try:
+            await db.schema_validator.check(workflow.input_schema, value, "input")
+            fitting.append(part)
+        except Invalid as error:
+            misfits += part.command.count
+            reason = reason or f"the input does not fit workflow {workflow.name!r}: {error}"
+    step = request.command.step
+    return fitting, Ended(step, Letter.FAILED, Reason(MISFIT, reason), misfits) if misfits else None
+
+
+async def _inputs(request: ChildRequest, items: "_Items") -> list[tuple[ChildRequest, Any]]:
+    """Return the instances with their inputs. Instances of `foreach` have the item in it, the others are alike."""
+    shared = decode(request.input)
+    if not isinstance(request.step.fan_out, Foreach):
+        return [(request, shared)]
+    step, first, count = request.command.step, request.command.first, request.command.count
+    common = shared if isinstance(shared, dict) else {}
+    return [
+        (request._replace(command=StartChild(step, index, 1)), {**common, "item": item})
+        for index, item in await items.load(request.run.id, step, first, count)
+    ]
+
+
+class _Items:
+    """The items of fan-outs, read in chunks: a step whose input has the item makes a request for each."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+        self._place: tuple[UUID, int] | None = None
+        self._values: dict[int, Any] = {}
+
+    async def load(self, run: UUID, step: int, first: int, count: int) -> list[tuple[int, Any]]:
+        if self._place != (run, step) or not self._values.keys() >= {first, first + count - 1}:
+            self._values = dict(await steps.items(self._conn, run, step, first, max(count, CHUNK)))
+            self._place = run, step
+        return [(index, self._values[index]) for index in range(first, first + count) if index in self._values]
 
 
 async def _deadlocks(

@@ -9,7 +9,7 @@ from uuid import UUID
 from windlass.core.events.cursor import TrailPlace
 from windlass.core.explain.snapshot import Round, round_of, rounds
 from windlass.core.jobs.spec import check_range
-from windlass.core.json_value import encode
+from windlass.core.json_value import decode, encode
 from windlass.core.runs.event import (
     CancelRequested,
     Event,
@@ -29,6 +29,7 @@ from windlass.engine.definitions import find_live
 from windlass.engine.orgs import audit
 from windlass.engine.runs import outputs
 from windlass.engine.runs.batch import stored
+from windlass.engine.runs.inputs import Versions, require_checked, start_checked
 from windlass.engine.runs.outputs import TooMany
 from windlass.engine.runs.settle import settle
 from windlass.errors import Conflict, Invalid, NotFound
@@ -133,7 +134,7 @@ async def cancel(db: Tenant, id_: UUID, *, reason: str | None = None, compensate
     """Stop a run: what waits ends at once, running jobs are asked to stop. With `compensate`, undo what succeeded."""
     encode(reason, field="reason", limit=MAX_REASON)
     why = Reason("cancelled", reason or "the run was cancelled")
-    await _steer(db, id_, RunMove.CANCEL, "cancelled", lambda _: CancelRequested(why, compensate))
+    await _steer(db, id_, RunMove.CANCEL, "cancelled", lambda _: CancelRequested(why, compensate), ())
 
 
 async def pause(db: Tenant, id_: UUID, *, reason: str | None = None) -> None:
@@ -163,7 +164,7 @@ async def retry(db: Tenant, id_: UUID, *, live: bool = False) -> None:
 
     `live`: continue with the live version of the workflow, whose steps must be the same where the run keeps them.
     """
-    await _steer(db, id_, RunMove.RETRY, "retried", lambda _: RetryRequested(), live=live)
+    await start_checked(db, partial(_steer, db, id_, RunMove.RETRY, "retried", lambda _: RetryRequested(), live=live))
 
 
 async def rerun(
@@ -171,7 +172,8 @@ async def rerun(
 ) -> None:
     """Repeat a step and everything after it, with another input if one is given, or on the live version."""
     text = encode(input_, field="input") if with_input else None
-    await _steer(db, id_, RunMove.RERUN, "rerun", partial(_rerun_event, step=step), input_=text, live=live)
+    event = partial(_rerun_event, step=step)
+    await start_checked(db, partial(_steer, db, id_, RunMove.RERUN, "rerun", event, input_=text, live=live))
 
 
 async def preview(db: Tenant, id_: UUID, *, step: str | None = None, live: bool = False) -> RestartPreview:
@@ -217,6 +219,7 @@ async def _steer(
     move: RunMove,
     word: str,
     event: Callable[[Workflow], Event],
+    checked: Versions,
     *,
     input_: str | None = None,
     live: bool = False,
@@ -229,7 +232,9 @@ async def _steer(
         if isinstance(request, RetryRequested | RerunRequested):
             reason = _retry_reason(request, workflow)
             restart = Restart(request.step if isinstance(request, RerunRequested) else None)
-            if live and (carried := await _on_live(conn, db, locked, workflow, restart)) is not None:
+            carried = await _on_live(conn, db, locked, workflow, restart) if live else None
+            await _require_fitting(conn, db, locked, carried, checked, input_)
+            if carried is not None:
                 locked, restart = await _continue_on(conn, locked, carried), carried.restart
                 reason = f"{reason}, on the live version: {carried.preview.text}"
             held = not places.take(locked.workflow_id)
@@ -251,6 +256,19 @@ async def _on_live(
         raise Conflict(f"workflow {workflow.name!r} of run {locked.id} was deleted: start a run of the new one")
     target = await db.definitions.one(conn, live.version_id)
     return carry_over(stored(locked, workflow), live.version_id, target, restart)
+
+
+async def _require_fitting(
+    conn: Connection, db: Tenant, locked: LockedRun, carried: Carried | None, checked: Versions, input_: str | None
+) -> None:
+    """Raise `Unchecked` if the run gets another input, or another version, that was not checked with the other."""
+    if input_ is None and carried is None:
+        return
+    version_id = locked.version_id if carried is None else carried.version_id
+    workflow = await db.definitions.one(conn, version_id)
+    if workflow.input is not None:
+        value = (await known(conn, db, locked.id)).input if input_ is None else decode(input_)
+        require_checked(version_id, workflow, [value], checked)
 
 
 async def _continue_on(conn: Connection, locked: LockedRun, carried: Carried) -> LockedRun:

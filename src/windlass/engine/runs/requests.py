@@ -1,8 +1,8 @@
 """Starts the runs that SQL clients have requested with `windlass.start`, and those that events start.
 
 A request is deleted in the transaction that inserts its run, so each becomes one run. A request that cannot become one
-(its workflow was disabled, a quota) is set aside alone and retried. An event for a workflow that was disabled, deleted
-or has another trigger by now starts nothing.
+(its workflow was disabled, a quota, an input that does not fit) is set aside alone and retried. An event for a workflow
+that was disabled, deleted or has another trigger by now starts nothing.
 """
 
 from collections import defaultdict
@@ -18,6 +18,7 @@ from windlass.engine import quarantine
 from windlass.engine.database import Database, Tenant
 from windlass.engine.quarantine import Kind, split_batch
 from windlass.engine.runs import start
+from windlass.engine.runs.inputs import Versions, start_checked
 from windlass.engine.runs.start import RunSpec
 from windlass.store import workflows
 from windlass.store.messages import start_requests
@@ -46,6 +47,10 @@ async def retry(db: Database, id_: UUID) -> bool:
 
 async def _start(db: Database, ids: Sequence[UUID]) -> int:
     """Start runs of one workflow for one sender."""
+    return await start_checked(db, partial(_take, db, ids))
+
+
+async def _take(db: Database, ids: Sequence[UUID], checked: Versions) -> int:
     async with db.begin() as conn:
         taken = await start_requests.take(conn, ids)
         if not taken:
@@ -62,7 +67,7 @@ async def _start(db: Database, ids: Sequence[UUID]) -> int:
             )
             for request in requests
         ]
-        _, wakeups = await start.include(conn, tenant, taken[0].workflow, specs)
+        _, wakeups = await start.include(conn, tenant, taken[0].workflow, specs, checked=checked)
     wakeups.poke(db)
     return len(taken)
 

@@ -19,6 +19,7 @@ from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Tenant, new_ids
 from windlass.engine.definitions import find_live
 from windlass.engine.orgs import quota
+from windlass.engine.runs.inputs import Versions, check_early, require_checked, start_checked
 from windlass.engine.runs.settle import settle
 from windlass.engine.runs.writes import KeyTaken, NewRuns, Wakeups
 from windlass.errors import Conflict, Invalid
@@ -65,27 +66,37 @@ async def start(db: Tenant, name: str, specs: Sequence[RunSpec], *, connection: 
             raise Invalid(message, field="idempotency_key")
     if not specs:
         return []
+
+    async def attempt(checked: Versions) -> list[UUID]:
+        if connection is not None:
+            with translated():
+                async with savepoint(connection):  # all or none, even if the caller catches the error and commits
+                    return (await _start(connection, db, name, specs, checked))[0]
+        async with db.begin() as conn:
+            ids, wakeups = await _start(conn, db, name, specs, checked)
+        wakeups.poke(db)
+        return ids
+
+    checked = await check_early(db, name, [spec.input for spec in specs])
     for _ in range(TRIES):
         try:
-            if connection is not None:
-                with translated():
-                    async with savepoint(connection):  # all or none, even if the caller catches the error and commits
-                        return (await _start(connection, db, name, specs))[0]
-            async with db.begin() as conn:
-                ids, wakeups = await _start(conn, db, name, specs)
-            wakeups.poke(db)
-            return ids
+            return await start_checked(db, attempt, checked)
         except KeyTaken:
             continue
     raise Conflict("a run with one of these keys was started at this moment: start again")
 
 
-async def include(conn: Connection, db: Tenant, name: str, specs: Sequence[RunSpec]) -> tuple[list[UUID], Wakeups]:
-    """Start runs within the transaction of another use case; it must poke the wakeups after its commit."""
+async def include(
+    conn: Connection, db: Tenant, name: str, specs: Sequence[RunSpec], *, checked: Versions | None
+) -> tuple[list[UUID], Wakeups]:
+    """Start runs within the transaction of another use case; it must poke the wakeups after its commit.
+
+    `checked`: the versions that the inputs fit, see `inputs.start_checked`. None: they are those of the definition.
+    """
     for spec in specs:
         check(spec)
     try:
-        return await _start(conn, db, name, specs) if specs else ([], Wakeups())
+        return await _start(conn, db, name, specs, checked) if specs else ([], Wakeups())
     except KeyTaken:
         raise Conflict("a run with one of these keys was started at this moment: start again") from None
 
@@ -102,13 +113,18 @@ def check(spec: RunSpec) -> None:
         check_name(value, f"labels.{key}", "a label is a short text")
 
 
-async def _start(conn: Connection, db: Tenant, name: str, specs: Sequence[RunSpec]) -> tuple[list[UUID], Wakeups]:
+async def _start(
+    conn: Connection, db: Tenant, name: str, specs: Sequence[RunSpec], checked: Versions | None
+) -> tuple[list[UUID], Wakeups]:
     live = await find_live(conn, name, org=db.org)
     if not live.enabled:
         raise Conflict(f"workflow {name!r} is disabled: windlass workflows enable {name}")
     workflow = await db.definitions.one(conn, live.version_id)
     known = await _known(conn, db, live, specs)
     fresh = _fresh(specs, known)
+    if fresh and workflow.input is not None:
+        db.typed_versions.keep(db.org, name, live.version_id)
+        require_checked(live.version_id, workflow, [spec.input for _, spec in fresh], checked)
     if fresh and not quota.is_unlimited(db, db.org):
         await quota.admit_runs(conn, db, len(fresh))
     wakeups = await _begin(conn, db, live, workflow, fresh) if fresh else Wakeups()

@@ -28,6 +28,7 @@ from windlass.engine.definitions import find_live
 from windlass.engine.orgs import audit
 from windlass.engine.quarantine import Kind, each_alone
 from windlass.engine.runs import start as run_start
+from windlass.engine.runs.inputs import Versions, start_checked
 from windlass.engine.runs.settle import Wakeups, settle
 from windlass.engine.runs.start import RunSpec
 from windlass.engine.schedules.publish import new_token, pause_invalid
@@ -117,7 +118,7 @@ async def _fire(conn: Connection, db: Tenant, locked: LockedSchedule) -> list[Wa
         async with savepoint(conn) if firing.replaces else contextlib.nullcontext():
             if firing.replaces:
                 cancelled = await _cancel(conn, db, live)
-            ids, started = await run_start.include(conn, db, locked.workflow, specs)
+            ids, started = await run_start.include(conn, db, locked.workflow, specs, checked=None)
     except QuotaExceeded as refusal:
         cancelled, firing = Wakeups(), schedule.skip(firing, str(refusal))
     await store.move(conn, locked.id, firing, run_id=ids[-1] if ids else None)
@@ -174,7 +175,7 @@ async def run_now(db: Tenant, name: str) -> UUID:
     """Start a run with the schedule's input, even if others are running; the ticks do not change."""
     async with db.begin() as conn:
         locked = await _lock(conn, db, name)
-        [id_], wakeups = await run_start.include(conn, db, name, [RunSpec(input=locked.input)])
+        [id_], wakeups = await run_start.include(conn, db, name, [RunSpec(input=locked.input)], checked=None)
         await audit.record(conn, db, "schedule.run", name, run=str(id_))
     wakeups.poke(db)
     return id_
@@ -197,7 +198,7 @@ async def backfill(
         locked = await _lock(conn, db, name)
         ticks, known, beyond = await _past(conn, db, locked, (start, end), limit)
         specs = [_spec(locked, tick, backfill=schedule.moment(locked.now)) for tick in ticks]
-        ids, wakeups = await run_start.include(conn, db, name, specs)
+        ids, wakeups = await run_start.include(conn, db, name, specs, checked=None)
         await audit.record(conn, db, "schedule.backfill", name, count=len(ids) - known)
     wakeups.poke(db)
     return Backfill(list(zip(ticks, ids, strict=True)), len(ids) - known, beyond)
@@ -264,6 +265,10 @@ async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, s
     """Start a run from a request to a workflow's webhook address, with its body as input and its headers."""
     if len(token) > MAX_TOKEN:
         raise _unknown_address()
+    return await start_checked(db, partial(_receive, db, token, body, headers))
+
+
+async def _receive(db: Database, token: str, body: bytes, headers: Mapping[str, str], checked: Versions) -> UUID:
     async with db.begin() as conn:
         address = _checked(await store.of_token(conn, webhook.token_digest(token)))
         trigger = (await db.definitions.one(conn, address.version_id)).trigger
@@ -274,7 +279,7 @@ async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, s
         key = _key(address.name, trigger, lowered, body)
         spec = RunSpec(input=parse_body(body, lowered.get("content-type")), headers=lowered, idempotency_key=key)
         acting = db.tenant(address.org, actor="webhook")
-        [id_], wakeups = await run_start.include(conn, acting, address.name, [spec])
+        [id_], wakeups = await run_start.include(conn, acting, address.name, [spec], checked=checked)
     wakeups.poke(db)
     return id_
 

@@ -1,0 +1,67 @@
+"""Checks the inputs of runs against the `input` of their workflow.
+
+Checking takes place in another process and may take until its deadline, so a transaction that starts runs does not
+wait for it: it raises `Unchecked`, and `start_checked` checks the inputs and begins the transaction again. The version
+that a name had last is known, so most inputs are checked before the first attempt.
+"""
+
+import contextlib
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, TypeVar
+
+from windlass.core.workflows.workflow import Workflow
+from windlass.engine.database import Database, Tenant
+from windlass.errors import Conflict, Invalid
+
+Result = TypeVar("Result")
+Versions = Collection[int]  # the versions that the inputs are known to fit
+TRIES = 3  # a version may be published between the check and the start
+
+
+class Unchecked(Exception):
+    """Raised in a transaction that is about to start runs whose inputs have not been checked."""
+
+    def __init__(self, version_id: int, workflow: Workflow, inputs: Sequence[Any]) -> None:
+        super().__init__(f"the inputs have not been checked against version {version_id} of {workflow.name}")
+        self.version_id, self.workflow, self.inputs = version_id, workflow, inputs
+
+
+def require_checked(version_id: int, workflow: Workflow, inputs: Sequence[Any], checked: Versions | None) -> None:
+    """Raise `Unchecked` unless the inputs fit. None: they were checked with the definition, as those of a schedule."""
+    if workflow.input is not None and checked is not None and version_id not in checked:
+        raise Unchecked(version_id, workflow, inputs)
+
+
+async def start_checked(
+    db: Database, attempt: Callable[[Versions], Awaitable[Result]], checked: Versions = ()
+) -> Result:
+    """Call `attempt`, a whole transaction, with the versions that its inputs fit; again if it raises `Unchecked`."""
+    versions = set(checked)
+    for _ in range(TRIES):
+        try:
+            return await attempt(versions)
+        except Unchecked as error:
+            unchecked = error
+        await check(db, unchecked.workflow, unchecked.inputs)
+        versions.add(unchecked.version_id)
+    raise Conflict("the workflow was published again while its runs were started: start again")
+
+
+async def check_early(db: Tenant, name: str, inputs: Sequence[Any]) -> Versions:
+    """Return the last known version of a workflow if the inputs fit it."""
+    known = db.typed_versions.get(db.org, name)
+    workflow = None if known is None else db.definitions.get(known)
+    if known is not None and workflow is not None:
+        with contextlib.suppress(Invalid):  # another version may be live by now: the transaction finds out
+            await check(db, workflow, inputs)
+            return {known}
+    return ()
+
+
+async def check(db: Database, workflow: Workflow, inputs: Sequence[Any]) -> None:
+    """Raise `Invalid` if an input does not fit; of several, the field has the number of the run."""
+    if workflow.input_schema is None:
+        return
+    for n, value in enumerate(inputs):
+        place = "input" if len(inputs) == 1 else f"runs.{n}.input"
+        await db.schema_validator.check(workflow.input_schema, value, place)
