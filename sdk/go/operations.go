@@ -17,6 +17,7 @@ type Client struct {
 	Approvals   *ApprovalsService
 	Audit       *AuditService
 	DeadLetters *DeadLettersService
+	JobTypes    *JobTypesService
 	Jobs        *JobsService
 	Keys        *KeysService
 	Members     *MembersService
@@ -42,6 +43,7 @@ func newClient(t *transport) *Client {
 		Approvals:   &ApprovalsService{t},
 		Audit:       &AuditService{t},
 		DeadLetters: &DeadLettersService{t},
+		JobTypes:    &JobTypesService{t},
 		Jobs:        &JobsService{t},
 		Keys:        &KeysService{t},
 		Members:     &MembersService{t},
@@ -71,6 +73,9 @@ type AuditService struct{ transport *transport }
 
 // DeadLettersService has the operations of dead letters.
 type DeadLettersService struct{ transport *transport }
+
+// JobTypesService has the operations of job types.
+type JobTypesService struct{ transport *transport }
 
 // JobsService has the operations of jobs.
 type JobsService struct{ transport *transport }
@@ -655,6 +660,57 @@ func (s *DeadLettersService) Retry(ctx context.Context, p *DeadLettersRetryParam
 	}
 	c := &call{method: "POST", path: "/api/v1/dead-letters/retry", body: p.fields()}
 	return one[DeadLetterBatch](ctx, s.transport, c)
+}
+
+// Get a job type. With all schemas that workers have published for it.
+//
+//	GET /api/v1/job-types/{type}
+func (s *JobTypesService) Get(ctx context.Context, type string) (*JobTypeDetail, error) {
+	path := fmt.Sprintf("/api/v1/job-types/%s", segment(type))
+	c := &call{method: "GET", path: path}
+	return one[JobTypeDetail](ctx, s.transport, c)
+}
+
+// JobTypesListParams are the parameters of [JobTypesService.List].
+type JobTypesListParams struct {
+	After string
+	Limit int
+}
+
+// List job types. By name: those that workers serve, and those that they have served.
+//
+//	GET /api/v1/job-types
+func (s *JobTypesService) List(ctx context.Context, p *JobTypesListParams) iter.Seq2[JobType, error] {
+	if p == nil {
+		p = &JobTypesListParams{}
+	}
+	query := url.Values{}
+	if p.After != "" {
+		query.Set("after", p.After)
+	}
+	if p.Limit != 0 {
+		query.Set("limit", fmt.Sprint(p.Limit))
+	}
+	c := &call{method: "GET", path: "/api/v1/job-types", query: query}
+	return all[JobType](ctx, s.transport, c, "after")
+}
+
+// ListPage returns one page of [JobTypesService.List].
+//
+//	GET /api/v1/job-types
+func (s *JobTypesService) ListPage(ctx context.Context, p *JobTypesListParams) (*Page[JobType], error) {
+	if p == nil {
+		p = &JobTypesListParams{}
+	}
+	query := url.Values{}
+	if p.After != "" {
+		query.Set("after", p.After)
+	}
+	if p.Limit != 0 {
+		query.Set("limit", fmt.Sprint(p.Limit))
+	}
+	c := &call{method: "GET", path: "/api/v1/job-types", query: query}
+	return page[JobType](ctx, s.transport, c)
 }
 
 // JobsArtifactsParams are the parameters of [JobsService.Artifacts].

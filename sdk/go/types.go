@@ -378,6 +378,42 @@ type JobStep struct {
 	Until   *time.Time      `json:"until"`
 }
 
+// JobType is returned by [JobTypesService.List].
+type JobType struct {
+	Digest      string         `json:"digest"`
+	Drift       bool           `json:"drift"`
+	FirstSeenAt time.Time      `json:"first_seen_at"`
+	LastSeenAt  time.Time      `json:"last_seen_at"`
+	Schema      map[string]any `json:"schema"`
+	Type        string         `json:"type"`
+	Versions    int64          `json:"versions"`
+	Workers     int64          `json:"workers"`
+}
+
+// JobTypeDetail is returned by [JobTypesService.Get].
+type JobTypeDetail struct {
+	Digest      string           `json:"digest"`
+	Drift       bool             `json:"drift"`
+	FirstSeenAt time.Time        `json:"first_seen_at"`
+	History     []JobTypeVersion `json:"history"`
+	LastSeenAt  time.Time        `json:"last_seen_at"`
+	Schema      map[string]any   `json:"schema"`
+	Type        string           `json:"type"`
+	Versions    int64            `json:"versions"`
+	Workers     int64            `json:"workers"`
+}
+
+// JobTypeVersion is part of [JobTypeDetail].
+type JobTypeVersion struct {
+	CodeVersion string         `json:"code_version"`
+	Digest      string         `json:"digest"`
+	FirstSeenAt time.Time      `json:"first_seen_at"`
+	LastSeenAt  time.Time      `json:"last_seen_at"`
+	Schema      map[string]any `json:"schema"`
+	WorkerIDs   []string       `json:"worker_ids"`
+	Workers     int64          `json:"workers"`
+}
+
 // Join is part of [Node].
 type Join string
 

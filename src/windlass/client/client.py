@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from windlass.client.approvals import Approvals
 from windlass.client.descriptors import Group, W, operation, streaming
-from windlass.client.jobs import DeadLetters, Jobs, Pools, Quarantine, Queues, Workers
+from windlass.client.jobs import DeadLetters, Jobs, JobTypes, Pools, Quarantine, Queues, Workers
 from windlass.client.messages import Messages
 from windlass.client.orgs import Audit, Keys, Members, Orgs, Secrets, SqlRoles
 from windlass.client.plans import OrgUsage, Plans
@@ -34,6 +34,7 @@ class Operations(Group[W]):
         self.runs = Runs(transport)
         self.tasks = Tasks(transport)
         self.jobs = Jobs(transport)
+        self.job_types = JobTypes(transport)
         self.messages = Messages(transport)
         self.approvals = Approvals(transport)
         self.dead_letters = DeadLetters(transport)

@@ -1,4 +1,4 @@
-"""/jobs, /dead-letters, /queues, /workers and /quarantine."""
+"""/jobs, /job-types, /dead-letters, /queues, /workers and /quarantine."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -7,6 +7,7 @@ from typing import Any
 from windlass.client.descriptors import Group, W, downloading, downwards, operation, streaming, upwards
 from windlass.client.request import NOTHING, Call, one, page, present
 from windlass.schemas.common import Page
+from windlass.schemas.job_types import JobType, JobTypeDetail
 from windlass.schemas.jobs import (
     DeadLetterBatch,
     DeadLetterGroup,
@@ -122,6 +123,20 @@ class Jobs(Group[W]):
         """The content of an artifact in chunks; of the attempt that succeeded, or the latest, unless one is named."""
         values, query = {"job_id": job_id, "name": name}, present({"attempt": attempt})
         return Call("GET", f"{JOB}/artifacts/{{name}}/content", lambda _: None, values, query)
+
+
+class JobTypes(Group[W]):
+    """The schemas that workers publish for the payloads of their handlers."""
+
+    @upwards
+    def list(self, *, after: str | None = None, limit: int | None = None) -> Call[Page[JobType]]:
+        """By name."""
+        return page(JobType, "/job-types", after=after, limit=limit)
+
+    @operation
+    def get(self, type: str) -> Call[JobTypeDetail]:  # noqa: A002
+        """With all its schemas."""
+        return one(JobTypeDetail, "GET", "/job-types/{type}", {"type": type})
 
 
 class DeadLetters(Group[W]):

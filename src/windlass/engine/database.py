@@ -23,6 +23,7 @@ from windlass.effects.schema_validator import SchemaValidator
 from windlass.effects.vault import MasterKeys
 from windlass.engine.allowances import Allowances
 from windlass.engine.definitions import Definitions, StepTemplates
+from windlass.engine.known_types import KnownTypes
 from windlass.engine.vault import KeySource, Vault, seal_plain
 from windlass.errors import Conflict
 from windlass.store import hooks, runs, secrets
@@ -137,12 +138,14 @@ class Database:
         self.typed_versions = TypedVersions()
         self.allowances = Allowances()
         self.schema_validator = SchemaValidator()
+        self.known_types = KnownTypes()
         self.public_url = PublicUrl(public_url)
         self.tree_limit = tree_limit
         self.vault = Vault(keys)
         self.objects_url = objects_url
         self._notifier = notifier
         notifier.subscribe(self.allowances.woken)
+        notifier.subscribe(self.known_types.woken)
 
     @classmethod
     async def open(

@@ -13,7 +13,7 @@ from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, split_batch
 from windlass.errors import Unavailable
-from windlass.store import claims, crons, events, jobs, runs, workers
+from windlass.store import claims, crons, events, job_schemas, jobs, runs, workers
 from windlass.store import queues as queue_store
 from windlass.store.orgs import audit, sessions
 from windlass.store.postgres.pool import Connection, limit_lock_wait
@@ -22,6 +22,7 @@ from windlass.store.workers import TermAnswer
 __all__ = ["TermAnswer"]
 WEEKS_AHEAD = 2
 MONTHS_AHEAD = 2
+MOST_SCHEMAS_OF_TYPE, MOST_SCHEMAS = 50, 10_000  # of handlers that are kept: for a type, for an org
 LOCK_MILLISECONDS = 50  # how long writers of the event trail may wait behind an upkeep that waits for a lock
 OPEN_LEASE = timedelta(hours=1)  # for plain SQL clients that claim without `lease_until`
 Row = TypeVar("Row")
@@ -127,7 +128,8 @@ async def date_open_leases(db: Database) -> None:
 
 
 async def tend(db: Database, *, age: timedelta) -> None:
-    """Create upcoming partitions of the event trail and drop old ones; delete silent workers and unused rate limits.
+    """Create upcoming partitions of the event trail and drop old ones; delete silent workers, the
+    oldest schemas of handlers and unused rate limits.
 
     A session that waits for a lock on the event trail's table blocks every writer behind it, so the wait is short: if a
     reader (a dump, an open psql) is in the way, the change is left for the next time.
@@ -138,6 +140,8 @@ async def tend(db: Database, *, age: timedelta) -> None:
         old = await events.old_partitions(conn, age=age)
     for name in old:
         await _with_short_lock(db, partial(events.drop_partition, name=name))
+    async with db.once() as conn:
+        await job_schemas.tend(conn, most_of_type=MOST_SCHEMAS_OF_TYPE, most_of_org=MOST_SCHEMAS)
     async with db.once() as conn:
         await workers.forget(conn, silent_for=timedelta(days=1))
     async with db.once() as conn:

@@ -1,18 +1,19 @@
-"""JSON Schemas for the arguments of job types."""
+"""JSON Schemas for the arguments of job types: those that clients register, and those of the handlers of workers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 import asyncpg
 
 from windlass.core.jobs.spec import SchemaMode
-from windlass.core.json_value import decode
+from windlass.core.json_value import decode, decode_object
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import statements
+from windlass.store.postgres.queries import mapping, statements
 
 _SQL = statements("job_schemas")
+_TYPES = statements("job_types")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +53,76 @@ def _read(rows: Sequence[asyncpg.Record]) -> list[JobSchema]:
         )
         for row in rows
     ]
+
+
+# Schemas of handlers
+
+
+class HandlerSchema(NamedTuple):
+    """What a worker publishes for a type."""
+
+    type: str
+    digest: str
+    schema: str | None  # as JSON; None: the handler takes any values
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedSchema:
+    """A schema that workers have published for a type."""
+
+    type: str
+    digest: str
+    schema: dict[str, Any] | None
+    version: str | None  # of the code
+    first_seen_at: datetime
+    last_seen_at: datetime
+    workers: list[str]  # live ones
+
+
+class LiveSchema(NamedTuple):
+    """A schema that a live worker serves."""
+
+    org: str
+    type: str
+    digest: str
+
+
+class Drift(NamedTuple):
+    """A type with several schemas; `workers` names those of each digest."""
+
+    type: str
+    digests: list[str]
+    workers: list[str]
+
+
+async def publish(conn: Connection, *, worker: str, schemas: Sequence[HandlerSchema], version: str | None) -> None:
+    """Replace what a worker serves."""
+    types, digests, texts = ([row[n] for row in schemas] for n in range(3))
+    await conn.execute(_TYPES["publish"], worker, types, digests, texts, version)
+
+
+async def live(conn: Connection, *, alive_within: timedelta) -> list[LiveSchema]:
+    return [LiveSchema(*row) for row in await conn.fetch(_TYPES["live"], alive_within)]
+
+
+async def texts(conn: Connection, digests: Sequence[str]) -> dict[str, str | None]:
+    """Return schemas as JSON, by digest; None for a handler that takes any values."""
+    return mapping(await conn.fetch(_TYPES["schemas"], list(digests)))
+
+
+async def published(
+    conn: Connection, *, org: str, after: str, limit: int, type_: str | None, alive_within: timedelta
+) -> list[PublishedSchema]:
+    """List the schemas of a page of types, or of one type."""
+    rows = await conn.fetch(_TYPES["list"], org, after, limit, type_, alive_within)
+    return [PublishedSchema(**{**row, "schema": decode_object(row["schema"])}) for row in rows]
+
+
+async def drifting(conn: Connection, *, alive_within: timedelta) -> list[Drift]:
+    return [Drift(*row) for row in await conn.fetch(_TYPES["drifting"], alive_within)]
+
+
+async def tend(conn: Connection, *, most_of_type: int, most_of_org: int) -> None:
+    """Record when schemas were served last, and remove the oldest ones."""
+    await conn.execute(_TYPES["touch"])
+    await conn.execute(_TYPES["trim"], most_of_type, most_of_org)

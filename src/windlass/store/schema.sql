@@ -310,6 +310,18 @@ table windlass.job_schema
   CREATE UNIQUE INDEX job_schema_pkey ON windlass.job_schema USING btree (org, type, version)
   policy of_org permissive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org))) with check ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org)))
 
+table windlass.job_type
+  org text not null
+  type text not null
+  digest text not null
+  schema json
+  version text
+  first_seen_at timestamp with time zone not null default windlass.now()
+  last_seen_at timestamp with time zone not null default windlass.now()
+  constraint job_type_pkey PRIMARY KEY (org, type, digest)
+  CREATE UNIQUE INDEX job_type_pkey ON windlass.job_type USING btree (org, type, digest)
+  policy of_org permissive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org)) OR (org = 'default'::text)) with check ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org)))
+
 table windlass.label
   org text not null
   key text not null
@@ -775,6 +787,7 @@ table windlass.worker
   seen_at timestamp with time zone not null default windlass.now()
   directive text
   org text not null default 'default'::text
+  digests jsonb
   constraint worker_directive_check CHECK ((directive = ANY (ARRAY['quiet'::text, 'terminate'::text])))
   constraint worker_pkey PRIMARY KEY (id)
   constraint worker_state_check CHECK ((state = ANY (ARRAY['running'::text, 'draining'::text, 'stopped'::text])))

@@ -28,6 +28,7 @@ from windlass.engine.workflows import Change
 from windlass.schemas import (
     approvals,
     common,
+    job_types,
     jobs,
     messages,
     monitoring,
@@ -62,7 +63,21 @@ SECURITY: dict[str, Any] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key of an org, or of WINDLASS_API_KEY."},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same, in its own header."},
 }
-MODULES = (approvals, common, jobs, messages, monitoring, orgs, plans, runs, schedules, secrets, tasks, workflows)
+MODULES = (
+    approvals,
+    common,
+    job_types,
+    jobs,
+    messages,
+    monitoring,
+    orgs,
+    plans,
+    runs,
+    schedules,
+    secrets,
+    tasks,
+    workflows,
+)
 ENUMERATIONS: Mapping[str, type[StrEnum]] = {  # by their names in windlass.schemas.common
     kind.__name__: kind
     for kind in (JobState, RunState, Activity, OriginKind, SpanKind, Join, Condition, Change, Kind, Role, ApprovalState)

@@ -24,6 +24,7 @@ from windlass.web.api import (
     approvals,
     artifacts,
     dead_letters,
+    job_types,
     jobs,
     live,
     messages,
@@ -64,6 +65,7 @@ RUN_ROUTERS = (
 )  # each run has two addresses
 OTHER_ROUTERS = (
     jobs.router,
+    job_types.router,
     artifacts.jobs_router,
     messages.router,
     approvals.router,

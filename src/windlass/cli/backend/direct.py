@@ -15,7 +15,7 @@ from windlass.core.workflows.workflow import Workflow as Definition
 from windlass.engine import approvals, artifacts, pools, quarantine, secrets, stats, workflows
 from windlass.engine.compositions import control as compositions
 from windlass.engine.database import Tenant
-from windlass.engine.jobs import checkpoints, dead_letters, queues
+from windlass.engine.jobs import checkpoints, dead_letters, queues, types
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs.dead_letters import DeadLetterFilter
 from windlass.engine.orgs import audit, keys, members, plans, sql_roles, usage
@@ -31,6 +31,7 @@ from windlass.engine.workers import registry as workers
 from windlass.errors import NotFound
 from windlass.schemas.approvals import Approval
 from windlass.schemas.common import PAGE_LIMIT, Page
+from windlass.schemas.job_types import JobType, JobTypeDetail
 from windlass.schemas.jobs import (
     DeadLetterBatch,
     DeadLetterGroup,
@@ -204,7 +205,13 @@ class Direct:
     async def delete_job(self, id_: UUID) -> None:
         await self._app.delete(id_)
 
-    # Queues, dead letters, workers, quarantine
+    # Job types, queues, dead letters, workers, quarantine
+
+    async def job_types(self, *, after: str, limit: int) -> Page[JobType]:
+        return await types.list_(await self._app.open(), after=after, limit=limit)
+
+    async def job_type(self, type_: str) -> JobTypeDetail:
+        return await types.get(await self._app.open(), type_)
 
     async def queues(self, *, after: str, limit: int) -> Page[Queue]:
         page = await queues.list_(await self._app.open(), after=after, limit=limit)

@@ -19,6 +19,7 @@ COMMANDS = {  # name: (module, help)
     "worker": ("worker", "Run a worker until Ctrl-C."),
     "submit": ("jobs", "Record a job and print its id."),
     "jobs": ("jobs", "List, inspect, cancel, retry and delete jobs."),
+    "types": ("types", "List job types, and show the schemas of their payloads."),
     "queues": ("queues", "List queues, pause and resume them."),
     "dead-letters": ("queues", "List, retry and drop jobs that failed for good."),
     "deploy": ("workflows", "Publish the workflows of files: all of them, or none."),

@@ -11,7 +11,7 @@ registered as (
   insert into windlass.worker (id, host, pid, queues, types, concurrency, state)
   values ($1, $2, $3, $4, $5, $6, 'running')
   on conflict (id) do update set host = excluded.host, pid = excluded.pid, queues = excluded.queues, types = excluded.types,
-    concurrency = excluded.concurrency, state = 'running', active = 0, directive = null,
+    concurrency = excluded.concurrency, state = 'running', active = 0, directive = null, digests = null,
     started_at = windlass.now(), seen_at = windlass.now())
 select directive, host, pid, alive from former
 

@@ -285,6 +285,34 @@ BACKFILL: Example = {
     "next": None,
 }
 
+# Job types
+
+JOB_TYPE: Example = {
+    "type": "content.thumbnail.v1",
+    "schema": {
+        "type": "object",
+        "properties": {"content_id": {"type": "string"}, "width": {"type": "integer", "default": 300}},
+        "required": ["content_id"],
+        "additionalProperties": False,
+        "x-positional": ["content_id", "width"],
+    },
+    "digest": "9f2d4c1b7a60e835",
+    "drift": False,
+    "workers": 2,
+    "versions": 1,
+    "first_seen_at": "2026-02-20T10:00:00Z",
+    "last_seen_at": "2026-02-22T10:00:00Z",
+}
+JOB_TYPE_VERSION: Example = {
+    "digest": JOB_TYPE["digest"],
+    "schema": JOB_TYPE["schema"],
+    "code_version": "2026.2.1",
+    "workers": 2,
+    "worker_ids": ["web-1-4711", "web-2-4711"],
+    "first_seen_at": JOB_TYPE["first_seen_at"],
+    "last_seen_at": JOB_TYPE["last_seen_at"],
+}
+
 # Everything
 
 STATS: Example = {
@@ -320,6 +348,8 @@ EXAMPLES: Mapping[str, Example] = ORG_EXAMPLES | {
     "Job": JOB,
     "JobDetail": JOB_DETAIL,
     "SubmittedJobs": {"created": 1, "jobs": [{"id": JOB_ID, "created": True}]},
+    "JobType": JOB_TYPE,
+    "JobTypeDetail": JOB_TYPE | {"history": [JOB_TYPE_VERSION]},
     "JobEvent": JOB_EVENT,
     "JobLogLine": LOG_LINE,
     "DeadLetterGroup": DEAD_LETTERS,

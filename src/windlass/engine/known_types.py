@@ -1,0 +1,48 @@
+"""What this process knows about the schemas that live workers serve."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+TOPIC = "job-types"  # of the notification after a worker has published its schemas
+FRESH = 5.0  # seconds for which it is cached
+
+Key = tuple[str, str]  # org of the workers, type
+
+
+@dataclass(slots=True)
+class KnownTypes:
+    """The digests of each type that live workers serve, and the schemas of digests, which never change."""
+
+    digests: Mapping[Key, list[str]] = field(default_factory=dict)
+    schemas: dict[str, str | None] = field(default_factory=dict)
+    read_at: float = float("-inf")  # by the monotonic clock
+    changes: int = 0  # notifications so far
+    reading: "asyncio.Task[None] | None" = None  # shared by concurrent submits
+
+    @property
+    def is_fresh(self) -> bool:
+        return time.monotonic() - self.read_at < FRESH
+
+    def woken(self, topic: str) -> None:
+        """Handle a notification: a worker has published schemas, or notifications may be lost."""
+        if topic in (TOPIC, ""):
+            self.changes += 1
+            self.read_at = float("-inf")
+
+    def keep(self, live: Iterable[tuple[Key, str]], schemas: dict[str, str | None]) -> None:
+        """Replace what is known; `schemas` has those that were not known."""
+        digests: dict[Key, list[str]] = {}
+        for key, digest in live:
+            digests.setdefault(key, []).append(digest)
+        known = self.schemas | schemas
+        served = {digest for group in digests.values() for digest in group}
+        self.schemas = {digest: known[digest] for digest in served & known.keys()}
+        self.digests = digests
+
+    def schemas_of(self, orgs: Iterable[str], type_: str) -> list[str]:
+        """Return the schemas of a type; none if no live worker serves it, or if one takes any values."""
+        digests = {digest for org in orgs for digest in self.digests.get((org, type_), ())}
+        schemas = [self.schemas.get(digest) for digest in sorted(digests)]
+        return [] if None in schemas else [schema for schema in schemas if schema is not None]
