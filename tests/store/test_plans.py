@@ -144,7 +144,8 @@ async def test_a_claim_from_many_lanes_reads_what_it_takes(crowded: str) -> None
 
 async def test_a_fetch_by_queue_reads_what_it_takes(crowded: str) -> None:
     arguments = (["none", "default"], 100, "w1", None, LEASE, None, LEASE, "default")
-    await assert_bounded(crowded, sql("claims", "fetch"), *arguments)
+    await assert_bounded(crowded, sql("claims", "fetch"), *arguments, None, [])
+    await assert_bounded(crowded, sql("claims", "fetch"), *arguments, ["ours.x.v1"], ["ours.%"])
 
 
 async def test_a_single_claim_reads_a_handful(crowded: str) -> None:

@@ -5,12 +5,14 @@ immediately. A batch that fails is split, so that only the request that causes t
 """
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 from uuid import UUID
 
+from windlass.core.jobs.job import Released
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import submit
@@ -19,7 +21,7 @@ from windlass.engine.quarantine import split_batch
 from windlass.engine.runs import start as run_start
 from windlass.engine.runs.start import RunSpec
 from windlass.engine.workers import remote
-from windlass.engine.workers.remote import Fetch, Job, RemoteReport
+from windlass.engine.workers.remote import Fetch, Job, RemoteReport, Standing
 from windlass.runtime.admission import Admission
 
 Request = TypeVar("Request")
@@ -27,6 +29,8 @@ Answer = TypeVar("Answer")
 Serve = Callable[[Sequence[Request]], Awaitable[Sequence[Answer | Exception]]]
 Specs = Sequence[JobSpec]
 RunRequest = tuple[Tenant, str, RunSpec]  # for whom, workflow name, run
+FETCHES = 20  # in one transaction
+_log = logging.getLogger("windlass.web")
 
 
 class Batcher(Generic[Request, Answer]):
@@ -85,7 +89,7 @@ class RemoteJobs:
         self.db = db
         self.admission = admission or Admission(db)
         self._pushes = Batcher[Specs, list[Pushed]](self._push_all, most=100, lanes=2)
-        self._fetches = Batcher[Fetch, list[Job]](self._fetch_all, most=20)
+        self._fetches = Batcher[Fetch, list[Job]](self._fetch_all, most=FETCHES)
         self._reports = Batcher[RemoteReport, Job](self._report_all, most=200, lanes=2)
 
     async def push(self, specs: Specs) -> list[Pushed]:
@@ -104,6 +108,19 @@ class RemoteJobs:
     async def report(self, report: RemoteReport) -> Job:
         """Record a worker's report and return the job after it."""
         return await self._reports.call(report)
+
+    async def report_batch(self, reports: Sequence[RemoteReport]) -> list[Standing | Exception]:
+        """Record the reports of one request; return the states of the jobs, or why a report was refused."""
+        return await remote.record_batch(self.db, reports)
+
+    async def give_back(self, jobs: Sequence[Job], *, worker: str) -> None:
+        """Release jobs that were claimed for a client which has disconnected."""
+        released = Released("the client disconnected")
+        reports = [RemoteReport(job.id, released, worker=worker, fence=job.claim_no) for job in jobs]
+        try:
+            await remote.record_batch(self.db, reports)
+        except Exception as error:  # of any kind: their leases end
+            _log.warning("%d jobs of %s wait for the end of their leases: %s", len(jobs), worker, error)
 
     async def _push_all(self, requests: Sequence[Specs]) -> Sequence[list[Pushed] | Exception]:
         return [[pushed] for pushed in await submit.push(self.db, [spec for specs in requests for spec in specs])]

@@ -10,7 +10,7 @@ from windlass.core.jobs.job import Claimed
 from windlass.core.jobs.spec import MAX_LEASE, Limit, Unique
 from windlass.core.json_value import encode, plain
 from windlass.errors import Conflict
-from windlass.store.jobs import Job, job
+from windlass.store.jobs import Job, Served, job
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, statements
 
@@ -23,6 +23,7 @@ class LockedJob(NamedTuple):
     job: Claimed
     status: str
     holder: str | None
+    cancel_requested: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,11 @@ async def fetch(
     lease: timedelta | None,
     default: timedelta,
     tenant: str | None = None,
+    served: Served | None = None,
 ) -> Fetched:
-    rows = await conn.fetch(_SQL["fetch"], list(queues), count, worker, lease, default, tenant, MAX_LEASE, org)
+    types = (None, []) if served is None else (list(served.types), list(served.patterns))
+    arguments = list(queues), count, worker, lease, default, tenant, MAX_LEASE, org, *types
+    rows = await conn.fetch(_SQL["fetch"], *arguments)
     fetched = Fetched([], {}, any(row["rate_key"] is not None for row in rows))
     for row in rows:
         try:
@@ -85,7 +89,7 @@ async def runs_of(conn: Connection, ids: Sequence[UUID], *, org: str | None) -> 
 
 async def lock(conn: Connection, ids: Sequence[UUID], *, org: str | None) -> dict[UUID, LockedJob]:
     rows = await conn.fetch(_SQL["lock"], list(ids), org)
-    return {row[0]: LockedJob(Claimed._make(tuple(row)[:-2]), row["status"], row["leased_by"]) for row in rows}
+    return {row[0]: LockedJob(Claimed._make(tuple(row)[:-3]), *tuple(row)[-3:]) for row in rows}
 
 
 async def read(conn: Connection, ids: Sequence[UUID]) -> dict[UUID, Job]:
@@ -99,6 +103,10 @@ async def heartbeat(
     directive in its metadata."""
     rows = await conn.fetch(_SQL["heartbeat"], list(ids), worker, lease, default, MAX_LEASE, org)
     return [(row[0], row[1], row[2]) for row in rows]
+
+
+async def cancelled(conn: Connection, ids: Sequence[UUID], *, org: str) -> list[UUID]:
+    return column(await conn.fetch(_SQL["cancelled"], list(ids), org))
 
 
 async def seen(

@@ -35,6 +35,7 @@ class Job:
     attempt: int
     lost: int
     max_attempts: int
+    claim_no: int  # of its latest claim: the fence
     run_at: datetime
     created_at: datetime
     updated_at: datetime
@@ -373,6 +374,7 @@ def job(row: asyncpg.Record) -> Job:
         attempt=row["attempt"],
         lost=row["lost"],
         max_attempts=row["max_attempts"],
+        claim_no=row["claim_no"],
         run_at=row["run_at"] if row["run_at"].tzinfo else FAR,
         created_at=row["created_at"],
         updated_at=row["updated_at"],

@@ -42,13 +42,24 @@ async def read(request: Request, *, limit: int) -> bytes:
 
 async def parsed(body: bytes, *, unique: bool = False) -> Any:
     """Parse a body without blocking the event loop. With `unique`, duplicate keys are refused."""
+    return await _parsed(body, functools.partial(parse, unique=unique))
+
+
+async def parsed_entries(body: bytes, name: str) -> tuple[Any, dict[int, Invalid]]:
+    """Parse a body whose list `name` has independent entries; return also what is wrong with entries that Postgres or
+    JSON cannot hold, by number."""
+    result: tuple[Any, dict[int, Invalid]] = await _parsed(body, functools.partial(parse_entries, name=name))
+    return result
+
+
+async def _parsed(body: bytes, parser: Callable[..., Any]) -> Any:
     if len(body) <= LARGE:
-        return parse(body, unique=unique)
+        return parser(body)
     containers = body.count(b"[") + body.count(b"{")
     if containers > MOST_CONTAINERS:
         raise HTTPException(413, f"the body has more than {MOST_CONTAINERS} lists and objects")
     decoder = _Interruptible if containers + body.count(b",") > DENSE else json.JSONDecoder
-    work = functools.partial(parse, body, unique=unique, decoder=decoder)
+    work = functools.partial(parser, body, decoder=decoder)
     return await asyncio.get_running_loop().run_in_executor(_thread, _uncollected, work)
 
 
@@ -73,19 +84,48 @@ class _Interruptible(json.JSONDecoder):
 
 
 def parse(body: bytes, *, unique: bool = False, decoder: type[json.JSONDecoder] = json.JSONDecoder) -> Any:
+    text, value = _decode(body, unique, decoder)
+    if _is_suspect(text, value):
+        _check(value, "body")
+    return value
+
+
+def parse_entries(
+    body: bytes, *, name: str, decoder: type[json.JSONDecoder] = json.JSONDecoder
+) -> tuple[Any, dict[int, Invalid]]:
+    text, value = _decode(body, False, decoder)
+    if not _is_suspect(text, value):
+        return value, {}
+    entries = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(entries, list):
+        _check(value, "body")
+        return value, {}
+    _check({key: item for key, item in value.items() if key != name}, "body")
+    mistakes: dict[int, Invalid] = {}
+    for n, entry in enumerate(entries):
+        try:
+            _check(entry, f"{name}[{n}]")
+        except Invalid as error:
+            mistakes[n] = error
+    return value, mistakes
+
+
+def _decode(body: bytes, unique: bool, decoder: type[json.JSONDecoder]) -> tuple[str, Any]:
     try:
         text = body.decode("utf-8-sig")
-        value = decoder(parse_constant=_Constant, object_pairs_hook=_once if unique else None).decode(text)
+        return text, decoder(parse_constant=_Constant, object_pairs_hook=_once if unique else None).decode(text)
     except UnicodeDecodeError as error:
         raise Invalid(f"the body is not valid UTF-8: byte {error.start}", field="body") from None
     except RecursionError:
         raise Invalid(f"the body is nested deeper than {MAX_DEPTH} levels", field="body") from None
     except ValueError as error:
         raise Invalid(f"the body is not JSON: {error}", field="body") from None
-    if _is_suspect(text, value):
-        for place, mistake in _mistakes(value):
-            raise Invalid(f"{place} {mistake}", field=place)
-    return value
+
+
+def _check(value: Any, place: str) -> None:
+    """Raise `Invalid`, naming the place, if a value contains what Postgres or JSON cannot hold."""
+    for where, mistake in _mistakes(value, place):
+        raise Invalid(f"{where} {mistake}", field=where)
 
 
 class _Constant:
@@ -113,20 +153,20 @@ def _is_suspect(text: str, value: Any) -> bool:
     return text.count("[") + text.count("{") > MAX_DEPTH and depth(value) > MAX_DEPTH
 
 
-def _mistakes(value: Any) -> Iterator[tuple[str, str]]:
+def _mistakes(value: Any, place: str) -> Iterator[tuple[str, str]]:
     """Yield the place of each value that Postgres or JSON cannot hold; without recursion, because a hostile body may be
     nested deeply."""
-    level: list[tuple[str, Any]] = [("body", value)]
+    level: list[tuple[str, Any]] = [(place, value)]
     for _ in range(MAX_DEPTH):
-        for place, item in level:
+        for where, item in level:
             if mistake := _mistake(item):
-                yield place, mistake
-        level = [child for place, item in level for child in _children(place, item)]
-    for place, item in level:
+                yield where, mistake
+        level = [child for where, item in level for child in _children(where, item)]
+    for where, item in level:
         if mistake := _mistake(item):
-            yield place, mistake
+            yield where, mistake
         if isinstance(item, dict | list):
-            yield "body", f"is nested deeper than {MAX_DEPTH} levels at {_short(place, 200)}"
+            yield place, f"is nested deeper than {MAX_DEPTH} levels at {_short(where, 200)}"
             return
 
 

@@ -191,8 +191,8 @@ def _job(row: NewJob, spec: JobSpec, created_at: datetime) -> Job:
     meta: Mapping[str, object] = spec.meta or {}
     return Job(
         id=row.id, type=spec.type, status=JobState.PENDING, payload=spec.payload, result=None, queue=spec.queue,
-        priority=spec.priority, attempt=0, lost=0, max_attempts=spec.max_attempts, run_at=run_at, created_at=created_at,
-        updated_at=created_at, leased_by=None, lease_until=None, last_error=None, errors=[],
+        priority=spec.priority, attempt=0, lost=0, max_attempts=spec.max_attempts, claim_no=0, run_at=run_at,
+        created_at=created_at, updated_at=created_at, leased_by=None, lease_until=None, last_error=None, errors=[],
         idempotency_key=row.idempotency_key, timeout=spec.timeout,
         retry=spec.retry.to_json() if spec.retry else None, tags=list(spec.tags), meta=dict(meta), seq=0,
         epoch=0, run_id=None, version_id=None, step=None, item=None, cancel_requested=False,

@@ -61,7 +61,7 @@ class Turn:
         return Suspension not in kinds and len(kinds) + bool(self.lines) + bool(self.lanes and self.count) <= 1
 
 
-async def lock_and_record(conn: Connection, db: Database, request: Turn) -> tuple[set[UUID], Wakeups]:
+async def lock_and_record(conn: Connection, db: Database, request: Turn) -> tuple[dict[UUID, str], Wakeups]:
     """Lock the runs, then record. Lock order: runs before jobs."""
     touched = request.runs
     held_runs = await runs.lock(conn, touched) if touched else []
@@ -71,8 +71,8 @@ async def lock_and_record(conn: Connection, db: Database, request: Turn) -> tupl
 
 async def record(
     conn: Connection, db: Database, request: Turn, held_runs: Sequence[LockedRun]
-) -> tuple[set[UUID], Wakeups]:
-    """Write reports and advance their runs, which are locked; return the jobs recorded and the wakeups."""
+) -> tuple[dict[UUID, str], Wakeups]:
+    """Write reports and advance their runs, which are locked; return the new states of their jobs and the wakeups."""
     if request.lines:
         await events.insert_log_lines(conn, request.lines)
     states, suspended = await _finish(conn, request)
@@ -87,7 +87,7 @@ async def record(
             isinstance(each, Suspension) and bool(each.outcome.messages) for each in request.reports
         )
         wakeups.queues.update(job.queue for job in suspended if job.due)
-    return set(states), wakeups
+    return states, wakeups
 
 
 async def _finish(conn: Connection, request: Turn) -> tuple[dict[UUID, str], Sequence[SuspendedJob]]:
@@ -169,7 +169,7 @@ async def _record(db: Database, request: Turn) -> set[UUID]:
     async with db.begin() as conn:
         recorded, wakeups = await lock_and_record(conn, db, request)
     wakeups.poke(db)
-    return recorded
+    return set(recorded)
 
 
 async def _record_culprit(db: Database, request: Turn, report: Report, error: Exception) -> set[UUID]:

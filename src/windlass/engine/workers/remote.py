@@ -7,14 +7,15 @@ affect the others.
 
 import logging
 import random
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain
+from typing import NamedTuple, TypeVar
 from uuid import UUID
 
-from windlass.core.jobs.job import Failed, JobMove, Outcome, Report, Setback, after
-from windlass.core.jobs.spec import MAX_LEASE, check_length
+from windlass.core.jobs.job import Cancelled, Failed, JobMove, JobState, Outcome, Report, Setback, after
+from windlass.core.jobs.spec import MAX_LEASE, check_length, check_name, check_pattern
 from windlass.core.orgs import owner
 from windlass.engine import quarantine
 from windlass.engine.database import Database, Tenant
@@ -26,7 +27,7 @@ from windlass.errors import Conflict, Invalid, NotFound, Unavailable, WindlassEr
 from windlass.store import claims as store
 from windlass.store import jobs, runs, steps
 from windlass.store.claims import LockedJob
-from windlass.store.jobs import Job
+from windlass.store.jobs import Job, Served
 from windlass.store.postgres.pool import UNSTORABLE, Connection
 
 __all__ = ["Job"]
@@ -36,8 +37,11 @@ UNREADABLE = "the version of its workflow cannot be read by this process"
 OUT_OF_TIME = {"type": "Timeout", "code": "timeout", "message": "the attempt ran out of time"}
 PROMOTE = 1000
 ACTOR = "http"
+CANCELLED = "cancelled"  # the code of the error of a worker that stopped because the job was cancelled
 _log = logging.getLogger("windlass.claims")
-Answer = Job | Exception
+Result = TypeVar("Result")
+# Returns what the answer to each accepted report needs, given the new states.
+Read = Callable[[Connection, Sequence[Report], Mapping[UUID, str]], Awaitable[Mapping[UUID, Result]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +52,20 @@ class Fetch:
     count: int
     worker: str
     lease: timedelta | None = None
+    types: Sequence[str] | None = None  # names, or LIKE patterns if they contain %; None: all types
 
     def __post_init__(self) -> None:
         check_length(self.lease, "visibility_timeout_ms", most=MAX_LEASE)
+        for type_ in self.types or ():
+            check_name(type_, "types", "name a job type, or leave types out for all")
+            check_pattern(type_, "types")
+
+    @property
+    def served(self) -> Served | None:
+        if self.types is None:
+            return None
+        exact = [type_ for type_ in self.types if "%" not in type_]
+        return Served(exact, [type_ for type_ in self.types if "%" in type_])
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +75,17 @@ class HeartbeatAnswer:
     state: str
     directive: str | None
     extended: list[UUID]
-    stop: list[UUID]  # those of `extended` that the worker is asked to stop
+    stop: list[UUID]  # those that the worker is to stop: still held, or cancelled meanwhile
     test_directive: str | None
     now: datetime
+
+
+class Standing(NamedTuple):
+    """The state of a job after a report."""
+
+    state: JobState
+    delay: timedelta = timedelta()  # until a pending job is due again
+    attempts: int = 0  # used up
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +165,7 @@ async def _take(conn: Connection, db: Tenant, request: Fetch, count: int) -> tup
         lease=request.lease,
         default=LEASE,
         tenant=db.label,
+        served=request.served,
     )
     await _set_aside(conn, request.worker, fetched.unreadable)
     return fetched.jobs, fetched.limited
@@ -165,6 +189,8 @@ async def heartbeat(
             if ids
             else []
         )
+        lost = sorted({*ids}.difference(id_ for id_, _, _ in held))
+        cancelled = await store.cancelled(conn, lost, org=db.org) if lost else []
         recorded, directive, now = await store.seen(
             conn,
             org=db.org,
@@ -176,18 +202,27 @@ async def heartbeat(
             reported=state is not None,
         )
     test_directive = next((test for _, _, test in held if test), None)
-    stop = [id_ for id_, should_stop, _ in held if should_stop]
+    stop = [id_ for id_, should_stop, _ in held if should_stop] + cancelled
     return HeartbeatAnswer(recorded, directive, [id_ for id_, _, _ in held], stop, test_directive, now)
 
 
-async def record(db: Tenant, reports: Sequence[RemoteReport]) -> list[Answer]:
-    """Return the jobs as they are now, or why a report was not accepted."""
+async def record(db: Tenant, reports: Sequence[RemoteReport]) -> list[Job | Exception]:
+    """Record reports; return the jobs as they are now, or why a report was not accepted."""
+    return await _record_of_org(db, reports, _rows)
+
+
+async def record_batch(db: Tenant, reports: Sequence[RemoteReport]) -> list[Standing | Exception]:
+    """Record reports; return the states of their jobs, without reading the rows again, or why one was not accepted."""
+    return await _record_of_org(db, reports, _standings)
+
+
+async def _record_of_org(db: Tenant, reports: Sequence[RemoteReport], read: Read[Result]) -> list[Result | Exception]:
     named = [replace(each, worker=db.stored(each.worker)) if each.worker is not None else each for each in reports]
     if db.label is None:
-        return await _record_all(db, named, org=db.org)
+        return await _record_all(db, named, read, org=db.org)
     async with db.once() as conn:  # jobs of another label are refused as if they did not exist
         others = await store.unlabelled(conn, [each.job for each in named], db.label)
-    answers = iter(await _record_all(db, [each for each in named if each.job not in others], org=db.org))
+    answers = iter(await _record_all(db, [each for each in named if each.job not in others], read, org=db.org))
     return [NotFound("job", each.job) if each.job in others else next(answers) for each in named]
 
 
@@ -196,27 +231,45 @@ async def end_overdue(db: Database, *, batch: int = 500) -> int:
     async with db.once() as conn:
         overdue = await store.overdue(conn, batch)
     reports = [RemoteReport(id_, Failed(OUT_OF_TIME), fence=claim_no) for id_, claim_no in overdue]
-    return sum(isinstance(answer, Job) for answer in await _record_all(db, reports, org=None))
+    return sum(isinstance(answer, Standing) for answer in await _record_all(db, reports, _standings, org=None))
 
 
-async def _record_all(db: Database, reports: Sequence[RemoteReport], *, org: str | None) -> list[Answer]:
-    async def together(batch: Sequence[RemoteReport]) -> list[Answer]:
-        return await _record(db, batch, org=org)
+async def _rows(conn: Connection, accepted: Sequence[Report], _states: Mapping[UUID, str]) -> dict[UUID, Job]:
+    return await store.read(conn, [report.job.id for report in accepted])
 
-    async def alone(report: RemoteReport, error: Exception) -> list[Answer]:
-        return await _record_alone(db, report, error, org=org)
+
+async def _standings(_: Connection, accepted: Sequence[Report], states: Mapping[UUID, str]) -> dict[UUID, Standing]:
+    return {report.job.id: _standing(report, JobState(states[report.job.id])) for report in accepted}
+
+
+def _standing(report: Report, state: JobState) -> Standing:
+    if state is not JobState.PENDING or not isinstance(report, Setback):
+        return Standing(state)
+    return Standing(state, report.delay, report.job.attempt + report.job.lost + (report.move is JobMove.RETRY))
+
+
+async def _record_all(
+    db: Database, reports: Sequence[RemoteReport], read: Read[Result], *, org: str | None
+) -> list[Result | Exception]:
+    async def together(batch: Sequence[RemoteReport]) -> list[Result | Exception]:
+        return await _record(db, batch, read, org=org)
+
+    async def alone(report: RemoteReport, error: Exception) -> list[Result | Exception]:
+        return await _record_alone(db, report, read, error, org=org)
 
     return [answer for answers in await split_batch(reports, together, alone) for answer in answers]
 
 
-async def _record_alone(db: Database, report: RemoteReport, error: Exception, *, org: str | None) -> list[Answer]:
+async def _record_alone(
+    db: Database, report: RemoteReport, read: Read[Result], error: Exception, *, org: str | None
+) -> list[Result | Exception]:
     """Record a report that failed by itself.
 
     If its run is the cause, the report is recorded and the run set aside; if the outcome cannot be stored, return that
     error as the answer.
     """
     try:
-        return await _record(db, [report], org=org, unsettled=error)
+        return await _record(db, [report], read, org=org, unsettled=error)
     except Unavailable:
         raise
     except (*UNSTORABLE, Invalid) as unstorable:
@@ -227,8 +280,13 @@ async def _record_alone(db: Database, report: RemoteReport, error: Exception, *,
 
 
 async def _record(
-    db: Database, reports: Sequence[RemoteReport], *, org: str | None, unsettled: Exception | None = None
-) -> list[Answer]:
+    db: Database,
+    reports: Sequence[RemoteReport],
+    read: Read[Result],
+    *,
+    org: str | None,
+    unsettled: Exception | None = None,
+) -> list[Result | Exception]:
     """Record reports; lock order: runs before jobs.
 
     `org`: jobs of other orgs are not found; None: all orgs. `unsettled`: why the run of the only report cannot be
@@ -245,10 +303,10 @@ async def _record(
             return [error for error in judged if isinstance(error, WindlassError)]
         holders = {report.job.id: locked[report.job.id].holder or "" for report in accepted}
         recording = turn.Turn(worker=ACTOR, lease=timedelta(), reports=accepted, holders=holders)
-        _, wakeups = await turn.record(conn, db, recording, locked_runs)
+        states, wakeups = await turn.record(conn, db, recording, locked_runs)
         if unsettled is not None:
             await steps.unsettle(conn, ids)
-        rows = await store.read(conn, [report.job.id for report in accepted])
+        results = await read(conn, accepted, states)
     wakeups.poke(db)
     if db.allowances.limited:  # the end of a job makes room for another one of its org
         db.poke(*{report.job.queue for report in accepted if quota.limits_claims(db, report.job.org)})
@@ -261,7 +319,7 @@ async def _record(
             db.poke(report.job.queue)
         elif isinstance(report, Setback) and report.move is JobMove.RETRY:
             db.poke("timer")
-    return [report if isinstance(report, WindlassError) else rows[report.job.id] for report in judged]
+    return [report if isinstance(report, WindlassError) else results[report.job.id] for report in judged]
 
 
 def _judge(reports: Sequence[RemoteReport], locked: Mapping[UUID, LockedJob]) -> list[Report | WindlassError]:
@@ -291,6 +349,8 @@ def _refusal(report: RemoteReport, row: LockedJob, *, again: bool) -> Conflict |
 
 
 def _report(row: LockedJob, outcome: Outcome) -> Report:
+    if row.cancel_requested and isinstance(outcome, Failed) and outcome.error.get("code") == CANCELLED:
+        outcome = Cancelled()
     report = after(row.job, outcome, None, random.random())
     if isinstance(report, Setback) and report.move is JobMove.RETRY and report.error is not None:
         return replace(

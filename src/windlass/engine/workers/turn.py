@@ -70,7 +70,7 @@ async def _turn_together(db: Database, request: Turn, *, atomic: bool = False) -
     wakeups.poke(db, claimed=[job.id for job in claimed])
     if db.allowances.limited:  # the end of a job makes room for another one of its org
         db.poke(*{report.job.queue for report in request.reports if quota.limits_claims(db, report.job.org)})
-    return claimed, recorded
+    return claimed, set(recorded)
 
 
 async def _within_limits(

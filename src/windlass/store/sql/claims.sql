@@ -9,22 +9,26 @@
 -- planner off the partial indexes, which would return the rows in another order. A job whose limit has no room becomes not due as
 -- soon as it is met and takes no row of `line`, so it hides no other job. Times that plain SQL set outside the supported calendar
 -- are clamped. `expires_at` needs `case`, because `least` and `greatest` ignore nulls.
+-- Only types in $9 or like a pattern of $10; null means all. Of a type that was not requested only the first lane is visited.
 -- moves: pending -> leased
 with recursive open_queue as (
   select q.queue, q.rank from unnest($1::text[]) with ordinality as q(queue, rank)
    where not exists (select from windlass.queue p where p.name = q.queue and p.paused)
      and not exists (select from windlass.worker w where w.id = $3 and (w.state = 'draining' or w.directive is not null))),
 lane as (
-  (select open_queue.rank, head.* from open_queue cross join lateral (
-     select j.queue, j.type, j.priority, j.alone, j.seq from workflow.workflow_run j
-      where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = open_queue.queue
-      order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as head)
+  (select open_queue.rank, head.*, $9::text[] is null or head.type = any($9) or head.type like any($10::text[]) as requested
+     from open_queue cross join lateral (
+       select j.queue, j.type, j.priority, j.alone, j.seq from workflow.workflow_run j
+        where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = open_queue.queue
+        order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as head)
   union all
-  select lane.rank, next.* from lane cross join lateral (
-    select j.queue, j.type, j.priority, j.alone, j.seq from workflow.workflow_run j
-     where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue
-       and (j.type, j.priority, j.alone) > (lane.type, lane.priority, lane.alone)
-     order by j.type, j.priority, j.alone, j.seq limit 1) as next),
+  select lane.rank, next.*, $9::text[] is null or next.type = any($9) or next.type like any($10::text[])
+    from lane cross join lateral (
+      select j.queue, j.type, j.priority, j.alone, j.seq from workflow.workflow_run j
+       where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue
+         and (j.type, j.priority, j.alone)
+             > (lane.type, case when lane.requested then lane.priority else 2147483647 end, lane.alone or not lane.requested)
+       order by j.type, j.priority, j.alone, j.seq limit 1) as next),
 line as materialized (
   select first.id from lane cross join lateral (
     select j.id, j.seq from workflow.workflow_run j
@@ -36,6 +40,7 @@ line as materialized (
                 when windlass.rate_enough() then false
                 else windlass.rate_admit(j.rate_key, j.id, j.seq, false) end
      order by j.seq limit case when lane.alone then 1 else $2::int * 2 + 10 end) as first
+   where lane.requested
    order by lane.rank, lane.priority, first.seq),
 picked as (
   select j.id from line cross join lateral (
@@ -86,10 +91,11 @@ select distinct run_id from workflow.workflow_run where id = any($1) and ($2::te
 
 -- name: lock
 -- scope: org
--- Lock the jobs that a report is about, in ascending id, and return them with their status and holder. $2 null means all orgs.
+-- Lock the jobs that a report is about, in ascending id, and return them with their status, their holder, and whether they are to
+-- stop. $2 null means all orgs.
 select id, type, '' as payload, queue, priority, seq, attempt, lost, max_attempts, claim_no,
        case when timeout > interval '36525 days' then interval '36525 days' else timeout end, retry, least(greatest(created_at, '0001-01-02'), '9999-12-30'), null as meta,
-       alone, run_id, version_id, step, item, items, epoch, status, leased_by
+       alone, run_id, version_id, step, item, items, epoch, status, leased_by, cancel_requested
   from workflow.workflow_run where id = any($1) and ($2::text is null or org = $2) and deleted_at is null order by id for update
 
 -- name: read
@@ -112,6 +118,11 @@ logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt, created_at)
   select id, 'heartbeat', jsonb_build_object('extended_by_seconds', seconds), $2, number, (select windlass.now()) from held)
 select id, cancel_requested, directive from held
+
+-- name: cancelled
+-- scope: org
+-- Return those of these jobs that were cancelled, in ascending id.
+select id from workflow.workflow_run where id = any($1::uuid[]) and org = $2 and status = 'cancelled' order by id
 
 -- name: seen
 -- scope: org

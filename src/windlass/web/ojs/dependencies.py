@@ -1,9 +1,10 @@
 """What handlers read from a request: the app and its database, ids, JSON bodies and their fields, and pages."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from datetime import timedelta
+from typing import Any, TypeVar
 from uuid import UUID
 
 from starlette.exceptions import HTTPException
@@ -18,12 +19,15 @@ from windlass.runtime.admission import Admission
 from windlass.runtime.batching import RemoteJobs
 from windlass.web import json_bodies
 from windlass.web.access import MOST_TENANTS, access_of, tenant
+from windlass.web.ojs import times
 from windlass.web.ojs.responses import INVALID_PAYLOAD, NOT_FOUND, TOO_LARGE, Refusal
 
 TENANT_HEADER = "x-ojs-tenant"
 MAX_NAME = 255
 RESULT_ROOM = 16 * PAYLOAD_LIMIT + 65_536
 BULK_LIMIT = json_bodies.BATCH_LIMIT
+MAX_FENCE = 2**31 - 1
+Parsed = TypeVar("Parsed")
 _is_tenant = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._:-]{0,254}").fullmatch
 
 
@@ -96,23 +100,67 @@ def as_id(text: object) -> UUID | None:
 
 async def body(request: Request, *, limit: int = PAYLOAD_LIMIT, optional: bool = False) -> dict[str, Any]:
     """Return the body, a JSON object; with `optional` an empty body is an empty object."""
+    raw = await _raw(request, limit)
+    if optional and not raw.strip():
+        return {}
+    return _object(await _parsed(raw, json_bodies.parsed(raw)))
+
+
+async def body_of_many(request: Request, name: str, *, limit: int) -> tuple[dict[str, Any], dict[int, Invalid]]:
+    """Return a body whose list `name` has independent entries, and what is wrong with those that Postgres or JSON
+    cannot hold: they are answered alone, the others are carried out."""
+    raw = await _raw(request, limit)
+    value, mistakes = await _parsed(raw, json_bodies.parsed_entries(raw, name))
+    return _object(value), mistakes
+
+
+async def _raw(request: Request, limit: int) -> bytes:
     try:
-        raw = await json_bodies.read(request, limit=limit)
-        if raw.strip():
-            value = await json_bodies.parsed(raw)
-        elif optional:
-            return {}
-        else:
-            raise Refusal(INVALID_PAYLOAD, "the body is empty: send a JSON object")
+        return await json_bodies.read(request, limit=limit)
     except HTTPException as error:
         if error.status_code != 413:  # too slow, or too many bodies at a time: `responses.on_http_exception`
             raise
         raise Refusal(TOO_LARGE, str(error.detail)) from None
+
+
+async def _parsed(raw: bytes, parsing: Awaitable[Parsed]) -> Parsed:
+    try:
+        return await parsing
+    except HTTPException as error:
+        raise Refusal(TOO_LARGE, str(error.detail)) from None
     except Invalid as error:
-        raise Refusal(INVALID_PAYLOAD, str(error)) from None
+        message = str(error) if raw.strip() else "the body is empty: send a JSON object"
+        raise Refusal(INVALID_PAYLOAD, message) from None
+
+
+def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Refusal(INVALID_PAYLOAD, "the body must be a JSON object")
     return value
+
+
+def entries(body: Mapping[str, Any], name: str, *, most: int) -> list[Any]:
+    """Return a list of a body with at most so many items."""
+    value = body.get(name)
+    if not isinstance(value, list) or len(value) > most:
+        raise Invalid(f"{name} must be a list of at most {most} objects", field=name)
+    return value
+
+
+def worker_id(body: Mapping[str, Any]) -> str | None:
+    worker = string(body, "worker_id")
+    if worker is not None and (len(worker) > MAX_NAME or not worker.isprintable()):
+        raise Invalid(f"worker_id must be a printable string of at most {MAX_NAME} characters", field="worker_id")
+    return worker
+
+
+def fence(body: Mapping[str, Any]) -> int | None:
+    return integer(body, "fence", least=1, most=MAX_FENCE)
+
+
+def lease(body: Mapping[str, Any]) -> timedelta | None:
+    value = body.get("visibility_timeout_ms")
+    return None if value is None else times.milliseconds(value, field="visibility_timeout_ms")
 
 
 def required(body: Mapping[str, Any], name: str) -> str:

@@ -10,6 +10,7 @@ from windlass.core.events.ojs import error_document
 from windlass.core.jobs.job import JobState
 from windlass.engine.compositions.parent_results import Position, StepRef
 from windlass.engine.jobs.control import Job, JobDetails
+from windlass.engine.workers.remote import Standing
 from windlass.web.ojs import retry_policy
 from windlass.web.ojs.responses import VERSION, instant
 
@@ -38,6 +39,15 @@ def job_state(job: Job, now: datetime) -> str:
     if job.run_at <= now:
         return AVAILABLE
     return RETRYABLE if job.attempt + job.lost else SCHEDULED
+
+
+def state_after(standing: Standing) -> str:
+    """Return the state of a job after a report."""
+    if standing.state is not JobState.PENDING:
+        return STATES[standing.state]
+    if standing.delay <= timedelta():
+        return AVAILABLE
+    return RETRYABLE if standing.attempts else SCHEDULED
 
 
 def current(job: JobDetails) -> dict[str, Any]:

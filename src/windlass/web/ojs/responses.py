@@ -31,6 +31,7 @@ MEDIA_TYPE = "application/openjobspec+json"
 PLAIN = "application/json"
 VERSION = "1.0"
 PREFIX = "/ojs/v1"
+DEFECT = "this is a defect of Windlass: the server's log has the details"
 ERROR_DOCS = "https://openjobspec.org/docs/errors#"
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
@@ -146,9 +147,23 @@ async def on_refusal(request: Request, raised: Exception) -> Response:
     return _rendered(request, raised)
 
 
+def kind_of(raised: WindlassError) -> Kind:
+    return next((BY_ERROR[class_] for class_ in type(raised).__mro__ if class_ in BY_ERROR), BACKEND)
+
+
+def entry_error(raised: Exception) -> dict[str, Any]:
+    """Return the error of one entry of a request that has many."""
+    kind, message = BACKEND, DEFECT
+    if isinstance(raised, Refusal):
+        kind, message = raised.kind, str(raised)
+    elif isinstance(raised, WindlassError):
+        kind, message = kind_of(raised), str(raised)
+    return {"code": kind.code, "message": message, "retryable": kind.retryable}
+
+
 async def on_windlass_error(request: Request, raised: Exception) -> Response:
     assert isinstance(raised, WindlassError)
-    kind = next((BY_ERROR[class_] for class_ in type(raised).__mro__ if class_ in BY_ERROR), BACKEND)
+    kind = kind_of(raised)
     if isinstance(raised, InvalidWorkflow):
         errors = [{"path": path, "message": message} for path, message in raised.errors]
         return error(request, INVALID_WORKFLOW, str(raised), details={"validation_errors": errors})
@@ -174,4 +189,4 @@ async def on_http_exception(request: Request, raised: Exception) -> Response:
 
 
 async def on_defect(request: Request, _raised: Exception) -> Response:
-    return error(request, BACKEND, "this is a defect of Windlass: the server's log has the details")
+    return error(request, BACKEND, DEFECT)

@@ -19,6 +19,7 @@ from windlass.core.compositions import MAX_LEVELS, MAX_PARTS
 from windlass.core.json_value import PAYLOAD_LIMIT, RESULT_LIMIT
 from windlass.core.orgs import Scope
 from windlass.errors import Unavailable, WindlassError
+from windlass.runtime.waiting import WaitingFetches
 from windlass.schemas.common import CREATE_LIMIT
 from windlass.web.ojs import (
     admin,
@@ -26,9 +27,11 @@ from windlass.web.ojs import (
     cron,
     dependencies,
     events,
+    fetching,
     jobs,
     progress,
     queues,
+    reports,
     responses,
     schemas,
     workers,
@@ -64,6 +67,7 @@ def build(app: Windlass) -> ASGIApp:
     )
     ojs.state.windlass = app
     ojs.state.tenants, ojs.state.remote_jobs, ojs.state.admissions = {}, {}, {}
+    ojs.state.waiting_fetches = WaitingFetches()
     return RequestChecks(ojs)
 
 
@@ -120,7 +124,8 @@ async def manifest(request: Request) -> Response:
                 "max_meta_bytes": 65_536,
                 "max_result_bytes": RESULT_LIMIT,
                 "max_batch_size": CREATE_LIMIT,
-                "max_fetch_count": workers.MOST,
+                "max_fetch_count": fetching.MOST,
+                "max_report_count": reports.MOST,
                 "max_workflow_depth": MAX_LEVELS,
                 "max_workflow_jobs": MAX_PARTS,
             },
@@ -145,6 +150,8 @@ async def health(request: Request) -> Response:
 MANIFEST = Route("/ojs/manifest", manifest, methods=["GET"], needs=Scope.READ, labels=True)
 # Starlette matches routes in order: those that are called most come first.
 ROUTES: Sequence[Route] = (
+    *fetching.ROUTES,
+    *reports.ROUTES,
     *workers.ROUTES,
     *jobs.ROUTES,
     Route("/health", health, methods=["GET"], needs=Scope.READ, labels=True),
