@@ -1,0 +1,85 @@
+"""A server between a worker and Windlass that can be slow, unavailable or forgetful."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
+
+
+class Proxy:
+    """Passes requests on, one per connection: `Connection: close` ends an answer."""
+
+    def __init__(self, upstream: str) -> None:
+        parts = urlsplit(upstream)
+        self._upstream = parts.hostname, parts.port
+        self._delay = 0.0
+        self._unavailable = 0
+        self._forgotten: dict[str, int] = {}  # path -> answers that are lost
+        self.url = ""
+
+    def behave(self, how: str, *, times: int = 1, ms: int = 0, path: str = "") -> None:
+        self._delay, self._unavailable, self._forgotten = 0.0, 0, {}
+        match how:
+            case "slow":
+                self._delay = ms / 1000
+            case "unavailable":
+                self._unavailable = times
+            case "forgetful":
+                self._forgotten = {path: times}
+            case "well":
+                pass
+            case _:
+                raise AssertionError(f"a server cannot be {how}")
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await self._answer(reader, writer)
+        writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        names = dict(line.lower().split(b":", 1) for line in head.split(b"\r\n")[1:] if b":" in line)
+        if names.get(b"transfer-encoding", b"").strip() == b"chunked":
+            raise AssertionError("the proxy does not read chunked requests")
+        body = await reader.readexactly(int(names.get(b"content-length", b"0")))
+        await asyncio.sleep(self._delay)
+        if self._unavailable:
+            self._unavailable -= 1
+            writer.write(BUSY)
+            await writer.drain()
+            return
+        answer = await self._pass_on(head, body, reader)
+        path = head.split(b" ", 2)[1].decode()
+        for lost in [end for end, times in self._forgotten.items() if times and path.endswith(end)]:
+            self._forgotten[lost] -= 1
+            return
+        writer.write(answer)
+        await writer.drain()
+
+    async def _pass_on(self, head: bytes, body: bytes, client: asyncio.StreamReader) -> bytes:
+        """Return the answer. If the client goes away, the connection to the server is closed as well."""
+        lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
+        upstream, to_upstream = await asyncio.open_connection(*self._upstream)
+        try:
+            to_upstream.write(b"\r\n".join([lines[0], b"Connection: close", *lines[1:]]) + body)
+            answer, gone = asyncio.ensure_future(upstream.read(-1)), asyncio.ensure_future(client.read(1))
+            await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
+            if not answer.done() and gone.done():
+                answer.cancel()
+                raise ConnectionResetError
+            gone.cancel()
+            return await answer
+        finally:
+            to_upstream.close()
+
+
+@asynccontextmanager
+async def proxied(upstream: str) -> AsyncIterator[Proxy]:
+    proxy = Proxy(upstream)
+    server: Any = await asyncio.start_server(proxy._serve, "127.0.0.1", 0)
+    proxy.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server:
+        yield proxy
