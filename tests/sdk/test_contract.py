@@ -37,12 +37,19 @@ class Driver:
     features: frozenset[str]
     command: Sequence[str] = ()
 
-    def start(
-        self, environ: Mapping[str, str], streams: Mapping[str, int]
-    ) -> "subprocess.Popen[bytes] | ForkedProcess":
-        if self.command:
-            return subprocess.Popen(self.command, cwd=ROOT, env=environ, **streams)
-        return fork_server.start("tests.sdk.driver", [], cwd=ROOT, env=environ, **streams)
+    def start(self, environ: Mapping[str, str], output: Path) -> "subprocess.Popen[bytes] | ForkedProcess":
+        """Start the program; it writes into files named like `output`."""
+        with (
+            open(os.devnull, "rb") as nothing,
+            output.with_suffix(".out").open("wb") as out,
+            output.with_suffix(".err").open("ab") as err,
+        ):
+            stdin, stdout, stderr = nothing.fileno(), out.fileno(), err.fileno()
+            if self.command:
+                return subprocess.Popen(self.command, cwd=ROOT, env=environ, stdin=stdin, stdout=stdout, stderr=stderr)
+            return fork_server.start(
+                "tests.sdk.driver", [], cwd=ROOT, env=environ, stdin=stdin, stdout=stdout, stderr=stderr
+            )
 
 
 @functools.cache
@@ -156,14 +163,7 @@ class Trial:
             **{f"CONTRACT_{option.upper()}": str(value) for option, value in options.items()},
         }
         output = self.folder / name
-        with (
-            output.with_suffix(".out").open("wb") as out,
-            output.with_suffix(".err").open("ab") as err,
-            open(os.devnull, "rb") as nothing,
-        ):
-            streams = {"stdin": nothing.fileno(), "stdout": out.fileno(), "stderr": err.fileno()}
-            process = self.driver.start(environ, streams)
-        self.workers[name] = Worker(process, output)
+        self.workers[name] = Worker(self.driver.start(environ, output), output)
         await self.workers[name].line("ready")
 
     async def do_submit(self, job: Mapping[str, Any], *, alias: str, times: int = 1) -> None:
