@@ -1136,6 +1136,7 @@ type WorkflowDetail struct {
 	Description    string                    `json:"description"`
 	Enabled        bool                      `json:"enabled"`
 	ID             string                    `json:"id"`
+	Input          map[string]any            `json:"input"`
 	InsertedAt     time.Time                 `json:"inserted_at"`
 	Labels         map[string]string         `json:"labels"`
 	MaxDuration    string                    `json:"max_duration"`

@@ -291,7 +291,8 @@ class Windlass(Operations):
     def workflow(self, name: str, **options: Any) -> WorkflowBuilder:
         """Return a builder for a workflow. It is published when it is started, or when a worker starts.
 
-        Options: cron, timezone, webhook, description, max_duration, concurrency, labels.
+        Options: cron, timezone, webhook, description, max_duration, concurrency, labels, input (a Python type or a JSON
+        Schema that the input of a run must fit).
         """
         return self._built.add(name, **options)
 

@@ -24,6 +24,7 @@ tasks:
 REPORTS = """
 name: reports.daily
 description: for the boss
+input: {properties: {day: {type: string}, copies: {type: [integer, "null"]}}, required: [day]}
 tasks: { a: { sleep: 5s } }
 ---
 {"name": "reports.monthly", "tasks": {"a": {"sleep": "5s"}}}
@@ -126,12 +127,13 @@ async def test_every_mistake_of_every_file_is_told_and_nothing_is_deployed(
 
 async def test_workflows_are_listed_shown_switched_and_deleted(cli: Cli) -> None:
     await cli("deploy", "orders.yaml", "reports.yml")
-    listed, page, shown, as_json, versions = await asyncio.gather(
+    listed, page, shown, as_json, versions, daily = await asyncio.gather(
         cli("workflows", "list"),
         cli("workflows", "list", "--limit", "2", "--json"),
         cli("workflows", "show", "orders"),
         cli("workflows", "show", "orders", "--json"),
         cli("workflows", "versions", "orders"),
+        cli("workflows", "show", "reports.daily"),
     )
     assert [line.split()[:4] for line in listed.out.splitlines()] == [
         ["NAME", "VERSION", "ENABLED", "STEPS"],
@@ -141,6 +143,7 @@ async def test_workflows_are_listed_shown_switched_and_deleted(cli: Cli) -> None
     ]
     assert "cron 0 2 * * *" in listed.out
     assert json.loads(page.out)["next"] == "reports.daily"
+    assert "input        day: string, copies: integer or null (optional)" in daily.out.splitlines()
     assert "● alarm  job orders.alarm.v1; needs charge (failure)" in shown.out.splitlines()
     assert json.loads(as_json.out)["definition"]["tasks"][0]["job"] == "orders.fetch.v1"
     assert versions.out.splitlines()[1].split()[:3] == ["1", "yes", "4"]

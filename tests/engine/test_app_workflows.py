@@ -1,10 +1,15 @@
 """Workflows by the one object a user holds: deploy, preview, look, switch, delete."""
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import pytest
+from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
-from windlass import InvalidWorkflow, NotFound, Windlass
+from windlass import Invalid, InvalidWorkflow, NotFound, Windlass
 from windlass.core.definition.parser import parse
 from windlass.runtime.handle import Run
 
@@ -81,3 +86,49 @@ async def test_runs_asked_for_at_the_same_time_begin_together_and_one_that_is_re
     assert [run.id for run in runs[:30]] == [run.id for run in runs[30:]]  # each key once
     rows = [(await run.view()).row for run in runs[:30]]
     assert [(row.workflow, row.input["n"] % 30) for row in rows] == [(("red", "blue")[n % 2], n) for n in range(30)]
+
+
+# Inputs
+
+
+@dataclass
+class Item:
+    sku: str
+    count: Annotated[int, Field(ge=1)] = 1
+
+
+class Order(BaseModel):
+    number: int
+    items: list[Item]
+
+
+class Address(TypedDict):
+    city: str
+
+
+@pytest.mark.parametrize(
+    ("type_", "good", "bad", "field"),
+    [
+        (Order, {"number": 1, "items": [{"sku": "a"}]}, {"number": 1, "items": [{}]}, "input.items.0.sku"),
+        (Item, {"sku": "a", "count": 2}, {"sku": "a", "count": 0}, "input.count"),
+        (Address, {"city": "Berlin"}, {}, "input.city"),
+        (list[Item], [{"sku": "a"}], [{"sku": 1}], "input.0.sku"),
+        ({"required": ["id"]}, {"id": 1}, {}, "input.id"),
+    ],
+    ids=["model", "dataclass", "typed dict", "list", "schema"],
+)
+async def test_a_workflow_built_in_python_takes_a_type_as_its_input(
+    app: Windlass, type_: Any, good: Any, bad: Any, field: str
+) -> None:
+    app.workflow("orders", input=type_).sleep("a", "5s")
+    await app.start("orders", good)
+    with pytest.raises(Invalid) as refused:
+        await app.start("orders", bad)
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize("type_", [asyncio.Event, Callable[[int], int]], ids=["class", "function"])
+def test_a_type_without_a_schema_is_refused_at_once(app: Windlass, type_: Any) -> None:
+    with pytest.raises(Invalid, match="use a dataclass, a TypedDict or a BaseModel") as refused:
+        app.workflow("orders", input=type_)
+    assert refused.value.field == "input"

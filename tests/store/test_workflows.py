@@ -12,6 +12,7 @@ import pytest
 from windlass.store import workflows
 from windlass.store.postgres.pool import BEGIN_POOLED
 from windlass.store.postgres.queries import sql
+from windlass.store.workflows import NewVersion
 
 Connection = Any
 DOCUMENT = json.dumps({"name": "etl", "tasks": [{"name": "a", "sleep": "1s"}]})
@@ -20,7 +21,7 @@ ORG = "default"
 
 async def publish(conn: Connection, name: str, fingerprint: str) -> set[int]:
     await workflows.hold(conn, [uuid4()], [name], org=ORG)
-    return await workflows.publish(conn, [(name, DOCUMENT, fingerprint)], org=ORG)
+    return await workflows.publish(conn, [NewVersion(name, DOCUMENT, fingerprint, None)], org=ORG)
 
 
 @pytest.fixture
@@ -115,14 +116,14 @@ async def test_switching_on_what_is_on_does_not_count_as_a_change(conn: Connecti
         ("versions", (ORG, "w17", 100, 10)),
         ("enable", (ORG, "w17", True)),
         ("soft_delete", (ORG, "w17")),
-        ("publish", (ORG, ["w17"], [DOCUMENT], ["new"])),
+        ("publish", (ORG, ["w17"], [DOCUMENT], ["new"], [None])),
     ],
 )
 async def test_the_cost_follows_the_answer(conn: Connection, query: str, arguments: tuple[Any, ...]) -> None:
     names = [f"w{n}" for n in range(300)]
     for round_ in range(3):
         await workflows.hold(conn, [uuid4() for _ in names], names, org=ORG)
-        await workflows.publish(conn, [(name, DOCUMENT, str(round_)) for name in names], org=ORG)
+        await workflows.publish(conn, [NewVersion(name, DOCUMENT, str(round_), None) for name in names], org=ORG)
     await conn.execute(BEGIN_POOLED)
     text = await conn.fetchval(f"explain (analyze, format json) {sql('workflows', query)}", *arguments)
     scans = list(nodes(json.loads(text)[0]["Plan"]))

@@ -1,6 +1,7 @@
 """/workflows over real HTTP: upsert, versions, switching, lists."""
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -51,6 +52,27 @@ async def test_get_shows_the_schedule_and_its_next_tick(app: Windlass) -> None:
     assert shown["schedule"]["next_run_at"].endswith(("01:00:00Z", "00:00:00Z"))
     assert (shown["schedule"]["input"], shown["schedule"]["paused"]) == ({"bucket": "landing"}, False)
     assert silent["schedule"]["next_run_at"] is None
+
+
+async def test_the_schema_of_the_input_is_shown_in_its_order_and_a_start_that_does_not_fit_names_the_field(
+    app: Windlass,
+) -> None:
+    schema = {"properties": {"zip": {"type": "string"}, "city": {"type": "string"}, "id": {"minimum": 1}}}
+    async with served(app) as http:
+        await http.post("/workflows", json={**ONE, "input": schema})
+        shown = data(await http.get("/workflows/one"))
+        assert list(shown["input"]["properties"]) == ["zip", "city", "id"]
+        version = data(await http.get("/workflows/one/versions/1"))
+        assert list(version["definition"]["input"]["properties"]) == ["zip", "city", "id"]
+        bad = {"id": 0, "zip": 10115}
+        assert {*fields(await http.post("/workflows/one/trigger", json=bad))} == {"input.zip", "input.id"}
+        assert {*fields(await http.post("/workflows/one/runs", json={"input": bad}))} == {"input.zip", "input.id"}
+        assert data(await http.get("/runs")) == []
+        wrong = await http.post("/workflows", json={**ONE, "input": {"$ref": "https://example.com/order.json"}})
+        assert fields(wrong) == ["input"]
+        made = data(await http.post("/workflows", json={**ONE, "input": schema, "trigger": "webhook"}))
+        address = http.base_url.copy_with(path=urlsplit(made["webhook_url"]).path)
+        assert {*fields(await http.post(address, json=bad))} == {"input.zip", "input.id"}
 
 
 async def test_disable_refuses_new_runs_until_enable(app: Windlass) -> None:

@@ -34,7 +34,7 @@ from windlass.errors import Forbidden, Invalid, InvalidWorkflow, NotFound
 from windlass.schemas.common import PAGE_LIMIT
 from windlass.schemas.workflows import Deployed, Deployment
 from windlass.store import workflows as store
-from windlass.store.workflows import Live, VersionRow, WorkflowLine, WorkflowRow
+from windlass.store.workflows import Live, NewVersion, VersionRow, WorkflowLine, WorkflowRow
 
 __all__ = ["Live", "VersionRow", "WorkflowLine", "WorkflowRow"]
 MAX_NUMBER = 2**31 - 1
@@ -340,7 +340,12 @@ async def _record(db: Tenant, workflows: Sequence[Workflow]) -> tuple[set[int], 
     """
     names = [workflow.name for workflow in workflows]
     rows = [
-        (workflow.name, encode(workflow.to_document(), field=workflow.name), workflow.fingerprint)
+        NewVersion(
+            workflow.name,
+            encode(workflow.to_document(), field=workflow.name),
+            workflow.fingerprint,
+            workflow.input_schema,
+        )
         for workflow in workflows
     ]
     async with db.begin() as conn:

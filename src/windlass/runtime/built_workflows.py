@@ -1,7 +1,7 @@
 """The workflows that an app builds in code: their builders, the handlers of their steps, and which are published."""
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_origin
 
 from windlass.core.definition.builder import Served, WorkflowBuilder
 from windlass.effects.handlers import Handler, Handlers
@@ -12,6 +12,25 @@ from windlass.errors import Invalid
 
 if TYPE_CHECKING:  # most apps do not use the in-process scheduler
     from windlass.cron.cron import Cron
+
+
+def _is_type(value: object) -> bool:
+    """Return whether a value is a type: a class, or a form such as list[Order] and Annotated[Order, ...]."""
+    return isinstance(value, type) or get_origin(value) is not None
+
+
+def _schema_of(type_: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a Python type."""
+    from pydantic import PydanticUserError, TypeAdapter  # only here: importing it takes long
+    from pydantic.errors import PydanticUndefinedAnnotation
+
+    try:
+        return TypeAdapter(type_).json_schema()
+    except (PydanticUserError, PydanticUndefinedAnnotation, NameError, TypeError) as error:
+        raise Invalid(
+            f"input is {type_!r}, which has no JSON Schema: {error}; use a dataclass, a TypedDict or a BaseModel",
+            field="input",
+        ) from None
 
 
 class BuiltWorkflows:
@@ -26,11 +45,12 @@ class BuiltWorkflows:
     def names(self) -> Collection[str]:
         return self._builders.keys()
 
-    def add(self, name: str, **options: Any) -> WorkflowBuilder:
-        """Return a new builder."""
+    def add(self, name: str, *, input: Any = None, **options: Any) -> WorkflowBuilder:  # noqa: A002
+        """Return a new builder. `input` is a Python type or a JSON Schema."""
         if name in self._builders:
             raise Invalid(f"this app already has a workflow {name!r}", field="name")
-        self._builders[name] = WorkflowBuilder(name, register=self._served, **options)
+        schema = _schema_of(input) if _is_type(input) else input
+        self._builders[name] = WorkflowBuilder(name, register=self._served, input=schema, **options)
         return self._builders[name]
 
     def adopt(self, cron: "Cron") -> Sequence[str]:

@@ -101,6 +101,8 @@ class WorkflowDetail(Workflow):
     max_duration: str
     concurrency: int | None
     labels: dict[str, str]
+    input: dict[str, Any] | None = None
+    """A JSON Schema that the input of a run must fit; null: any input is accepted."""
     tasks: dict[str, dict[str, Any]]
     """By name, in the order of the definition."""
     versions: list[Version]

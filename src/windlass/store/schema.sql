@@ -735,6 +735,7 @@ table windlass.version
   document jsonb not null
   fingerprint text not null
   created_at timestamp with time zone not null default windlass.now()
+  input json
   constraint version_pkey PRIMARY KEY (id)
   constraint version_workflow_id_fkey FOREIGN KEY (workflow_id) REFERENCES windlass.workflow(id)
   constraint version_workflow_id_number_key UNIQUE (workflow_id, number)

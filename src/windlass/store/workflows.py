@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from windlass.core.json_value import decode
@@ -24,6 +24,15 @@ class Live:
     enabled: bool
     fingerprint: str
     now: datetime | None = None  # when it was read
+
+
+class NewVersion(NamedTuple):
+    """A version to be published, as JSON."""
+
+    name: str
+    document: str
+    fingerprint: str
+    input: str | None  # the schema in the document, whose keys are in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +83,8 @@ async def hold(conn: Connection, ids: Sequence[UUID], names: Sequence[str], *, o
     await conn.execute(_SQL["hold"], list(ids), list(names), org)
 
 
-async def publish(conn: Connection, versions: Iterable[tuple[str, str, str]], *, org: str) -> set[int]:
-    """Publish versions, given as (name, document, fingerprint) of locked names; return the ids of the new versions."""
+async def publish(conn: Connection, versions: Iterable[NewVersion], *, org: str) -> set[int]:
+    """Publish versions of locked names; return the ids of the new versions."""
     return set(column(await conn.fetch(_SQL["publish"], org, *columns(versions))))
 
 
@@ -84,12 +93,21 @@ async def live(conn: Connection, names: Iterable[str], *, org: str) -> dict[str,
 
 
 async def documents(conn: Connection, version_ids: Iterable[int]) -> dict[int, dict[str, Any]]:
-    return {row[0]: decode(row[1]) for row in await conn.fetch(_SQL["documents"], list(version_ids))}
+    return {row[0]: _document(row[1], row[2]) for row in await conn.fetch(_SQL["documents"], list(version_ids))}
 
 
 async def get(conn: Connection, name: str, *, org: str, number: int | None = None) -> WorkflowRow | None:
     row = await conn.fetchrow(_SQL["get"], org, name, number)
-    return WorkflowRow(**{**row, "document": decode(row["document"])}) if row else None
+    if row is None:
+        return None
+    values = dict(row)
+    return WorkflowRow(**values | {"document": _document(row["document"], values.pop("input"))})
+
+
+def _document(document: str, input_: str | None) -> Any:
+    """Return a stored document, with the keys of its `input` in their order."""
+    value = decode(document)
+    return value if input_ is None or not isinstance(value, dict) else {**value, "input": decode(input_)}
 
 
 async def list_(conn: Connection, *, org: str, after: str, limit: int) -> list[WorkflowLine]:

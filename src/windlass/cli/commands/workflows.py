@@ -10,6 +10,7 @@ from windlass.cli.arguments import after_option, json_option, limit_option
 from windlass.cli.files import WorkflowFiles, load, print_mistakes
 from windlass.cli.output import cell, note, record, say, show_fields, show_json
 from windlass.cli.runner import backend, each, show_page
+from windlass.core.definition.input_schema import describe
 from windlass.core.definition.parser import parse
 from windlass.core.diagrams import draw_tree, trigger
 
@@ -81,6 +82,7 @@ def show(name: str, version: int | None, json: bool) -> None:
             "updated": workflow.updated_at,
             "trigger": trigger(definition.trigger),
             "description": definition.description,
+            "input": None if definition.input is None else describe(definition.input),
         }
     )
     say("")

@@ -34,6 +34,21 @@ def read_schema(fields: Fields, key: str, example: str) -> Mapping[str, Any] | N
     return schema
 
 
+def describe(schema: Mapping[str, Any]) -> str:
+    """Return the properties of a schema in one line: order_id: integer, note: string (optional)."""
+    properties, required = schema.get("properties"), schema.get("required", ())
+    if not isinstance(properties, Mapping) or not properties:
+        return _type(schema)
+    return ", ".join(
+        f"{name}: {_type(member)}{'' if name in required else ' (optional)'}" for name, member in properties.items()
+    )
+
+
+def _type(schema: Any) -> str:
+    kind = schema.get("type", "any") if isinstance(schema, Mapping) else "any"
+    return " or ".join(map(str, kind)) if isinstance(kind, list) else str(kind)
+
+
 def unknown_references(workflow: Workflow) -> Iterator[tuple[str, str]]:
     """Yield the places that read a value which no input can have, each with the path.
 

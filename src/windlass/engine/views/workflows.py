@@ -63,6 +63,7 @@ def detail(
         max_duration=duration.text(workflow.max_duration),
         concurrency=workflow.concurrency,
         labels=dict(workflow.labels),
+        input=None if workflow.input is None else dict(workflow.input),
         tasks=tasks,
         versions=[version(one) for one in versions],
         schedule=None if schedule is None else _workflow_schedule(schedule),

@@ -15,13 +15,14 @@ on conflict (org, name) where deleted_at is null do update set live = workflow.l
 -- `hold`.
 -- The lateral limit keeps the plan on one probe per name.
 with requested as (
-  select w.id, w.live, a.document, a.fingerprint
-    from unnest($2::text[], $3::jsonb[], $4::text[]) as a(name, document, fingerprint)
+  select w.id, w.live, a.document, a.fingerprint, a.input
+    from unnest($2::text[], $3::jsonb[], $4::text[], $5::json[]) as a(name, document, fingerprint, input)
    cross join lateral (
      select w.id, w.live from windlass.workflow w where w.org = $1 and w.name = a.name and w.deleted_at is null limit 1) as w),
 born as (
-  insert into windlass.version (workflow_id, number, document, fingerprint)
-  select a.id, coalesce((select max(v.number) from windlass.version v where v.workflow_id = a.id), 0) + 1, a.document, a.fingerprint
+  insert into windlass.version (workflow_id, number, document, fingerprint, input)
+  select a.id, coalesce((select max(v.number) from windlass.version v where v.workflow_id = a.id), 0) + 1, a.document, a.fingerprint,
+         a.input
     from requested a
    where not exists (select from windlass.version v
                       where v.workflow_id = a.id and v.number = a.live and v.fingerprint = a.fingerprint)
@@ -42,14 +43,15 @@ select w.name, w.id as workflow_id, v.id as version_id, v.number, w.enabled, v.f
 -- scope: owned
 -- Return the documents of these versions, of all orgs. A hidden workflow is the shape of compositions, and its name starts with
 -- their kind.
-select v.id, case when w.hidden then v.document || jsonb_build_object('primitive', split_part(w.name, '-', 1)) else v.document end as document
+select v.id, case when w.hidden then v.document || jsonb_build_object('primitive', split_part(w.name, '-', 1)) else v.document end as document,
+       v.input
   from windlass.version v join windlass.workflow w on w.id = v.workflow_id where v.id = any($1)
 
 -- name: get
 -- scope: org
 -- Return one workflow with version $3, or with its live version.
 select w.name, w.id, v.id as version_id, v.number, w.live, w.enabled, v.document, v.fingerprint,
-       v.created_at as published_at, w.created_at, w.updated_at
+       v.created_at as published_at, w.created_at, w.updated_at, v.input
   from windlass.workflow w
   join windlass.version v on v.workflow_id = w.id and v.number = coalesce($3::int, w.live)
  where w.org = $1 and w.name = $2 and w.deleted_at is null

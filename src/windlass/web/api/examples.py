@@ -231,6 +231,7 @@ WORKFLOW_DETAIL: Example = WORKFLOW | {
     "max_duration": "30d",
     "concurrency": None,
     "labels": {},
+    "input": {"type": "object", "properties": {"order_id": {"type": "integer"}}, "required": ["order_id"]},
     "tasks": {"charge": CHARGE},
     "versions": [VERSION],
     "schedule": None,
