@@ -80,14 +80,17 @@ function typeName(schema) {
 // Templates
 
 function paramsType(operation) {
-  return operation.query.length || operation.hasBody ? `${pascal(operation.group)}${pascal(operation.name)}Params` : null;
+  return operation.query.length || operation.hasBody
+    ? `${pascal(operation.group)}${pascal(operation.name)}Params`
+    : null;
 }
 
 function paramsAlias(operation) {
   const parts = [];
   if (operation.query.length) parts.push(`Query<"${operation.key}">`);
   if (operation.hasBody) parts.push(`${operation.isDocument ? "Document" : "Body"}<"${operation.key}">`);
-  const left = operation.kind === "text" ? `Omit<${parts[0]}, "format" | "after" | "limit" | "tail">` : parts.join(" & ");
+  const left =
+    operation.kind === "text" ? `Omit<${parts[0]}, "format" | "after" | "limit" | "tail">` : parts.join(" & ");
   return `/** The parameters of \`${callName(operation)}\`. */\nexport type ${paramsType(operation)} = ${left};\n`;
 }
 
@@ -135,8 +138,11 @@ function classOf(group, operations) {
   const own = operations.filter((one) => one.group === group).map(methodOf);
   const title = group ? `The operations of \`client.${camel(group)}\`.` : "All operations of a server, by noun.";
   const groups = group ? [] : [...new Set(operations.map((one) => one.group))].filter(Boolean);
-  const members = groups.map((one) => `  readonly ${camel(one)}: ${pascal(one)} = new ${pascal(one)}(this.transport);\n`);
-  return `/** ${title} */\nexport class ${pascal(group) || "Operations"} extends Group {\n${[...members, ...own].join("\n")}}\n`;
+  const members = groups.map(
+    (one) => `  readonly ${camel(one)}: ${pascal(one)} = new ${pascal(one)}(this.transport);\n`,
+  );
+  const name = pascal(group) || "Operations";
+  return `/** ${title} */\nexport class ${name} extends Group {\n${[...members, ...own].join("\n")}}\n`;
 }
 
 export function operationsSource(document) {

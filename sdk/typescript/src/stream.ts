@@ -29,7 +29,7 @@ const FIRST_PAUSE = 1000; // milliseconds before a new connection, unless the se
 /** Yield events until the stream has ended. */
 export async function* readEvents(source: StreamSource): AsyncGenerator<StreamEvent, void> {
   const parser = new EventParser();
-  for (let failures = 0; ; ) {
+  for (let failures = 0; ;) {
     const silent = new AbortController();
     const signal = source.signal === undefined ? silent.signal : AbortSignal.any([silent.signal, source.signal]);
     let error: unknown = source.cutOff();

@@ -1,7 +1,17 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as windlass from "../src/index.js";
-import { Client, Conflict, Forbidden, Invalid, NotFound, QuotaExceeded, RateLimited, Unauthorized, Unreachable } from "../src/index.js";
+import {
+  Client,
+  Conflict,
+  Forbidden,
+  Invalid,
+  NotFound,
+  QuotaExceeded,
+  RateLimited,
+  Unauthorized,
+  Unreachable,
+} from "../src/index.js";
 import { hangUp, json, problem, serve, type Answer } from "./loopback.js";
 
 const found = json({ data: { id: "r1", status: "running" } });
@@ -31,18 +41,27 @@ test("a value cannot reach beyond its place in a path", async (t) => {
   const { url, received } = await serve(t, found);
   await new Client({ url }).runs.get("../workflows?x=1#y");
   assert.equal(received[0]?.url, "/api/v1/runs/..%2Fworkflows%3Fx%3D1%23y");
-  for (const name of ["", ".", ".."]) assert.throws(() => new Client({ url }).runs.get(name), /runId is .*: it must be an id/);
+  for (const name of ["", ".", ".."])
+    assert.throws(() => new Client({ url }).runs.get(name), /runId is .*: it must be an id/);
 });
 
 test("a list is read page by page", async (t) => {
   const page: Answer = (response, { url }) => {
     const next = new URL(url, "http://127.0.0.1").searchParams.get("before");
-    json(next === null ? { data: [{ id: 3 }, { id: 2 }], next: "2" } : { data: [{ id: 1 }], next: null })(response, { url } as never);
+    json(next === null ? { data: [{ id: 3 }, { id: 2 }], next: "2" } : { data: [{ id: 1 }], next: null })(response, {
+      url,
+    } as never);
   };
   const { url, received } = await serve(t, page);
   const runs = new Client({ url }).runs.list({ workflow: "orders" });
-  assert.deepEqual((await runs.all()).map((run) => Number(run.id)), [3, 2, 1]);
-  assert.deepEqual(received.map((one) => one.url), ["/api/v1/runs?workflow=orders", "/api/v1/runs?workflow=orders&before=2"]);
+  assert.deepEqual(
+    (await runs.all()).map((run) => Number(run.id)),
+    [3, 2, 1],
+  );
+  assert.deepEqual(
+    received.map((one) => one.url),
+    ["/api/v1/runs?workflow=orders", "/api/v1/runs?workflow=orders&before=2"],
+  );
   const first = await runs.page();
   assert.equal(first.next, "2");
   assert.equal((await runs.page(first.next)).next, undefined);
@@ -51,7 +70,8 @@ test("a list is read page by page", async (t) => {
 
 test("an answer without content, as text and in parts", async (t) => {
   const noContent: Answer = (response) => void response.writeHead(204).end();
-  const plain: Answer = (response) => void response.writeHead(200, { "Content-Type": "text/plain" }).end("first\nsecond\n");
+  const plain: Answer = (response) =>
+    void response.writeHead(200, { "Content-Type": "text/plain" }).end("first\nsecond\n");
   const { url, received } = await serve(t, noContent, plain, plain);
   const client = new Client({ url });
   assert.equal(await client.jobs.delete("j1"), undefined);
@@ -90,9 +110,13 @@ test("a refusal becomes an error with the fields of its problem document", async
 });
 
 test("an answer that is not one of Windlass is named with its address", async (t) => {
-  const page: Answer = (response) => void response.writeHead(200, { "Content-Type": "text/html" }).end("<h1>hello</h1>");
+  const page: Answer = (response) =>
+    void response.writeHead(200, { "Content-Type": "text/html" }).end("<h1>hello</h1>");
   const { url } = await serve(t, page);
-  await assert.rejects(new Client({ url, retries: 0 }).stats(), /\/api\/v1\/stats answered 200, .*check the address: <h1>hello/);
+  await assert.rejects(
+    new Client({ url, retries: 0 }).stats(),
+    /\/api\/v1\/stats answered 200, .*check the address: <h1>hello/,
+  );
 });
 
 test("a read is repeated until it succeeds", async (t) => {
@@ -125,7 +149,10 @@ test("a write is repeated only with an idempotency key", async (t) => {
 test("a server that does not answer in time, or not at all, is unreachable", async (t) => {
   const silent = await serve(t, () => undefined);
   const client = new Client({ url: silent.url, timeout: 50, retries: 0 });
-  await assert.rejects(client.stats(), (error) => error instanceof Unreachable && /no answer within 0.05 s/.test(error.message));
+  await assert.rejects(
+    client.stats(),
+    (error) => error instanceof Unreachable && /no answer within 0.05 s/.test(error.message),
+  );
   const closed = await serve(t, hangUp);
   await assert.rejects(new Client({ url: closed.url, retries: 0 }).stats(), /cannot reach the server at http:\/\/127/);
 });
@@ -148,6 +175,7 @@ test("waiting for a run ends with the run", async (t) => {
 });
 
 test("a client is refused what cannot be an address or a key", () => {
-  for (const url of ["127.0.0.1", "ftp://a", "http://a?x=1"]) assert.throws(() => new Client({ url }), /url is .*: it must look like/);
+  for (const url of ["127.0.0.1", "ftp://a", "http://a?x=1"])
+    assert.throws(() => new Client({ url }), /url is .*: it must look like/);
   assert.throws(() => new Client({ key: "näh" }), /key has characters that a header cannot carry/);
 });

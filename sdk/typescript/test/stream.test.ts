@@ -34,8 +34,14 @@ test("a lost connection is resumed after the last complete event", async (t) => 
   };
   const { client, received } = await streamOf(t, half, hangUp, problem(503, {}), events("id: 8\ndata: 2", end));
   const seen = await read(client.stream());
-  assert.deepEqual(seen.map((event) => event.data), [1, 2, {}]);
-  assert.deepEqual(received.map((one) => one.headers["last-event-id"]), [undefined, "7", "7", "7"]);
+  assert.deepEqual(
+    seen.map((event) => event.data),
+    [1, 2, {}],
+  );
+  assert.deepEqual(
+    received.map((one) => one.headers["last-event-id"]),
+    [undefined, "7", "7", "7"],
+  );
 });
 
 test("a stream that is lost again and again, or refused, is an error", async (t) => {
@@ -74,7 +80,14 @@ test("a stream is aborted by its signal, and closed when its reader stops", asyn
 test("the parser accepts every line ending, wherever the text is cut", () => {
   const text = "id: 1\r\nevent: a\r\ndata: [1]\r\n\r\nid: 2\rdata:[2]\r\rid: 3\ndata: [3]\n\n";
   const whole = new EventParser().feed(`${text}\n`);
-  assert.deepEqual(whole.map((event) => [event.id, event.event, event.data]), [["1", "a", [1]], ["2", "message", [2]], ["3", "message", [3]]]);
+  assert.deepEqual(
+    whole.map((event) => [event.id, event.event, event.data]),
+    [
+      ["1", "a", [1]],
+      ["2", "message", [2]],
+      ["3", "message", [3]],
+    ],
+  );
   const parser = new EventParser();
   assert.deepEqual([...text].flatMap((letter) => parser.feed(letter)).concat(parser.feed("\n")), whole);
 });
