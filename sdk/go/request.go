@@ -150,15 +150,31 @@ func text(ctx context.Context, t *transport, c *call) (string, error) {
 	return answer, err
 }
 
+// once sends a request once.
+func (t *transport) once(ctx context.Context, c *call, answer any) error {
+	body, err := encode(c.body)
+	if err != nil {
+		return err
+	}
+	return t.attempt(ctx, c, body, answer)
+}
+
+func encode(body any) ([]byte, error) {
+	if body == nil {
+		return nil, nil
+	}
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return nil, &Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("the request cannot be encoded: %v", err), cause: err}
+	}
+	return encoded, nil
+}
+
 // perform sends a request, again after a failure where that is safe and useful, and decodes the answer.
 func (t *transport) perform(ctx context.Context, c *call, answer any) error {
-	var body []byte
-	if c.body != nil {
-		encoded, err := json.Marshal(c.body)
-		if err != nil {
-			return &Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf("the request cannot be encoded: %v", err), cause: err}
-		}
-		body = encoded
+	body, err := encode(c.body)
+	if err != nil {
+		return err
 	}
 	pause := firstPause
 	for try := 0; ; try++ {
