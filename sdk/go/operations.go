@@ -665,8 +665,8 @@ func (s *DeadLettersService) Retry(ctx context.Context, p *DeadLettersRetryParam
 // Get a job type. With all schemas that workers have published for it.
 //
 //	GET /api/v1/job-types/{type}
-func (s *JobTypesService) Get(ctx context.Context, type string) (*JobTypeDetail, error) {
-	path := fmt.Sprintf("/api/v1/job-types/%s", segment(type))
+func (s *JobTypesService) Get(ctx context.Context, typeName string) (*JobTypeDetail, error) {
+	path := fmt.Sprintf("/api/v1/job-types/%s", segment(typeName))
 	c := &call{method: "GET", path: path}
 	return one[JobTypeDetail](ctx, s.transport, c)
 }
