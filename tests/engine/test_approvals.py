@@ -171,7 +171,7 @@ async def test_an_escalation_lets_others_decide_and_then_ends(db: Tenant, clock:
     approval = await only(db, states=["open"])
     assert approval.escalated_at is not None
     assert (approval.roles, approval.until) == (["admin"], approval.escalated_at + HOUR)
-    assert "nobody decided in time: an admin may decide from now on" in await reasons(db, run, "ok")
+    assert "there was no decision in time: an admin may decide from now on" in await reasons(db, run, "ok")
     with pytest.raises(Forbidden, match="the role of an admin"):
         await decide(person(db, Role.OPERATOR), APPROVE)
     clock.move(HOUR)

@@ -34,7 +34,7 @@ class ApprovalState(StrEnum):
     OPEN = "open"
     APPROVED = "approved"
     REJECTED = "rejected"
-    EXPIRED = "expired"  # nobody decided in time
+    EXPIRED = "expired"  # there was no decision in time
     CANCELLED = "cancelled"  # its run was stopped
 
 
@@ -84,7 +84,7 @@ class Escalate:
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """Nobody decided in time: the step ends. Without a decision it times out."""
+    """End the step of an approval that has expired. Without a decision it times out."""
 
     decision: Decision | None
 
@@ -126,7 +126,7 @@ def ended(step: int, decision: Decision | None, by: str, comment: str | None) ->
             why = f"rejected by {by}" + (f": {comment}" if comment else "")
             return Ended(step, Letter.FAILED, Reason("rejected", why))
         case None:
-            return Ended(step, Letter.TIMED_OUT, Reason("timeout", "nobody decided in time"))
+            return Ended(step, Letter.TIMED_OUT, Reason("timeout", "there was no decision in time"))
         case _:
             assert_never(decision)
 

@@ -197,7 +197,7 @@ def shown_state(launch: Launch, view: View, limits: Limits, pool: str) -> tuple[
 
 
 def progress_data(state: LaunchState, fence: int) -> dict[str, Any]:
-    """Return the data of the progress of a launched job. The fence tells it from that of an earlier attempt."""
+    """Return the data of the progress of a launched job. The fence distinguishes it from that of an earlier attempt."""
     return {"launch": state, "fence": fence}
 
 

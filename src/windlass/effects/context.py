@@ -197,7 +197,7 @@ class Context:
         """Call `function` once per job: its result is recorded before this returns, and a later attempt returns the
         recorded result instead of calling it again.
 
-        A sync function runs in a thread. Calls with the same name are told apart by their number.
+        A sync function runs in a thread. Calls with the same name are numbered.
         """
         call = functools.partial(function, *args, **kwargs)
         return await self._durable.step(name, call, is_async=inspect.iscoroutinefunction(function))

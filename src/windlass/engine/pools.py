@@ -31,7 +31,7 @@ async def report(db: Database, name: str, *, holder: str, problem: str | None) -
 
 
 async def instance(db: Database) -> str:
-    """Return a name for the jobs of this database, which tells them from those of others on the same cluster."""
+    """Return a name for the jobs of this database, to distinguish them from those of others on the same cluster."""
     async with db.once() as conn:
         identity = await store.identity(conn)
     return f"windlass-{sha256(identity.encode()).hexdigest()[:12]}"

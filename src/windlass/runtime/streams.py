@@ -1,4 +1,4 @@
-"""Reads the streams of handlers for all who watch them in this process: one query per poll, none if nobody watches."""
+"""Reads the streams of handlers for all readers in this process: one query per poll, none without readers."""
 
 import asyncio
 import logging

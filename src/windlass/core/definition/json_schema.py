@@ -182,7 +182,7 @@ def _approval() -> Schema:
         "roles": {**roles, "description": "Who may decide; operator, and all above, if left out."},
         "timeout": _span("How long the step waits.", "milliseconds"),
         "on_timeout": _either(
-            "If nobody decides in time; fail if left out.",
+            "What happens without a decision in time; fail if left out.",
             _choice("", *OnTimeout),
             _object({"escalate": escalate}, "escalate"),
         ),

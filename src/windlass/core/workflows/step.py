@@ -95,7 +95,7 @@ class EventAction:
 
 
 class OnTimeout(StrEnum):
-    """What happens if nobody decides in time."""
+    """What happens without a decision in time."""
 
     FAIL = "fail"  # the step times out
     APPROVE = "approve"

@@ -71,7 +71,7 @@ async def fire(
                 times = replace(times, reminded_at=moment)
             case Escalate(roles, until):
                 await approvals.escalate(conn, row.id, roles, until, at=moment)
-                reason = f"nobody decided in time: {role_text(roles)} may decide from now on"
+                reason = f"there was no decision in time: {role_text(roles)} may decide from now on"
                 notes.append(RunNote(row.run_id, row.step, ESCALATED, "timeout", reason))
                 times = replace(times, escalated_at=moment, reminded_at=moment, until=until)
             case Expire(decision):

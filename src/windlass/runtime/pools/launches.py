@@ -220,7 +220,7 @@ class Launches:
     async def _attend(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> bool:
         """Read what is new about a launch, and do what is due; return whether something was done.
 
-        An error that nobody foresaw ends this attempt, not the others.
+        An unexpected error ends this attempt, not the others.
         """
         launch = tracked.launch
         try:

@@ -243,7 +243,7 @@ class Probe:
 
     @property
     def _is_shared(self) -> bool:
-        """Whether jobs of the pool can reach the object store, as far as its URL tells."""
+        """Whether jobs of the pool can reach the object store, as far as its URL shows."""
         return store_warning(self._pool.launcher, self._objects_url) is None
 
 

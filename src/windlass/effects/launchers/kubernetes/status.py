@@ -60,7 +60,7 @@ class _State(NamedTuple):
 
 
 def classify(job: Document, pods: Sequence[Document], *, now: datetime) -> RemoteJob:
-    """Return the state of a job. `now` is the time of the API server: it tells which deleted pods are overdue."""
+    """Return the state of a job. `now` is the time of the API server, by which deleted pods are overdue."""
     name = job["metadata"]["name"]
     end = _condition(job, "Complete") or _condition(job, "Failed")
     if not pods:
