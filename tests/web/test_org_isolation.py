@@ -32,6 +32,7 @@ select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_nam
 """
 STREAMS = ("/stream", "/logs/stream")
 LEAST_SHOWN = 30  # routes
+LISTS = ("/ack", "/nack", "/steps", "/workers/logs")  # routes whose bodies have lists
 # Routes that end what they name, and need a body to do so.
 BODIES: dict[str, Any] = {
     "POST /api/v1/runs/cancel": {"workflow": NAME},
@@ -103,7 +104,10 @@ def bodies(route: str, planted: Planted) -> list[Any]:
         "active_jobs": [job], "result": 1, "error": {"message": "x"}, "name": NAME, "type": planted.job_type,
         "workflow": NAME, "state": {"x": 1}, "progress": 0.5, "percentage": 50, "args": [], "input": {},
     }  # fmt: skip
-    return [BODIES.get(route, everything), {}]
+    many = [{"job_id": id_, "error": {"message": "x"}} for id_ in (job, str(planted.job))]
+    line = {"job_id": job, "fence": 1, "at": "2026-07-01T12:00:00Z", "level": "info", "message": "x"}
+    lists = {"worker_id": NAME, "fence": 1, "jobs": many, "lines": [line], "steps": [{"name": "x", "value": 1}]}
+    return [BODIES.get(route, everything), *([lists] if route.endswith(LISTS) else ()), {}]
 
 
 async def attack(http: httpx.AsyncClient, planted: Planted) -> None:

@@ -187,6 +187,8 @@ work POST /ojs/v1/jobs/{id}/nack
 work POST /ojs/v1/workers/heartbeat
 work POST /ojs/v1/workers/beat
 read GET /ojs/v1/workers/{id}/health
+work POST /ojs/v1/workers/logs
+work POST /ojs/v1/jobs/{id}/steps
 read GET /ojs/v1/admin/workers
 read GET /ojs/v1/admin/workers/{id}
 operate DELETE /ojs/v1/admin/workers/{id}

@@ -26,11 +26,11 @@ class Checkpoint:
 
 
 async def save(
-    conn: Connection, job: UUID, state: str, *, org: str, worker: str | None = None
+    conn: Connection, job: UUID, state: str, *, org: str, worker: str | None = None, fence: int | None = None
 ) -> tuple[int, datetime] | None:
     """Save a checkpoint; return its sequence and time, or None if there is no such live job or this worker does not
-    hold it."""
-    row = await conn.fetchrow(_SQL["save"], job, org, state, worker)
+    hold it under this fence."""
+    row = await conn.fetchrow(_SQL["save"], job, org, state, worker, fence)
     return (row[0], row[1]) if row else None
 
 
@@ -76,6 +76,14 @@ async def recorded(conn: Connection, jobs: Sequence[UUID]) -> dict[UUID, list[Re
 async def record(conn: Connection, job: UUID, fence: int, records: Sequence[NewRecord]) -> bool:
     """Record calls of a handler; return False if this attempt no longer holds the job."""
     return await conn.fetchval(_SQL["record"], job, fence, *columns(records)) is True
+
+
+async def record_steps(
+    conn: Connection, job: UUID, steps: Mapping[str, str], *, org: str, worker: str, fence: int
+) -> bool:
+    """Record the results of steps, JSON by name; return False if this worker no longer holds the job."""
+    arguments = job, org, worker, fence, list(steps), list(steps.values())
+    return await conn.fetchval(_SQL["record_steps"], *arguments) is True
 
 
 class SuspendedJob(NamedTuple):
@@ -173,10 +181,20 @@ async def report_progress(conn: Connection, reports: Sequence[ProgressReport]) -
 
 
 async def record_progress(
-    conn: Connection, job: UUID, fraction: float, message: str | None, data: str | None, *, org: str
+    conn: Connection,
+    job: UUID,
+    fraction: float,
+    message: str | None,
+    data: str | None,
+    *,
+    org: str,
+    worker: str | None = None,
+    fence: int | None = None,
 ) -> datetime | None:
-    """Write the progress of a job without a fence; return its time, or None if there is no such live job."""
-    at: datetime | None = await conn.fetchval(_PROGRESS["record"], job, org, fraction, message, data)
+    """Write the progress of a job; return its time, or None if there is no such live job, or if `worker` or `fence` is
+    given and does not hold it."""
+    arguments = job, org, fraction, message, data, worker, fence
+    at: datetime | None = await conn.fetchval(_PROGRESS["record"], *arguments)
     return at
 
 

@@ -1,6 +1,6 @@
 """The event trails of jobs and of runs, read as one stream or by job, and the log lines of handlers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -10,10 +10,11 @@ from uuid import UUID
 import asyncpg
 
 from windlass.core.events.cursor import Cursor, Snapshot, interleaved
+from windlass.core.jobs.job import Fence
 from windlass.core.json_value import decode, decode_objects
 from windlass.core.orgs import shown
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import column, columns, statements
+from windlass.store.postgres.queries import column, columns, mapping, statements
 
 _SQL = statements("events")
 
@@ -168,6 +169,32 @@ async def of_job(conn: Connection, job: UUID, *, after: int = 0, limit: int = 10
 
 async def insert_log_lines(conn: Connection, lines: Sequence[NewLogLine]) -> None:
     await conn.execute(_SQL["insert_log_lines"], *columns(lines))
+
+
+class HeldJob(NamedTuple):
+    """A job that an attempt holds."""
+
+    id: UUID
+    claim_no: int
+    epoch: int
+    number: int  # of the attempt
+
+    @property
+    def fence(self) -> Fence:
+        return self.id, self.claim_no
+
+
+async def lock_held(
+    conn: Connection, fences: Iterable[Fence], *, org: str, worker: str, label: str | None
+) -> list[HeldJob]:
+    """Lock those of these jobs that a worker still holds."""
+    arguments = *columns(sorted(set(fences))), org, worker, label
+    return [HeldJob(*row) for row in await conn.fetch(_SQL["lock_held"], *arguments)]
+
+
+async def last_lines(conn: Connection, attempts: Sequence[tuple[UUID, int, int, int]]) -> dict[UUID, int]:
+    """Return the number of the last log line of each attempt (job id, epoch, attempt) after a line."""
+    return mapping(await conn.fetch(_SQL["last_lines"], *columns(attempts)))
 
 
 async def log_lines(

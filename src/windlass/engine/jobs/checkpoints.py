@@ -5,13 +5,13 @@ from an earlier step), or one that got another payload, starts without them. Of 
 kept, also after the job ends.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NoReturn
 from uuid import UUID
 
 from windlass.core.jobs.job import MAX_DATA, MAX_MESSAGE, TERMINAL
 from windlass.core.jobs.replay import Call, NewRecord, Recorded
-from windlass.core.jobs.spec import check_range
+from windlass.core.jobs.spec import MAX_NAME, check_name, check_range
 from windlass.core.json_value import PAYLOAD_LIMIT, RESULT_LIMIT, decode, encode, plain
 from windlass.engine.database import Database, Tenant
 from windlass.engine.jobs import control as jobs
@@ -25,25 +25,32 @@ from windlass.store.postgres.pool import UNSTORABLE, Connection
 
 __all__ = ["Checkpoint", "EndedWait", "Progress", "ProgressReport", "Resumption", "TimelineStep"]
 
+MAX_STEP = MAX_NAME + 40  # characters of a step's name, with its number: pack#2
 Work = Callable[[Connection], Awaitable[str]]  # returns JSON
 
 
-async def save(db: Tenant, job: UUID, state: Any, *, worker: str | None = None) -> Checkpoint:
-    """Replace the saved state of a live job. If `worker` is given, it must hold the job."""
+async def save(db: Tenant, job: UUID, state: Any, *, worker: str | None = None, fence: int | None = None) -> Checkpoint:
+    """Replace the saved state of a live job. If `worker` or `fence` is given, it must hold the job."""
     text = encode(state, field="state", limit=PAYLOAD_LIMIT)
     if db.label is not None:
         await jobs.get(db, job)
     async with db.begin() as conn:
         try:
-            saved = await store.save(conn, job, text, org=db.org, worker=worker and db.stored(worker))
+            holder = worker and db.stored(worker)
+            saved = await store.save(conn, job, text, org=db.org, worker=holder, fence=fence)
         except UNSTORABLE as error:
             raise Invalid(f"Postgres cannot store this: {error}", field="state") from None
     if saved is None:
-        row = await jobs.get(db, job)
-        if worker is not None and row.status not in TERMINAL:
-            raise LeaseLost(job)
-        raise Conflict(f"job {job} is {row.status}: only the checkpoint of a live job can be saved")
+        await _refuse(db, job, "only the checkpoint of a live job can be saved", is_fenced=bool(worker or fence))
     return Checkpoint(state, *saved)
+
+
+async def _refuse(db: Tenant, job: UUID, rule: str, *, is_fenced: bool) -> NoReturn:
+    """Raise why nothing can be saved for a job."""
+    row = await jobs.get(db, job)
+    if is_fenced and row.status not in TERMINAL:
+        raise LeaseLost(job)
+    raise Conflict(f"job {job} is {row.status}: {rule}")
 
 
 async def get(db: Tenant, job: UUID) -> Checkpoint:
@@ -87,6 +94,24 @@ async def record(db: Database, job: UUID, *, fence: int, records: Sequence[NewRe
     async with db.once() as conn:
         if not await store.record(conn, job, fence, records):
             raise LeaseLost(job)
+
+
+async def record_steps(db: Tenant, job: UUID, steps: Mapping[str, Any], *, worker: str, fence: int) -> None:
+    """Record the results of steps, by name, for an HTTP worker; raise `LeaseLost` if it no longer holds the job. A step
+    that is recorded already keeps its first result."""
+    for name in steps:
+        check_name(name, "steps.name", "name the step, for example charge", limit=MAX_STEP)
+    texts = {name: encode(value, field=f"steps.{name}", limit=RESULT_LIMIT) for name, value in steps.items()}
+    if db.label is not None:
+        await jobs.get(db, job)
+    async with db.begin() as conn:
+        try:
+            held = await store.record_steps(conn, job, texts, org=db.org, worker=db.stored(worker), fence=fence)
+        except UNSTORABLE as error:
+            raise Invalid(f"Postgres cannot store this: {error}", field="steps") from None
+    if not held:
+        await jobs.get(db, job)
+        raise LeaseLost(job)
 
 
 async def transact(
@@ -137,18 +162,26 @@ async def report_progress(db: Database, reports: Sequence[ProgressReport]) -> No
 
 
 async def record_progress(
-    db: Tenant, job: UUID, fraction: float, message: str | None = None, data: Any = None
+    db: Tenant,
+    job: UUID,
+    fraction: float,
+    message: str | None = None,
+    data: Any = None,
+    *,
+    worker: str | None = None,
+    fence: int | None = None,
 ) -> Progress:
-    """Record the progress of a live job, reported by a worker in any language."""
+    """Record the progress of a live job, reported by a worker in any language. If `worker` or `fence` is given, it must
+    hold the job."""
     text = None if message is None else plain(message[:MAX_MESSAGE])
     data_json = None if data is None else encode(data, field="data", limit=MAX_DATA)
     if db.label is not None:
         await jobs.get(db, job)
     async with db.begin() as conn:
-        at = await store.record_progress(conn, job, fraction, text, data_json, org=db.org)
+        holder = worker and db.stored(worker)
+        at = await store.record_progress(conn, job, fraction, text, data_json, org=db.org, worker=holder, fence=fence)
     if at is None:
-        row = await jobs.get(db, job)
-        raise Conflict(f"job {job} is {row.status}: only a live job has progress to report")
+        await _refuse(db, job, "only a live job has progress to report", is_fenced=bool(worker or fence))
     return Progress(fraction, text, data, at)
 
 

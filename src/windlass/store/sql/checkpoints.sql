@@ -3,11 +3,12 @@
 -- name: save
 -- scope: org
 -- Save the state of a live job. Returns the sequence number and the time of the save, or no row if there is no such live job or a
--- worker other than the caller holds it.
+-- worker other than the caller holds it, or under another fence.
 with job as (
   select id from workflow.workflow_run
    where id = $1 and org = $2 and deleted_at is null and status in ('pending', 'leased')
-     and ($4::text is null or leased_by is not distinct from $4) for share)
+     and ($4::text is null or leased_by is not distinct from $4)
+     and ($5::int is null or claim_no = $5 and leased_by is not null) for share)
 insert into windlass.checkpoint as c (job_id, state) select id, $3::jsonb from job
 on conflict (job_id, name) do update
    set state = excluded.state, sequence = c.sequence + 1, saved_at = excluded.saved_at, xid = excluded.xid
@@ -66,6 +67,26 @@ on conflict (job_id, name) do update
    set sequence = c.sequence + 1, kind = excluded.kind, place = excluded.place, state = excluded.state, waits = excluded.waits, until = excluded.until,
        input = excluded.input, saved_at = excluded.saved_at, xid = excluded.xid
 returning true
+
+-- name: record_steps
+-- scope: org
+-- Record finished steps of an attempt that an HTTP worker ($3) still holds under its fence ($4). Returns no row if the lease was lost.
+-- A step whose record is still valid, as in `recorded`, keeps its first value: the request may have been sent again.
+with held as materialized (
+  select j.id, md5(j.payload::text) as input,
+         case when j.epoch > 0 then (select e.xid from workflow.workflow_event e where e.workflow_id = j.id
+                                        and e.event_type = 'succeeded' order by e.xid desc limit 1) end as succeeded
+    from workflow.workflow_run j
+   where j.id = $1 and j.org = $2 and j.leased_by = $3 and j.claim_no = $4 and j.deleted_at is null for share of j),
+recorded as (
+  insert into windlass.checkpoint as c (job_id, name, kind, state, input)
+  select held.id, r.name, 'step', r.state, held.input
+    from held cross join unnest($5::text[], $6::jsonb[]) as r(name, state)
+  on conflict (job_id, name) do update
+     set sequence = c.sequence + 1, kind = excluded.kind, place = null, state = excluded.state, waits = false, until = null,
+         input = excluded.input, saved_at = excluded.saved_at, xid = excluded.xid
+   where c.input is distinct from excluded.input or c.xid <= (select succeeded from held))
+select true from held
 
 -- name: suspend
 -- scope: global

@@ -17,6 +17,23 @@ insert into windlass.job_log (job_id, epoch, attempt, line, at, level, message)
 select * from unnest($1::uuid[], $2::int[], $3::int[], $4::int[], $5::timestamptz[], $6::text[], $7::text[])
 on conflict do nothing
 
+-- name: lock_held
+-- scope: org
+-- Lock those of these jobs that an HTTP worker ($4) still holds under these fences, in ascending id, so that only one request at a
+-- time numbers their log lines. $5 is the label that the caller is restricted to.
+select j.id, j.claim_no, j.epoch, j.attempt + j.lost + 1 as number
+  from workflow.workflow_run j join unnest($1::uuid[], $2::int[]) as d(id, claim_no) on j.id = d.id and j.claim_no = d.claim_no
+ where j.org = $3 and j.leased_by = $4 and j.deleted_at is null and ($5::text is null or j.meta ->> 'tenant_id' = $5)
+ order by j.id for no key update of j
+
+-- name: last_lines
+-- scope: owned
+-- Return the number of the last log line of each of these attempts, after the line $4.
+select d.job_id, max(l.line) as line
+  from unnest($1::uuid[], $2::int[], $3::int[], $4::int[]) as d(job_id, epoch, attempt, after)
+  join windlass.job_log l on l.job_id = d.job_id and l.epoch = d.epoch and l.attempt = d.attempt and l.line > d.after
+ group by d.job_id
+
 -- name: log_lines
 -- scope: owned
 -- Return the log lines of a job by attempt, after a position.

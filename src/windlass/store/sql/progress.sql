@@ -16,10 +16,12 @@ on conflict (job_id) do update
 
 -- name: record
 -- scope: org
--- Store the progress of a live job, reported through the API. Returns no row if there is no such live job.
+-- Store the progress of a live job, reported through the API. Returns no row if there is no such live job, or if the worker $6 does
+-- not hold it, or not under the fence $7; null means any.
 with job as (
   select id from workflow.workflow_run
-   where id = $1 and org = $2 and deleted_at is null and status in ('pending', 'leased') for share)
+   where id = $1 and org = $2 and deleted_at is null and status in ('pending', 'leased')
+     and ($6::text is null or leased_by = $6) and ($7::int is null or claim_no = $7 and leased_by is not null) for share)
 insert into windlass.progress (job_id, fraction, message, data) select id, $3, $4, $5::jsonb from job
 on conflict (job_id) do update
    set fraction = excluded.fraction, message = excluded.message, data = excluded.data, updated_at = excluded.updated_at

@@ -154,6 +154,18 @@ def worker_id(body: Mapping[str, Any]) -> str | None:
     return worker
 
 
+def holder(body: Mapping[str, Any]) -> str:
+    """Return the id of the worker, which must be given."""
+    return worker_id(body) or required(body, "worker_id")
+
+
+def required_fence(body: Mapping[str, Any], prefix: str = "") -> int:
+    value = body.get("fence")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_FENCE:
+        raise Invalid(f"{prefix}fence must be the fence of the fetched job, an integer", field=f"{prefix}fence")
+    return value
+
+
 def fence(body: Mapping[str, Any]) -> int | None:
     return integer(body, "fence", least=1, most=MAX_FENCE)
 

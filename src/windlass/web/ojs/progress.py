@@ -1,5 +1,7 @@
-"""What a worker saves of a running job: its progress, and checkpoints from which it can resume after a crash."""
+"""What a worker saves of a running job: its progress, its log lines, and checkpoints and steps from which it can resume
+after a crash."""
 
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -10,11 +12,15 @@ from windlass.core.jobs.job import fraction_of
 from windlass.core.orgs import Scope
 from windlass.engine.jobs import checkpoints
 from windlass.engine.jobs.checkpoints import Checkpoint, Progress
+from windlass.engine.workers import lines
+from windlass.engine.workers.lines import SentLine
 from windlass.errors import Invalid, NotFound
-from windlass.web.ojs import dependencies
+from windlass.web.ojs import dependencies, times
 from windlass.web.ojs.responses import answer, instant
 from windlass.web.ojs.routing import Route
 
+MOST_STEPS = 1000  # per request
+LEVELS = ("debug", "info", "warning", "error")
 LEGACY = ("state", "step_index", "metadata")  # what a published SDK saves, and expects back unchanged
 
 
@@ -39,7 +45,8 @@ async def get_progress(request: Request) -> Response:
 
 async def _save_progress(request: Request, id_: UUID, body: dict[str, Any], fraction: float) -> Response:
     db, message = await dependencies.db(request), dependencies.string(body, "message")
-    latest = await checkpoints.record_progress(db, id_, fraction, message, body.get("data"))
+    worker, fence = dependencies.worker_id(body), dependencies.fence(body)
+    latest = await checkpoints.record_progress(db, id_, fraction, message, body.get("data"), worker=worker, fence=fence)
     return answer(request, {"acknowledged": True, **_progress(id_, latest)})
 
 
@@ -59,7 +66,8 @@ async def save_checkpoint(request: Request) -> Response:
     body = await dependencies.body(request)
     if "state" not in body:
         raise Invalid("state is missing: send what is to be saved", field="state")
-    saved = await checkpoints.save(db, id_, body["state"], worker=dependencies.string(body, "worker_id"))
+    worker, fence = dependencies.worker_id(body), dependencies.fence(body)
+    saved = await checkpoints.save(db, id_, body["state"], worker=worker, fence=fence)
     return answer(request, _checkpoint_body(id_, saved))
 
 
@@ -91,6 +99,46 @@ async def resume_legacy(request: Request) -> Response:
     return answer(request, {"has_checkpoint": True, "job_id": str(id_), "checkpoint": {**checkpoint(saved), **state}})
 
 
+async def record_steps(request: Request) -> Response:
+    """Record finished steps of a handler. Of two with the same name the first counts."""
+    db, id_ = await dependencies.db(request), dependencies.job_id(request)
+    body = await dependencies.body(request, limit=dependencies.RESULT_ROOM)
+    worker, fence = dependencies.holder(body), dependencies.required_fence(body)
+    steps: dict[str, Any] = {}
+    for n, entry in enumerate(dependencies.entries(body, "steps", most=MOST_STEPS)):
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or "value" not in entry:
+            raise Invalid(f'steps[{n}] must be an object such as {{"name": "pack", "value": 1}}', field=f"steps[{n}]")
+        steps.setdefault(entry["name"], entry["value"])
+    if steps:
+        await checkpoints.record_steps(db, id_, steps, worker=worker, fence=fence)
+    return answer(request, {"recorded": len(steps)})
+
+
+async def append_lines(request: Request) -> Response:
+    """Store log lines of handlers. A line that cannot be stored as it is sent, for example with a NUL character, is
+    stored without what Postgres cannot hold: a program may log anything."""
+    body, _mistakes = await dependencies.body_of_many(request, "lines", limit=dependencies.BULK_LIMIT)
+    entries = dependencies.entries(body, "lines", most=lines.MOST_LINES)
+    sent = [_line(entry, f"lines[{n}]") for n, entry in enumerate(entries)]
+    accepted = await lines.append(await dependencies.db(request), sent, worker=dependencies.holder(body))
+    return answer(request, {"accepted": accepted})
+
+
+def _line(entry: Any, place: str) -> SentLine:
+    if not isinstance(entry, dict):
+        raise Invalid(f"{place} must be an object with job_id, fence, at, level and message", field=place)
+    level, message = entry.get("level"), entry.get("message")
+    if level not in LEVELS:
+        raise Invalid(f"{place}.level must be one of {', '.join(LEVELS)}", field=f"{place}.level")
+    if not isinstance(message, str):
+        raise Invalid(f"{place}.message must be a string", field=f"{place}.message")
+    job = dependencies.as_id(entry.get("job_id"))
+    if job is None:
+        raise Invalid(f"{place}.job_id must be the id of a job", field=f"{place}.job_id")
+    at = times.instant(entry.get("at"), field=f"{place}.at", now=datetime.now(UTC))
+    return SentLine(job, dependencies.required_fence(entry, f"{place}."), at, level.upper(), message)
+
+
 def checkpoint(saved: Checkpoint) -> dict[str, Any]:
     return {"state": saved.state, "sequence": saved.sequence, "created_at": instant(saved.saved_at)}
 
@@ -105,6 +153,8 @@ ROUTES = [
     Route("/jobs/{id}/progress", put_progress, methods=["PUT", "POST"], needs=Scope.WORK, labels=True),
     Route("/jobs/{id}/progress", get_progress, methods=["GET"], needs=Scope.READ, labels=True),
     Route("/workers/progress", report_progress, methods=["POST"], needs=Scope.WORK, labels=True),
+    Route("/jobs/{id}/steps", record_steps, methods=["POST"], needs=Scope.WORK, labels=True),
+    Route("/workers/logs", append_lines, methods=["POST"], needs=Scope.WORK, labels=True),
     Route("/jobs/{id}/checkpoint", save_checkpoint, methods=["PUT", "POST"], needs=Scope.WORK, labels=True),
     Route("/jobs/{id}/checkpoint", get_checkpoint, methods=["GET"], needs=Scope.WORK, labels=True),
     Route("/jobs/{id}/checkpoint", remove_checkpoint, methods=["DELETE"], needs=Scope.WORK, labels=True),

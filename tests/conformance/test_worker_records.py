@@ -1,0 +1,191 @@
+"""What a worker records while it runs a job, under its fence: steps, log lines, progress and checkpoints."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tests.conformance.ojs_client import Json, OjsClient
+from windlass.core.jobs.job import MAX_LINES
+from windlass.core.jobs.spec import JobSpec
+from windlass.engine.jobs import checkpoints
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LEASE = 2000
+AT = "2026-07-01T12:00:00.5Z"
+LINE = {"job_id": "x", "at": AT, "level": "info", "message": "m"}
+FAST = {"max_attempts": 5, "initial_interval": "PT1S", "jitter": False}
+
+
+def held(job: Json, worker: str = "w") -> Json:
+    return {"worker_id": worker, "fence": job["fence"]}
+
+
+async def record(ojs: OjsClient, job: Json, steps: Json, status: int = 200, **more: Any) -> Json:
+    listed = [{"name": name, "value": value} for name, value in steps.items()]
+    return await ojs.ask("POST", f"/jobs/{job['id']}/steps", {**held(job), "steps": listed, **more}, status)
+
+
+def line(job: Json, message: str, **more: Any) -> Json:
+    return {"job_id": job["id"], "fence": job["fence"], "at": AT, "level": "info", "message": message, **more}
+
+
+async def log(ojs: OjsClient, *lines: Json, worker: str = "w") -> int:
+    answer = await ojs.ask("POST", "/workers/logs", {"worker_id": worker, "lines": lines})
+    assert answer.keys() == {"accepted"}
+    return int(answer["accepted"])
+
+
+async def messages(ojs: OjsClient, job: Json) -> list[tuple[int, str, str]]:
+    return [(row.attempt, row.level, row.message) for row in await ojs.app.logs(UUID(job["id"]))]
+
+
+async def lose(ojs: OjsClient, worker: str = "w") -> tuple[Json, Json]:
+    """A job whose lease was lost to another worker, as both have it."""
+    await ojs.push(retry=FAST)
+    late = await ojs.one(worker_id=worker, visibility_timeout_ms=LEASE)
+    await ojs.pass_time(milliseconds=LEASE + 1000)
+    return late, await ojs.one(worker_id="next")
+
+
+async def test_the_next_attempt_gets_the_steps_of_those_before(ojs: OjsClient) -> None:
+    await ojs.push(retry=FAST)
+    job = await ojs.one(worker_id="w")
+    assert "steps" not in job
+    assert await record(ojs, job, {"pack": {"box": 7}}) == {"recorded": 1}
+    assert await record(ojs, job, {"pack#2": None, "weigh": [1]}) == {"recorded": 2}
+    await ojs.nack(job)
+    await ojs.pass_time(seconds=1)
+    again = await ojs.one(worker_id="w")
+    assert sorted(again["steps"], key=lambda step: str(step["name"])) == [
+        {"name": "pack", "value": {"box": 7}},
+        {"name": "pack#2", "value": None},
+        {"name": "weigh", "value": [1]},
+    ]
+    assert {step.name for step in await checkpoints.timeline(await ojs.app.open(), UUID(job["id"]))} == {
+        "pack",
+        "pack#2",
+        "weigh",
+    }
+
+
+async def test_a_step_that_is_recorded_again_keeps_its_first_value(ojs: OjsClient) -> None:
+    await ojs.push(retry=FAST)
+    job = await ojs.one(worker_id="w")
+    await record(ojs, job, {"pack": 1})
+    assert await record(ojs, job, {"pack": 2, "weigh": 3}) == {"recorded": 2}
+    listed = [{"name": "send", "value": 4}, {"name": "send", "value": 5}]
+    body = {**held(job), "steps": listed}
+    assert await ojs.ask("POST", f"/jobs/{job['id']}/steps", body) == {"recorded": 1}
+    await ojs.nack(job, requeue=True)
+    again = await ojs.one(worker_id="w")
+    assert {step["name"]: step["value"] for step in again["steps"]} == {"pack": 1, "weigh": 3, "send": 4}
+
+
+async def test_a_job_that_is_started_over_after_a_success_records_its_steps_anew(ojs: OjsClient) -> None:
+    app = ojs.app
+    await app.deploy({"name": "again", "tasks": {"work": {"job": "again.v1", "queue": "remote"}}})
+    run = await app.start("again")
+    first = await ojs.one("remote", worker_id="w")
+    await record(ojs, first, {"pack": 1})
+    await ojs.ack(first, worker_id="w")
+    await run.rerun("work")
+    second = await ojs.one("remote", worker_id="w")
+    assert (second["id"], "steps" in second) == (first["id"], False)
+    await record(ojs, second, {"pack": 2})
+    await ojs.nack(second, requeue=True)
+    assert (await ojs.one("remote", worker_id="w"))["steps"] == [{"name": "pack", "value": 2}]
+
+
+async def test_only_the_holder_of_the_lease_records(ojs: OjsClient) -> None:
+    late, current = await lose(ojs)
+    for path, method, body in (
+        ("steps", "POST", {"steps": [{"name": "pack", "value": 1}]}),
+        ("progress", "PUT", {"progress": 0.5}),
+        ("checkpoint", "PUT", {"state": {"at": 1}}),
+    ):
+        for who in (held(late), held(late, "next"), held(current, "w")):
+            error = await ojs.refused(method, f"/jobs/{late['id']}/{path}", {**body, **who}, 409, "conflict")
+            assert "no longer held" in error["message"]
+        await ojs.ask(method, f"/jobs/{late['id']}/{path}", {**body, **held(current, "next")})
+    await ojs.ack(current)
+    for path, method, body in (
+        ("steps", "POST", {"steps": [{"name": "pack", "value": 1}]}),
+        ("progress", "PUT", {"progress": 0.5}),
+    ):
+        await ojs.refused(method, f"/jobs/{late['id']}/{path}", {**body, **held(current, "next")}, 409, "conflict")
+    unknown = f"/jobs/{UUID(int=1)}/steps"
+    await ojs.refused("POST", unknown, {**held(late), "steps": [{"name": "a", "value": 1}]}, 404, "not_found")
+
+
+async def test_log_lines_of_workers_are_those_of_the_job(ojs: OjsClient) -> None:
+    await ojs.push(retry=FAST)
+    job = await ojs.one(worker_id="w")
+    assert await log(ojs, line(job, "one"), line(job, "two", level="warning")) == 2
+    assert await log(ojs, line(job, "x" * 9000 + "y"), line(job, "nul \0")) == 2
+    await ojs.nack(job, {"code": "handler_error", "message": "boom"})
+    await ojs.pass_time(seconds=1)
+    again = await ojs.one(worker_id="w")
+    assert await log(ojs, line(again, "three", level="error")) == 1
+    assert await messages(ojs, job) == [
+        (1, "INFO", "one"),
+        (1, "WARNING", "two"),
+        (1, "INFO", "x" * 8192),
+        (1, "INFO", "nul \\x00"),
+        (2, "ERROR", "three"),
+    ]
+    assert (await ojs.app.logs(UUID(job["id"])))[0].at.isoformat() == "2026-07-01T12:00:00.500000+00:00"
+
+
+async def test_lines_of_jobs_that_the_worker_does_not_hold_are_dropped(ojs: OjsClient) -> None:
+    late, current = await lose(ojs)
+    assert await log(ojs, line(late, "late"), line(current, "stolen")) == 0
+    assert await log(ojs, line(late, "late"), line(current, "mine"), worker="next") == 1
+    assert await messages(ojs, current) == [(2, "INFO", "mine")]
+    assert await log(ojs) == 0
+
+
+async def test_an_attempt_stores_a_limited_number_of_lines(ojs: OjsClient) -> None:
+    await ojs.push()
+    job = await ojs.one(worker_id="w")
+    assert await log(ojs, *(line(job, str(n)) for n in range(MAX_LINES - 1))) == MAX_LINES - 1
+    assert await log(ojs, line(job, "last"), line(job, "too many"), line(job, "far too many")) == 1
+    assert await log(ojs, line(job, "later")) == 0
+    stored = await messages(ojs, job)
+    assert len(stored) == MAX_LINES + 1
+    assert [message for _, _, message in stored[-2:]] == [
+        "last",
+        f"more than {MAX_LINES} lines: the rest of this attempt is not stored",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("steps", {"steps": [{"name": "a", "value": 1}], "worker_id": "w"}, "fence"),
+        ("steps", {"steps": [{"name": "a", "value": 1}], "fence": 1}, "worker_id"),
+        ("steps", {"steps": [{"name": "a"}], "worker_id": "w", "fence": 1}, "steps[0]"),
+        ("steps", {"steps": [{"name": "", "value": 1}], "worker_id": "w", "fence": 1}, "steps.name"),
+        ("steps", {"steps": {"a": 1}, "worker_id": "w", "fence": 1}, "steps"),
+        ("logs", {"lines": [{}], "worker_id": "w"}, "lines[0].level"),
+        ("logs", {"lines": ["x"], "worker_id": "w"}, "lines[0]"),
+        ("logs", {"lines": [{**LINE, "message": 7}], "worker_id": "w"}, "lines[0].message"),
+        ("logs", {"lines": [{**LINE, "job_id": 7}], "worker_id": "w"}, "lines[0].job_id"),
+        ("logs", {"lines": [{**LINE, "at": 1}], "worker_id": "w"}, "lines[0].at"),
+        ("logs", {"lines": [LINE], "worker_id": "w"}, "lines[0].fence"),
+        ("logs", {"lines": []}, "worker_id"),
+        ("logs", {"lines": [{}] * 1001, "worker_id": "w"}, "lines"),
+    ],
+)  # fmt: skip
+async def test_wrong_fields_are_named(ojs: OjsClient, path: str, body: Json, field: str) -> None:
+    job = await ojs.push()
+    url = "/workers/logs" if path == "logs" else f"/jobs/{job['id']}/steps"
+    error = await ojs.refused("POST", url, body, 400, "invalid_request")
+    assert error["details"] == {"field": field}
+
+
+async def test_a_job_of_the_other_api_arrives_with_its_payload_as_the_only_argument(ojs: OjsClient) -> None:
+    for payload, args in (({"a": 1}, [{"a": 1}]), ([1, 2], [1, 2]), (None, [None])):
+        await ojs.app.submit_many([JobSpec(type="mixed.v1", queue="mixed", payload=payload)])
+        assert (await ojs.one("mixed", worker_id="w"))["args"] == args
