@@ -2,7 +2,7 @@
 
 import asyncio
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -14,13 +14,6 @@ from windlass.core.json_value import decode
 from windlass.effects.context import Context, current
 from windlass.effects.handlers import Handler, Threads, perform
 from windlass.errors import Invalid, NonRetryable, RetryAfter
-
-
-@pytest.fixture
-def threads() -> Iterator[Threads]:
-    pool = Threads(2)
-    yield pool
-    pool.close()
 
 
 def a_context() -> Context:
@@ -113,7 +106,7 @@ def listing(ctx: Context, *args: Any) -> None: ...
         (only_context, []),
         (thumbnail, ["c"]),
         (thumbnail, ["c", 5]),
-        (no_context, [None]),
+        (no_context, ["c"]),
         (listing, []),
         (listing, [1, [2], {"a": 3}]),
     ],

@@ -5,8 +5,13 @@ Headers with secret values are recognized by name: they are masked in output and
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
 from typing import Any
+from uuid import UUID
 
 from windlass.errors import Invalid
 
@@ -18,27 +23,29 @@ HIDDEN = "***"  # replaces a secret value in output
 LONG_NUMBER = 309  # digits: a number this long does not fit into a float
 WITHOUT_EXPONENT = 1e16  # from here on Python writes floats with an exponent, and jsonb writes them as integers
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=True).encode
 _LONG_NUMBER = re.compile(rf"\d{{{LONG_NUMBER}}}")
 _UNSTORABLE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")  # escapes of NUL and of surrogates, including valid pairs
 _secret = re.compile(r"authorization|cookie|token|secret|key|signature|password", re.IGNORECASE).search
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
-def encode(value: object, *, field: str, limit: int = PAYLOAD_LIMIT) -> str:
-    """Return the text of a JSON value; raise `Invalid` with `field` if it cannot be stored."""
+def encode(value: object, *, field: str, limit: int = PAYLOAD_LIMIT, objects: bool = False) -> str:
+    """Return the text of a JSON value; raise `Invalid` with `field` if it cannot be stored.
+
+    `objects`: it may contain dates, times, UUIDs, decimals, enumerations, dataclasses and models of pydantic.
+    """
     if value is None:
         return "null"
     if isinstance(value, dict) and not value:
         return "{}"
-    text = _text(value, field)
+    text = _text(value, field, _encode_objects if objects else _encode)
     _check_characters(text, field)
     if exceeds(text, limit):
         size = len(text.encode())
         raise Invalid(
             f"{field} is {size} bytes, the limit is {limit}: store the data elsewhere and pass a reference", field=field
         )
-    if text.count("[") + text.count("{") > MAX_DEPTH and depth(value) > MAX_DEPTH:
+    if text.count("[") + text.count("{") > MAX_DEPTH and depth(json.loads(text) if objects else value) > MAX_DEPTH:
         raise Invalid(f"{field} is nested deeper than {MAX_DEPTH} levels", field=field)
     return text
 
@@ -143,6 +150,43 @@ def masked(document: Any) -> Any:
     return {**document, "headers": visible}
 
 
+def is_object_schema(schema: Any) -> bool:
+    """Return whether a JSON Schema describes objects, itself or by a reference to one of its definitions."""
+    if isinstance(schema, Mapping) and isinstance(reference := schema.get("$ref"), str):
+        definitions = schema.get("$defs")
+        schema = definitions.get(reference.removeprefix("#/$defs/")) if isinstance(definitions, Mapping) else None
+    return isinstance(schema, Mapping) and schema.get("type") == "object"
+
+
+def _plain_object(value: object) -> Any:
+    """Return an object of Python in the form that typed handlers accept."""
+    match value:
+        case datetime() | date() | time():
+            return value.isoformat()
+        case timedelta():
+            seconds = f"{abs(value).total_seconds():.6f}".rstrip("0").rstrip(".")
+            return f"{'-' * (value < timedelta())}PT{seconds}S"
+        case UUID() | Decimal():
+            return str(value)
+        case Enum():
+            return value.value
+        case _:
+            return _fields_of(value)
+
+
+def _fields_of(value: object) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    if not isinstance(value, type) and callable(dump := getattr(value, "model_dump", None)):  # of pydantic
+        return dump(mode="json")
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
+_options: dict[str, Any] = {"ensure_ascii": False, "allow_nan": False, "separators": (",", ":"), "check_circular": True}
+_encode = json.JSONEncoder(**_options).encode
+_encode_objects = json.JSONEncoder(**_options, default=_plain_object).encode
+
+
 def _integer(digits: str) -> int | str:
     try:
         return int(digits)
@@ -155,9 +199,9 @@ def _real(digits: str) -> float | str:
     return number if number - number == 0 else digits
 
 
-def _text(value: object, field: str) -> str:
+def _text(value: object, field: str, encoder: Callable[[object], str]) -> str:
     try:
-        return _encode(value)
+        return encoder(value)
     except RecursionError:
         raise Invalid(f"{field} is nested deeper than {MAX_DEPTH} levels", field=field) from None
     except (TypeError, ValueError) as error:

@@ -20,6 +20,7 @@ from windlass.core.json_value import RESULT_LIMIT, encode, exceeds, plain
 from windlass.effects.context import Context, current, enter
 from windlass.effects.durable import Suspend
 from windlass.effects.outcomes import failed, message_of
+from windlass.effects.payload_types import PayloadType, payload_type
 from windlass.errors import Invalid, NonRetryable, RetryAfter
 
 
@@ -45,6 +46,7 @@ class Handler:
     wants_upstream: bool = True  # only used if it takes the context
     keeps_time: bool = False  # it enforces its timeout itself, and reports the failure in more detail
     is_detached: bool = False  # the work goes on elsewhere if this process ends, and keeps its time there
+    payload_type: PayloadType | None = None  # what its annotations convert payloads to
 
     @classmethod
     def of(cls, type_: str, call: Callable[..., Any], **options: Any) -> "Handler":
@@ -53,14 +55,18 @@ class Handler:
         for parameter in parameters:
             _check_reachable(type_, parameter, is_context=wants_context and parameter is parameters[0])
         named = [p for p in parameters[wants_context:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        is_whole = [p.name for p in named] == ["payload"]
+        takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        if not type_.startswith(OWN_PREFIX):  # the payloads of the engine's own types are checked by the engine
+            options["payload_type"] = payload_type(type_, call, named, is_whole=is_whole, takes_any=takes_any)
         return cls(
             type=type_,
             call=call,
             is_async=inspect.iscoroutinefunction(call),
             wants_context=wants_context,
             parameters={p.name: p.default is p.empty for p in named},
-            takes_any=any(p.kind is p.VAR_KEYWORD for p in parameters),
-            takes_whole=[p.name for p in named] == ["payload"],
+            takes_any=takes_any,
+            takes_whole=is_whole,
             positional=tuple(p.name for p in named if p.kind is p.POSITIONAL_OR_KEYWORD),
             takes_more=any(p.kind is p.VAR_POSITIONAL for p in parameters),
             context_name=parameters[0].name if wants_context else None,
@@ -73,18 +79,26 @@ class Handler:
 
         The keys of an object become named arguments, the items of an array (`args` of the Open Job Spec) positional.
         """
-        if self.takes_whole and not (isinstance(payload, dict) and payload.keys() == {"payload"}):
-            return (), {"payload": payload}
+        if self.takes_whole:
+            whole = payload["payload"] if isinstance(payload, dict) and payload.keys() == {"payload"} else payload
+            return (), {"payload": whole if self.payload_type is None else self.payload_type.convert_whole(whole)}
         if isinstance(payload, list):
             self._check_positional(payload)
-            return payload, {}
+            return payload if self.payload_type is None else self._converted_items(self.payload_type, payload), {}
         if payload is None:
             payload = {}
         if not isinstance(payload, dict):
             kind = type(payload).__name__
             raise Invalid(f"the payload is a {kind}: {self.type} takes named arguments, send an object or an array")
         self._check_named(payload)
-        return (), payload
+        if self.payload_type is None:
+            return (), payload
+        converted = self.payload_type.convert(payload)
+        return (), {**payload, **converted} if self.takes_any else converted
+
+    def _converted_items(self, payload_type: PayloadType, args: Sequence[Any]) -> Sequence[Any]:
+        named = dict(zip(self.positional, args, strict=False))
+        return [*payload_type.convert(named).values(), *args[len(named) :]]
 
     def _check_positional(self, args: Sequence[Any]) -> None:
         if len(args) > len(self.positional) and not self.takes_more:
@@ -201,10 +215,10 @@ async def perform(
     A result with more than `limit` bytes becomes an artifact.
     """
     enter(context)
-    try:
-        args, named = handler.arguments(payload)
-    except Invalid as error:
-        return failed(error, retryable=False, trace=False)
+    arguments = _arguments(handler, payload)
+    if isinstance(arguments, Failed):
+        return arguments
+    args, named = arguments
     try:
         first = (context,) if handler.wants_context else ()
         if handler.is_async:
@@ -231,6 +245,15 @@ async def perform(
     return context.suspended or await _outcome(context, value, limit)
 
 
+def _arguments(handler: Handler, payload: Any) -> tuple[Sequence[Any], Mapping[str, Any]] | Failed:
+    try:
+        return handler.arguments(payload)
+    except Invalid as error:
+        return failed(error, retryable=False, trace=False)
+    except Exception as error:  # raised by a validator of the user
+        return failed(error)
+
+
 def _call_in_thread(context: Context, call: Callable[[], Any]) -> Any:
     context._executor = threading.current_thread()
     return call()
@@ -241,7 +264,10 @@ async def _outcome(context: Context, value: Any, limit: int) -> Outcome:
     if value is None:
         return Succeeded("null")
     try:
-        outcome = value if isinstance(value, Outcome) else Succeeded(encode(value, field="result", limit=MAX_OUTPUT))
+        if isinstance(value, Outcome):
+            outcome: Outcome = value
+        else:
+            outcome = Succeeded(encode(value, field="result", limit=MAX_OUTPUT, objects=True))
         if isinstance(outcome, Succeeded) and exceeds(outcome.result, limit):
             return await _as_artifact(context, outcome.result)
         return outcome

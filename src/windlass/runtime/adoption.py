@@ -146,7 +146,7 @@ def _job_result(name: str, output: Any) -> str:
     The in-process scheduler allows any return value, so this must not fail the job.
     """
     try:
-        return encode(output, field="result", limit=RESULT_LIMIT)
+        return encode(output, field="result", limit=RESULT_LIMIT, objects=True)
     except Invalid as error:
         _log.warning("the result of job %s is not stored: %s", name, error)
         return "null"

@@ -327,7 +327,7 @@ def _row(org: str, id_: UUID, spec: JobSpec) -> store.NewJob:
     return store.NewJob(
         id_,
         spec.type,
-        encode(spec.payload, field="payload", limit=PAYLOAD_LIMIT),
+        encode(spec.payload, field="payload", limit=PAYLOAD_LIMIT, objects=True),
         stored(org, spec.queue),
         spec.priority,
         FAR if spec.held else spec.run_at,

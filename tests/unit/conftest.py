@@ -1,0 +1,13 @@
+from collections.abc import Iterator
+
+import pytest
+
+from windlass.effects.handlers import Threads
+
+
+@pytest.fixture
+def threads() -> Iterator[Threads]:
+    """Threads for sync handlers."""
+    pool = Threads(2)
+    yield pool
+    pool.close()
