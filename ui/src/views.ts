@@ -26,8 +26,9 @@ const workflow = () => import("./views/workflow/Workflow");
 const run = () => import("./views/run/Run");
 const schedule = () => import("./views/schedules/Schedule");
 const job = () => import("./views/job/Job");
+const newJob = () => import("./views/jobs/NewJob");
 const worker = () => import("./views/workers/Worker");
-const LOADS = [overview, workflows, runs, approvals, schedules, jobs, queues, workers, pools, deadLetters, quarantine, organisation, workflow, run, schedule, job, worker];
+const LOADS = [overview, workflows, runs, approvals, schedules, jobs, queues, workers, pools, deadLetters, quarantine, organisation, workflow, run, schedule, job, newJob, worker];
 
 export const VIEWS: View[] = [
   { path: "/", title: "Overview", letter: "o", Component: lazy(overview) },
@@ -45,6 +46,7 @@ export const VIEWS: View[] = [
   { path: "/workflows/:name/:tab?", title: "Workflow", Component: lazy(workflow) },
   { path: "/runs/:id/:tab?", title: "Run", Component: lazy(run) },
   { path: "/schedules/:name", title: "Schedule", Component: lazy(schedule) },
+  { path: "/jobs/new", title: "New job", Component: lazy(newJob) },
   { path: "/jobs/:id", title: "Job", Component: lazy(job) },
   { path: "/organisation/:tab", title: "Organisation", Component: lazy(organisation) },
   { path: "/workers/:id", title: "Worker", Component: lazy(worker) },

@@ -4,7 +4,9 @@ import { useState } from "react";
 import { api, data } from "../../api/client";
 import { Confirm } from "../../parts/Confirm";
 import { Field } from "../../parts/Field";
-import { fieldsOf, valuesOf, type FormField } from "./form";
+import { placed, placesOf, problemOf } from "../../parts/schema/check";
+import { initialValue, type Schema } from "../../parts/schema/schema";
+import { SchemaFields } from "../../parts/schema/SchemaForm";
 import { KEY, type Approval } from "./queries";
 
 type Decision = "approve" | "reject";
@@ -27,65 +29,29 @@ export function Decide({ approval }: { approval: Approval }) {
 
 function DecisionDialog({ approval, decision, onClose }: { approval: Approval; decision: Decision; onClose: () => void }) {
   const client = useQueryClient();
-  const fields = decision === "approve" ? fieldsOf(approval.form) : [];
-  const [typed, setTyped] = useState<Record<string, string>>({});
+  const form: Schema | null = decision === "approve" && approval.form ? { type: "object", ...approval.form } : null;
+  const [values, setValues] = useState<unknown>(() => form && (initialValue(form, form) ?? {}));
   const [comment, setComment] = useState("");
-  const act = () => {
-    const values = fields.length > 0 ? { values: valuesOf(fields, typed) as Record<string, never> } : {};
-    const request = { params: { path: { approval_id: approval.id } }, body: { ...values, ...(comment.trim() ? { comment: comment.trim() } : {}) } };
-    return decision === "approve" ? data(api.POST("/api/v1/approvals/{approval_id}/approve", request)) : data(api.POST("/api/v1/approvals/{approval_id}/reject", request));
+  const places = form ? placesOf(form, form, values, "values").slice(1) : []; // the object itself has no field
+  const act = async () => {
+    const problem = form && problemOf(form, values, "values");
+    if (problem) throw placed(problem, places);
+    const body = { ...(form ? { values: values as Record<string, never> } : {}), ...(comment.trim() ? { comment: comment.trim() } : {}) };
+    const request = { params: { path: { approval_id: approval.id } }, body };
+    const answer = decision === "approve" ? api.POST("/api/v1/approvals/{approval_id}/approve", request) : api.POST("/api/v1/approvals/{approval_id}/reject", request);
+    return data(answer).catch((error: unknown) => Promise.reject(placed(error, places) as Error));
   };
   const onDone = () => {
     void client.invalidateQueries({ queryKey: KEY });
     void client.invalidateQueries({ queryKey: ["run", approval.run_id] });
   };
   return (
-    <Confirm
-      title={`${VERBS[decision]} ${approval.task}`}
-      verb={VERBS[decision]}
-      danger={decision === "reject"}
-      fields={[...fields.map((field) => `values.${field.name}`), "comment"]}
-      act={act}
-      onDone={onDone}
-      onClose={onClose}
-    >
+    <Confirm title={`${VERBS[decision]} ${approval.task}`} verb={VERBS[decision]} danger={decision === "reject"} fields={[...places, "comment"]} act={act} onDone={onDone} onClose={onClose}>
       <p className="approval-message">{approval.message}</p>
-      {fields.map((field) => (
-        <FormInput key={field.name} field={field} value={typed[field.name] ?? field.initial} change={(value) => setTyped({ ...typed, [field.name]: value })} />
-      ))}
+      {form && <SchemaFields schema={form} name="values" label="Values" value={values} change={setValues} />}
       <Field name="comment" label="Comment">
         {(input) => <textarea {...input} rows={3} value={comment} onChange={(event) => setComment(event.target.value)} />}
       </Field>
     </Confirm>
-  );
-}
-
-function FormInput({ field, value, change }: { field: FormField; value: string; change: (value: string) => void }) {
-  return (
-    <Field name={`values.${field.name}`} label={field.required ? `${field.label} (required)` : field.label} hint={field.hint}>
-      {(input) => {
-        switch (field.kind) {
-          case "boolean":
-            return <input {...input} type="checkbox" checked={value === "true"} onChange={(event) => change(String(event.target.checked))} />;
-          case "number":
-            return <input {...input} type="number" step="any" value={value} onChange={(event) => change(event.target.value)} />;
-          case "choice":
-            return (
-              <select {...input} value={value} onChange={(event) => change(event.target.value)}>
-                <option value="">–</option>
-                {field.choices.map((choice) => (
-                  <option key={JSON.stringify(choice)} value={JSON.stringify(choice)}>
-                    {typeof choice === "string" ? choice : JSON.stringify(choice)}
-                  </option>
-                ))}
-              </select>
-            );
-          case "json":
-            return <textarea {...input} rows={3} value={value} placeholder="JSON" onChange={(event) => change(event.target.value)} />;
-          case "text":
-            return <input {...input} type="text" value={value} onChange={(event) => change(event.target.value)} />;
-        }
-      }}
-    </Field>
   );
 }

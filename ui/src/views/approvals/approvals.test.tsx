@@ -1,10 +1,9 @@
-/** The form of an approval, made of its JSON Schema; the buttons for those who may decide. */
+/** The form of an approval, and the buttons for those who may decide. */
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { cleanup, fireEvent, render, screen, waitFor } from "@testing-library/react";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { api, Problem } from "../../api/client";
 import { ApprovalTable } from "./Approvals";
-import { fieldsOf, valuesOf } from "./form";
 import type { Approval } from "./queries";
 
 afterEach(() => {
@@ -51,25 +50,6 @@ const show = (more: Partial<Approval> = {}) =>
     </QueryClientProvider>,
   );
 
-describe("the fields of a form", () => {
-  it("have the kinds, labels and defaults of the schema", () => {
-    expect(fieldsOf(FORM).map(({ name, label, kind, required, initial }) => [name, label, kind, required, initial])).toEqual([
-      ["amount", "Amount in EUR", "number", true, "5"],
-      ["note", "note", "text", false, ""],
-      ["urgent", "urgent", "boolean", false, "false"],
-      ["method", "method", "choice", false, ""],
-      ["lines", "lines", "json", false, ""],
-    ]);
-    expect(fieldsOf(null)).toEqual([]);
-  });
-
-  it("become values; what was left empty is left out, and what is no JSON is text", () => {
-    const fields = fieldsOf(FORM);
-    expect(valuesOf(fields, {})).toEqual({ amount: 5, urgent: false });
-    expect(valuesOf(fields, { amount: "12.5", note: "42", urgent: "true", method: '"card"', lines: "[1" })).toEqual({ amount: 12.5, note: "42", urgent: true, method: "card", lines: "[1" });
-  });
-});
-
 describe("an approval", () => {
   it("has buttons only for those who may decide", () => {
     show({ may_decide: false });
@@ -95,6 +75,16 @@ describe("an approval", () => {
     fireEvent.click(screen.getByRole("button", { name: "Approve ok of refund" }));
     fireEvent.click(screen.getByRole("button", { name: "Approve", hidden: true }));
     expect(await screen.findByText("7 is too much")).toBeDefined();
+  });
+
+  it("is not sent without what is required", async () => {
+    const post = vi.spyOn(api, "POST");
+    show({ form: FORM });
+    fireEvent.click(screen.getByRole("button", { name: "Approve ok of refund" }));
+    fireEvent.change(screen.getByLabelText("Amount in EUR (required)"), { target: { value: "" } });
+    fireEvent.click(screen.getByRole("button", { name: "Approve", hidden: true }));
+    expect(await screen.findByText("is required")).toBeDefined();
+    expect(post).not.toHaveBeenCalled();
   });
 
   it("is rejected without the form", () => {

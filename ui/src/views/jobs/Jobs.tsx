@@ -1,7 +1,9 @@
 /** Jobs, newest first, by id, type, queue, status, tag or run. */
 import { keepPreviousData, useInfiniteQuery } from "@tanstack/react-query";
+import { Link } from "wouter";
 import { api, page } from "../../api/client";
 import { useLive } from "../../api/live";
+import { Allowed } from "../../parts/Allowed";
 import { Empty, Found, Trouble } from "../../parts/Feedback";
 import { ListHead } from "../../parts/ListHead";
 import { FilterBar } from "./FilterBar";
@@ -24,7 +26,13 @@ export default function Jobs() {
   const rows = jobs.data?.pages.flatMap((each) => each.rows) ?? [];
   return (
     <section className="view">
-      <ListHead title="Jobs" command={command(filters)} url={address(filters)} />
+      <ListHead title="Jobs" command={command(filters)} url={address(filters)}>
+        <Allowed scope="start">
+          <Link className="button" href="/jobs/new">
+            New job
+          </Link>
+        </Allowed>
+      </ListHead>
       <FilterBar filters={filters} change={change} />
       {jobs.error && jobs.data && <Trouble error={jobs.error} />}
       <Found query={jobs}>

@@ -1,18 +1,25 @@
-/** Starts a run. The fields and the JSON editor edit the same text. */
+/** Starts a run. A workflow with an `input` has a form for it; of another one the fields that its templates read are shown. */
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 import { useLocation, useSearchParams } from "wouter";
-import { api, data, type Schemas } from "../../api/client";
+import { api, data, type Problem, type Schemas } from "../../api/client";
 import { Command } from "../../parts/Copy";
 import { Editor, parseJson } from "../../parts/Editor";
 import { Trouble } from "../../parts/Feedback";
+import { problemOf } from "../../parts/schema/check";
+import { initialValue, isObject, Unparsed, type Schema } from "../../parts/schema/schema";
+import { parsed, textOf } from "../../parts/schema/SchemaField";
+import { SchemaForm } from "../../parts/schema/SchemaForm";
 
 export function Trigger({ workflow }: { workflow: Schemas["WorkflowDetail"] }) {
   const [, go] = useLocation();
   const [search] = useSearchParams();
   const like = search.get("like");
+  const schema: Schema | null = workflow.input ?? null;
   const asked = useMemo(() => inputs(workflow.tasks), [workflow.tasks]);
-  const [text, setText] = useState(() => pretty(Object.fromEntries(asked.map((name) => [name, ""]))));
+  const [value, setValue] = useState<unknown>(() => (schema ? initialValue(schema, schema) : Object.fromEntries(asked.map((name) => [name, ""]))));
+  const [typed, setTyped] = useState("");
+  const [refusal, setRefusal] = useState<Problem | null>(null);
   const [labels, setLabels] = useState("");
   const [key, setKey] = useState("");
   const past = useQuery({
@@ -22,10 +29,9 @@ export function Trigger({ workflow }: { workflow: Schemas["WorkflowDetail"] }) {
   });
   useEffect(() => {
     if (!past.data) return;
-    setText(pretty(past.data.input));
+    setValue(past.data.input);
     setLabels(Object.entries(past.data.labels).map(([name, value]) => `${name}=${value}`).join(", "));
   }, [past.data?.id]); // eslint-disable-line react-hooks/exhaustive-deps
-  const { value, mistake } = parseJson(text);
   const start = useMutation({
     mutationFn: () =>
       data(
@@ -36,44 +42,63 @@ export function Trigger({ workflow }: { workflow: Schemas["WorkflowDetail"] }) {
       ),
     onSuccess: (started) => go(`/runs/${(started as { run_id: string }).run_id}`),
   });
-  const fields = isObject(value) ? [...new Set([...asked, ...Object.keys(value)])] : [];
+  const text = textOf(value, typed);
+  const mistake = schema ? null : parseJson(text).mistake;
+  const isWhole = mistake === null && value !== undefined && !(value instanceof Unparsed);
+  const edit = (next: string) => {
+    setTyped(next);
+    setValue(parsed(next));
+  };
+  const options = (
+    <>
+      <h2>Options</h2>
+      <label className="field">
+        Labels <input type="text" value={labels} placeholder="team=shop, area=orders" onChange={(event) => setLabels(event.target.value)} />
+      </label>
+      <label className="field">
+        Idempotency key <input type="text" value={key} placeholder="a key used before starts no new run" onChange={(event) => setKey(event.target.value)} />
+      </label>
+    </>
+  );
   return (
     <form
       className="two"
+      noValidate
       onSubmit={(event) => {
         event.preventDefault();
-        start.mutate();
+        const problem = schema && problemOf(schema, value, "input");
+        setRefusal(problem);
+        if (problem) start.reset();
+        else start.mutate();
       }}
     >
       <section>
         <h2>Input</h2>
         {like && past.data && <p className="dim">Copied from run {like.slice(-8)}.</p>}
-        {fields.map((name) => (
-          <Field key={name} name={name} value={isObject(value) ? value[name] : undefined} change={(next) => setText(pretty({ ...(value as object), [name]: next }))} />
-        ))}
-        {fields.length === 0 && !mistake && <p className="dim">Its templates read no named inputs. The JSON is passed on as it is.</p>}
-        {mistake && <p className="dim">Fix the JSON to edit the fields.</p>}
-        <h2>Options</h2>
-        <label className="field">
-          Labels <input type="text" value={labels} placeholder="team=shop, area=orders" onChange={(event) => setLabels(event.target.value)} />
-        </label>
-        <label className="field">
-          Idempotency key <input type="text" value={key} placeholder="a key used before starts no new run" onChange={(event) => setKey(event.target.value)} />
-        </label>
+        {schema ? <SchemaForm schema={schema} name="input" label="Input" value={value} change={setValue} error={refusal ?? start.error} /> : <UsedInputs asked={asked} value={value} change={setValue} />}
+        {!schema && options}
       </section>
       <section>
-        <Editor label="Input as JSON" value={text} onChange={setText} mistake={mistake} rows={14} />
+        {schema ? options : <Editor label="Input as JSON" value={text} onChange={edit} mistake={mistake} rows={14} />}
         {!workflow.enabled && <p className="reason">The workflow is disabled, so it accepts no new runs.</p>}
-        {start.error && <Trouble error={start.error} />}
+        {!schema && start.error && <Trouble error={start.error} />}
         <div className="actions">
           <button type="submit" className="primary" disabled={mistake !== null || start.isPending}>
             Start a run
           </button>
         </div>
-        {!mistake && <Command text={`windlass run ${workflow.name} --input '${JSON.stringify(value).replaceAll("'", "'\\''")}'`} />}
+        {isWhole && <Command text={`windlass run ${workflow.name} --input '${JSON.stringify(value).replaceAll("'", "'\\''")}'`} />}
       </section>
     </form>
   );
+}
+
+/** Fields for the inputs that the templates of the tasks read. */
+function UsedInputs({ asked, value, change }: { asked: string[]; value: unknown; change: (value: unknown) => void }) {
+  if (value === undefined || value instanceof Unparsed) return <p className="dim">Fix the JSON to edit the fields.</p>;
+  const fields = isObject(value) ? [...new Set([...asked, ...Object.keys(value)])] : [];
+  if (!isObject(value) || fields.length === 0) return <p className="dim">Its templates read no named inputs. The JSON is passed on as it is.</p>;
+  return fields.map((name) => <Field key={name} name={name} value={value[name]} change={(next) => change({ ...value, [name]: next })} />);
 }
 
 function Field({ name, value, change }: { name: string; value: unknown; change: (value: unknown) => void }) {
@@ -112,12 +137,4 @@ export function inputs(tasks: Record<string, unknown>): string[] {
 export function pairs(text: string): Record<string, string> {
   const parts = text.split(",").map((each) => each.trim()).filter((each) => each.includes("="));
   return Object.fromEntries(parts.map((each) => [each.slice(0, each.indexOf("=")), each.slice(each.indexOf("=") + 1)]));
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function pretty(value: unknown): string {
-  return JSON.stringify(value ?? {}, null, 2);
 }

@@ -1,0 +1,63 @@
+"""Forms that the dashboard makes of JSON Schemas."""
+
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.conftest import Stage
+from tests.browser.page_checks import expect_accessible, expect_no_sideways
+from tests.browser.stage import ask
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+ORDER: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "number": {"type": "integer", "minimum": 1, "description": "as printed on the invoice"},
+        "placed_at": {"type": "string", "format": "date-time"},
+        "speed": {"enum": ["slow", "fast"], "default": "slow"},
+        "items": {"type": "array", "items": {"$ref": "#/$defs/Item"}, "minItems": 1},
+        "note": {"anyOf": [{"type": "string", "not": {"const": "none"}}, {"type": "null"}], "default": None},
+        "gift": {"type": "boolean"},
+    },
+    "required": ["number", "items"],
+    "$defs": {"Item": {"type": "object", "properties": {"sku": {"type": "string"}}, "required": ["sku"]}},
+}
+
+
+async def test_a_run_is_started_from_the_form_of_its_input(page: Page, on_stage: Stage, complaints: list[str]) -> None:
+    workflow = {"name": "typed", "input": ORDER, "tasks": {"a": {"job": "shop.note.v1"}}}
+    ask(on_stage.url, "/workflows", workflow)
+    await page.goto("/workflows/typed/trigger")
+    number, start = page.get_by_label("number (required)"), page.get_by_role("button", name="Start a run")
+    await expect(number).to_have_accessible_description("as printed on the invoice")
+    await start.click()
+    await expect(number).to_have_accessible_description("as printed on the invoice is required")
+    await expect(page.get_by_role("alert").filter(has_text="must have at least 1 items")).to_be_visible()
+    await expect_accessible(page)
+    await number.fill("7")
+    await page.get_by_role("button", name="Add to items").click()
+    await page.get_by_label("sku (required)").fill("a-1")
+    await page.get_by_label("speed").select_option("fast")
+    await page.get_by_label("placed_at").fill("2030-01-31T12:00:05")
+    await page.get_by_label("gift").check()
+    await page.get_by_label("note").fill('"none"')  # a part that has no field of its own is JSON
+    await start.click()
+    await expect(page.get_by_role("alert")).to_contain_text("not valid")
+    assert all("422" in each for each in complaints)
+    complaints.clear()  # the refusal of the server, which knows more than the form
+    await page.get_by_label("Edit as JSON").check()
+    text = page.get_by_label("Input as JSON")
+    await text.fill((await text.input_value()).replace('"none"', '"thanks"'))
+    await page.get_by_label("Edit as JSON").uncheck()
+    await expect(page.get_by_label("note")).to_have_value('"thanks"')
+    await page.set_viewport_size({"width": 390, "height": 800})
+    await expect_no_sideways(page)
+    await start.click()
+    await page.wait_for_url("**/runs/*")
+    run = ask(on_stage.url, f"/runs/{page.url.rpartition('/')[2]}")
+    placed_at = run["input"].pop("placed_at")
+    assert placed_at.endswith("Z")
+    expected = {"number": 7, "speed": "fast", "items": [{"sku": "a-1"}], "note": "thanks", "gift": True}
+    assert run["input"] == expected
