@@ -1,109 +1,28 @@
 package windlass
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"reflect"
-	"strings"
 	"time"
+
+	"github.com/windlass/windlass/sdk/go/internal/failure"
 )
 
 // Causes for which the context of a handler ends: context.Cause(ctx) returns one of them.
 var (
 	// ErrCancelled: the job was cancelled.
-	ErrCancelled = errors.New("the job was cancelled")
+	ErrCancelled = failure.ErrCancelled
 	// ErrLost: the lease was lost, and another worker may have the job. What this handler returns is not reported.
-	ErrLost = errors.New("the lease of the job was lost")
+	ErrLost = failure.ErrLost
 	// ErrTimeout: the attempt took longer than the timeout of the job.
-	ErrTimeout = errors.New("the job timed out")
+	ErrTimeout = failure.ErrTimeout
 	// ErrDraining: the worker stops, and its grace period is over. The job goes back to the queue; no attempt is used up.
-	ErrDraining = errors.New("the worker stops")
+	ErrDraining = failure.ErrDraining
 )
 
+// InvalidInput is the failure of a job whose input does not fit the type that its handler takes. It is not retried.
+type InvalidInput = failure.InvalidInput
+
 // NonRetryable returns an error that fails the job at once, without further attempts.
-func NonRetryable(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &directed{error: err, isFinal: true}
-}
+func NonRetryable(err error) error { return failure.NonRetryable(err) }
 
 // RetryAfter returns an error after which the next attempt begins after this delay instead of the job's backoff.
-func RetryAfter(err error, delay time.Duration) error {
-	if err == nil {
-		return nil
-	}
-	return &directed{error: err, delay: &delay}
-}
-
-// directed is an error with a directive for the retry.
-type directed struct {
-	error
-	isFinal bool
-	delay   *time.Duration
-}
-
-func (d *directed) Unwrap() error { return d.error }
-
-// panicked is the panic of a handler.
-type panicked struct {
-	value any
-	stack []byte
-}
-
-func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
-
-// failure is the error of a report.
-type failure struct {
-	Code      string         `json:"code"`
-	Type      string         `json:"type"`
-	Message   string         `json:"message"`
-	Retryable *bool          `json:"retryable,omitempty"`
-	Details   map[string]any `json:"details,omitempty"`
-}
-
-// failureOf returns the error of a report, and the delay before the next attempt if the handler chose one.
-func failureOf(err error) (*failure, *time.Duration) {
-	name := typeName(err)
-	result := &failure{Code: name, Type: name, Message: err.Error()}
-	var delay *time.Duration
-	var direction *directed
-	if errors.As(err, &direction) {
-		delay = direction.delay
-		if direction.isFinal {
-			result.Retryable = Ptr(false)
-		}
-	}
-	var panicking *panicked
-	if errors.As(err, &panicking) {
-		result.Code, result.Type = "panic", "panic"
-		result.Details = map[string]any{"stack": string(panicking.stack)}
-	}
-	if errors.Is(err, context.DeadlineExceeded) && name == "error" {
-		result.Code, result.Type = "timeout", "timeout"
-	}
-	return result, delay
-}
-
-// typeName returns the name of the first type in a chain of errors that is not one of the wrappers of the standard
-// library: BadInput for *shop.BadInput. Errors of errors.New and fmt.Errorf are "error".
-func typeName(err error) string {
-	for ; err != nil; err = errors.Unwrap(err) {
-		if _, ok := err.(*directed); ok {
-			continue
-		}
-		kind := reflect.TypeOf(err)
-		if kind.Kind() == reflect.Pointer {
-			kind = kind.Elem()
-		}
-		switch kind.PkgPath() {
-		case "fmt", "errors", "context":
-			continue
-		}
-		if kind.Name() != "" {
-			return strings.TrimPrefix(kind.Name(), "*")
-		}
-	}
-	return "error"
-}
+func RetryAfter(err error, delay time.Duration) error { return failure.RetryAfter(err, delay) }

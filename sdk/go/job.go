@@ -3,12 +3,15 @@ package windlass
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/windlass/windlass/sdk/go/internal/loop"
 )
 
 // ClaimedJob is a job as its handler sees it.
@@ -71,49 +74,47 @@ func (j *ClaimedJob) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// execution is one attempt of a job on this worker.
-type execution struct {
-	worker   *Worker
-	job      ClaimedJob
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
+// attempt is what the worker over HTTP keeps for an execution.
+type attempt struct {
+	remote   *remote
+	job      *ClaimedJob
 	hasLines atomic.Bool
-
-	// Guarded by the worker's mutex.
-	until  time.Time // the lease, on this machine's clock
-	isDone bool      // the handler has returned, or its job was given back or lost
 
 	mu    sync.Mutex
 	calls map[string]int
 	steps map[string]json.RawMessage
 }
 
-type executionKey struct{}
-
-func (e *execution) prepare() {
-	e.calls, e.steps = map[string]int{}, make(map[string]json.RawMessage, len(e.job.steps))
-	for _, step := range e.job.steps {
-		e.steps[step.Name] = step.Value
+func newAttempt(remote *remote, job *ClaimedJob) *attempt {
+	a := &attempt{remote: remote, job: job, calls: map[string]int{}, steps: make(map[string]json.RawMessage, len(job.steps))}
+	for _, step := range job.steps {
+		a.steps[step.Name] = step.Value
 	}
+	return a
 }
 
-func executionOf(ctx context.Context) *execution {
-	one, _ := ctx.Value(executionKey{}).(*execution)
-	return one
+func attemptOf(execution *loop.Execution) *attempt {
+	if execution == nil {
+		return nil
+	}
+	a, _ := execution.Job.Data.(*attempt)
+	return a
 }
 
-func mustExecution(ctx context.Context, function string) *execution {
-	one := executionOf(ctx)
-	if one == nil {
-		panic(fmt.Sprintf("windlass: %s needs the context that a handler was called with", function))
+// execution returns the execution of a handler's context and what the worker keeps for it.
+func execution(ctx context.Context, function string) (*loop.Execution, *attempt) {
+	one := loop.ExecutionOf(ctx)
+	a := attemptOf(one)
+	if a == nil {
+		panic(fmt.Sprintf("windlass: %s needs the context with which a Worker called a handler", function))
 	}
-	return one
+	return one, a
 }
 
 // JobFrom returns the job of a handler's context, nil for any other context.
 func JobFrom(ctx context.Context) *ClaimedJob {
-	if one := executionOf(ctx); one != nil {
-		return &one.job
+	if a := attemptOf(loop.ExecutionOf(ctx)); a != nil {
+		return a.job
 	}
 	return nil
 }
@@ -125,8 +126,8 @@ func JobFrom(ctx context.Context) *ClaimedJob {
 // If the lease was lost meanwhile, Step ends the context of the handler and returns [ErrLost].
 func Step[T any](ctx context.Context, name string, run func() (T, error)) (T, error) {
 	var value T
-	one := mustExecution(ctx, "Step")
-	name, recorded := one.step(name)
+	_, a := execution(ctx, "Step")
+	name, recorded := a.step(name)
 	if recorded != nil {
 		if err := json.Unmarshal(recorded, &value); err != nil {
 			return value, NonRetryable(fmt.Errorf("the recorded result of the step %s does not fit %T: %w", name, value, err))
@@ -140,53 +141,48 @@ func Step[T any](ctx context.Context, name string, run func() (T, error)) (T, er
 	if err != nil {
 		return value, err
 	}
-	encoded, err := encodeResult(value)
+	encoded, err := loop.Encode(value)
 	if err != nil {
 		return value, err
 	}
-	return value, one.record(ctx, name, encoded)
+	return value, record(ctx, name, encoded)
 }
 
 // step returns the name of this call of a step, and its recorded result.
-func (e *execution) step(name string) (string, json.RawMessage) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.calls[name]++
-	if count := e.calls[name]; count > 1 {
+func (a *attempt) step(name string) (string, json.RawMessage) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.calls[name]++
+	if count := a.calls[name]; count > 1 {
 		name = fmt.Sprintf("%s#%d", name, count)
 	}
-	return name, e.steps[name]
+	return name, a.steps[name]
 }
 
-func (e *execution) record(ctx context.Context, name string, value json.RawMessage) error {
-	return e.send(ctx, &call{
-		method: http.MethodPost, path: "/ojs/v1/jobs/" + segment(e.job.ID) + "/steps", isSafe: true,
-		body: map[string]any{
-			"worker_id": e.worker.id, "fence": e.job.Fence, "steps": []recordedStep{{Name: name, Value: value}},
-		},
-	})
+func record(ctx context.Context, name string, value json.RawMessage) error {
+	return send(ctx, "Step", http.MethodPost, "/steps", map[string]any{"steps": []recordedStep{{Name: name, Value: value}}})
 }
 
 // Progress reports how far the handler is, from 0 to 1, with a message for people.
 func Progress(ctx context.Context, fraction float64, message string) error {
-	one := mustExecution(ctx, "Progress")
-	body := map[string]any{"progress": fraction, "worker_id": one.worker.id, "fence": one.job.Fence}
+	body := map[string]any{"progress": fraction}
 	if message != "" {
 		body["message"] = message
 	}
-	return one.send(ctx, &call{
-		method: http.MethodPut, path: "/ojs/v1/jobs/" + segment(one.job.ID) + "/progress", isSafe: true, body: body,
-	})
+	return send(ctx, "Progress", http.MethodPut, "/progress", body)
 }
 
-// send performs a fenced request for this execution. A conflict means that another worker has the job.
-func (e *execution) send(ctx context.Context, c *call) error {
-	err := e.worker.transport.perform(ctx, c, nil)
-	if isConflict(err) {
-		e.worker.lose(e)
+// send performs a fenced request for the job of a handler's context. A conflict means that another worker has the job.
+func send(ctx context.Context, function, method, path string, body map[string]any) error {
+	one, a := execution(ctx, function)
+	body["worker_id"], body["fence"] = a.remote.worker, a.job.Fence
+	c := &call{method: method, path: "/ojs/v1/jobs/" + segment(a.job.ID) + path, isSafe: true, body: body}
+	err := a.remote.transport.perform(ctx, c, nil)
+	if errors.Is(err, ErrConflict) {
+		one.Lose()
 		return ErrLost
 	}
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return err
@@ -194,6 +190,6 @@ func (e *execution) send(ctx context.Context, c *call) error {
 
 // Logger returns a logger whose lines become log lines of the job: in the API, the CLI and the dashboard.
 func Logger(ctx context.Context) *slog.Logger {
-	mustExecution(ctx, "Logger")
+	execution(ctx, "Logger")
 	return slog.New(&LogHandler{ctx: ctx})
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/windlass/windlass/sdk/go/internal/loop"
 )
 
 const (
@@ -31,14 +33,14 @@ func NewLogHandler(next slog.Handler) *LogHandler { return &LogHandler{next: nex
 
 // Enabled reports true for the records of jobs: the server keeps all levels.
 func (h *LogHandler) Enabled(ctx context.Context, level slog.Level) bool {
-	return h.execution(ctx) != nil || (h.next != nil && h.next.Enabled(ctx, level))
+	return h.attempt(ctx) != nil || (h.next != nil && h.next.Enabled(ctx, level))
 }
 
 // Handle queues the line of a record.
 func (h *LogHandler) Handle(ctx context.Context, record slog.Record) error {
-	if one := h.execution(ctx); one != nil {
+	if one := h.attempt(ctx); one != nil {
 		one.hasLines.Store(true)
-		one.worker.lines.add(logLine{
+		one.remote.lines.add(logLine{
 			JobID: one.job.ID, Fence: one.job.Fence, At: record.Time, Level: levelName(record.Level), Message: h.text(ctx, record),
 		})
 	}
@@ -66,14 +68,14 @@ func (h *LogHandler) with(change func(slog.Handler) slog.Handler) *LogHandler {
 	return copied
 }
 
-func (h *LogHandler) execution(ctx context.Context) *execution {
+func (h *LogHandler) attempt(ctx context.Context) *attempt {
 	if h.ctx != nil {
-		return executionOf(h.ctx)
+		ctx = h.ctx
 	}
 	if ctx == nil {
 		return nil
 	}
-	return executionOf(ctx)
+	return attemptOf(loop.ExecutionOf(ctx))
 }
 
 // text returns the message with its attributes as the text handler of the standard library writes them.
@@ -117,7 +119,8 @@ type logLine struct {
 
 // lineSender sends log lines in batches.
 type lineSender struct {
-	worker  *Worker
+	remote  *remote
+	logger  *slog.Logger
 	mu      sync.Mutex
 	lines   []logLine
 	added   uint64        // lines so far
@@ -128,9 +131,9 @@ type lineSender struct {
 	hurry   chan struct{} // an execution waits for its lines
 }
 
-func newLineSender(w *Worker) *lineSender {
+func newLineSender(remote *remote, logger *slog.Logger) *lineSender {
 	return &lineSender{
-		worker: w, done: make(chan struct{}), signal: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
+		remote: remote, logger: logger, done: make(chan struct{}), signal: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
 	}
 }
 
@@ -210,10 +213,10 @@ func (s *lineSender) send(ctx context.Context) bool {
 	}
 	c := &call{
 		method: http.MethodPost, path: "/ojs/v1/workers/logs", isSafe: true, timeout: 5 * time.Second,
-		body: map[string]any{"worker_id": s.worker.id, "lines": batch},
+		body: map[string]any{"worker_id": s.remote.worker, "lines": batch},
 	}
-	if err := s.worker.transport.perform(ctx, c, nil); err != nil && ctx.Err() == nil {
-		s.worker.logger.Warn("log lines were dropped", "lines", len(batch), "error", err)
+	if err := s.remote.transport.perform(ctx, c, nil); err != nil && ctx.Err() == nil {
+		s.logger.Warn("log lines were dropped", "lines", len(batch), "error", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,7 +225,7 @@ func (s *lineSender) send(ctx context.Context) bool {
 		s.lines = nil
 	}
 	if s.dropped > 0 {
-		s.worker.logger.Warn("log lines were dropped: the handlers log faster than the server takes them", "lines", s.dropped)
+		s.logger.Warn("log lines were dropped: the handlers log faster than the server takes them", "lines", s.dropped)
 		s.dropped = 0
 	}
 	s.sent += uint64(len(batch))

@@ -1,9 +1,8 @@
 package windlass
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/windlass/windlass/sdk/go/internal/loop"
 )
 
 const (
@@ -20,8 +21,6 @@ const (
 	defaultLease       = 30 * time.Second
 	defaultGrace       = 30 * time.Second
 	leastLease         = 100 * time.Millisecond
-	mostFetched        = 1000
-	mostReported       = 1000
 )
 
 // WorkerOptions are the options of a worker. Zero values are replaced by the defaults.
@@ -46,28 +45,12 @@ type WorkerOptions struct {
 
 // Worker executes jobs of some types from some queues over HTTP. Register handlers with [Handle], then call Run.
 type Worker struct {
-	id          string
-	queues      []string
-	concurrency int
-	lease       time.Duration
-	grace       time.Duration
-	logger      *slog.Logger
-	transport   *transport
-	handlers    map[string]handler
-
-	reports *reporter
-	lines   *lineSender
-
-	mu      sync.Mutex
-	held    map[string]*execution // by job id: running, or not reported yet
-	running int                   // handlers
-	quiet   bool                  // the operator's directive: fetch no more
-	changed chan struct{}         // a slot is free, or the directive has changed
-	stop    context.CancelFunc    // begin to drain
-	isUsed  bool
+	loop     loop.Loop
+	remote   remote
+	handlers map[string]loop.Handler
+	mu       sync.Mutex
+	isUsed   bool
 }
-
-type handler func(ctx context.Context, input json.RawMessage) (json.RawMessage, error)
 
 // NewWorker returns a worker.
 func NewWorker(options WorkerOptions) (*Worker, error) {
@@ -85,48 +68,40 @@ func NewWorker(options WorkerOptions) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{
-		id: options.ID, queues: slices.Clone(options.Queues), concurrency: options.Concurrency,
-		lease: options.Lease, grace: options.Grace, logger: options.Logger, transport: t,
-		handlers: map[string]handler{}, held: map[string]*execution{}, changed: make(chan struct{}, 1),
+	if options.Concurrency < 0 || options.Grace < 0 || options.Lease < 0 || (options.Lease > 0 && options.Lease < leastLease) {
+		detail := "Concurrency, Lease and Grace must not be negative, and Lease must be at least " + leastLease.String()
+		return nil, &Error{Status: http.StatusBadRequest, Field: "options", Detail: detail}
 	}
-	if err := w.setDefaults(); err != nil {
-		return nil, err
+	options.setDefaults()
+	w := &Worker{handlers: map[string]loop.Handler{}}
+	w.remote = remote{transport: t, worker: options.ID, queues: slices.Clone(options.Queues), lease: options.Lease}
+	w.loop = loop.Loop{
+		Backend: &w.remote, Handler: func(jobType string) loop.Handler { return w.handlers[jobType] },
+		Concurrency: options.Concurrency, Lease: options.Lease, Grace: options.Grace,
+		Logger: options.Logger.With("worker", options.ID),
 	}
-	w.reports = newReporter(w)
-	w.lines = newLineSender(w)
+	w.remote.lines = newLineSender(&w.remote, w.loop.Logger)
 	return w, nil
 }
 
-func (w *Worker) setDefaults() error {
-	if w.concurrency < 0 || w.lease < 0 || w.grace < 0 || (w.lease > 0 && w.lease < leastLease) {
-		return fmt.Errorf("windlass: Concurrency, Lease and Grace must not be negative, and Lease must be at least %s", leastLease)
-	}
-	if w.id == "" {
+func (o *WorkerOptions) setDefaults() {
+	if o.ID == "" {
 		host, _ := os.Hostname()
-		w.id = fmt.Sprintf("%s-%d-%06x", host, os.Getpid(), rand.N(1<<24))
+		o.ID = fmt.Sprintf("%s-%d-%06x", host, os.Getpid(), rand.N(1<<24))
 	}
-	if len(w.queues) == 0 {
-		w.queues = []string{"default"}
+	if len(o.Queues) == 0 {
+		o.Queues = []string{"default"}
 	}
-	if w.concurrency == 0 {
-		w.concurrency = defaultConcurrency
+	o.Concurrency = cmp.Or(o.Concurrency, defaultConcurrency)
+	o.Lease = cmp.Or(o.Lease, defaultLease)
+	o.Grace = cmp.Or(o.Grace, defaultGrace)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
 	}
-	if w.lease == 0 {
-		w.lease = defaultLease
-	}
-	if w.grace == 0 {
-		w.grace = defaultGrace
-	}
-	if w.logger == nil {
-		w.logger = slog.Default()
-	}
-	w.logger = w.logger.With("worker", w.id)
-	return nil
 }
 
 // ID returns the name of the worker.
-func (w *Worker) ID() string { return w.id }
+func (w *Worker) ID() string { return w.remote.worker }
 
 // Handle registers the handler of a type of jobs. The input of the job is decoded into In, and what the handler returns
 // becomes the result of the job. Use [json.RawMessage] to take the input or to give the result as JSON.
@@ -143,41 +118,7 @@ func Handle[In, Out any](w *Worker, jobType string, handle func(ctx context.Cont
 	if _, ok := w.handlers[jobType]; ok {
 		panic(fmt.Sprintf("windlass: %s has a handler already", jobType))
 	}
-	w.handlers[jobType] = func(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
-		var in In
-		if err := json.Unmarshal(input, &in); err != nil {
-			return nil, NonRetryable(&InvalidInput{Type: jobType, Cause: err})
-		}
-		out, err := handle(ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		return encodeResult(out)
-	}
-}
-
-// InvalidInput is the failure of a job whose input does not fit the type that its handler takes. It is not retried.
-type InvalidInput struct {
-	Type  string
-	Cause error
-}
-
-// Error returns what does not fit.
-func (e *InvalidInput) Error() string {
-	return fmt.Sprintf("the input does not fit %s: %v", e.Type, e.Cause)
-}
-
-// Unwrap returns the error of the decoder.
-func (e *InvalidInput) Unwrap() error { return e.Cause }
-
-func encodeResult(value any) (json.RawMessage, error) {
-	var buffer bytes.Buffer
-	encoder := json.NewEncoder(&buffer)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, NonRetryable(fmt.Errorf("the result cannot be encoded: %w", err))
-	}
-	return bytes.TrimSpace(buffer.Bytes()), nil
+	w.handlers[jobType] = loop.Typed(handle)
 }
 
 // Run executes jobs until the context ends, then drains: it fetches no more, lets the handlers finish within the grace
@@ -194,96 +135,33 @@ func (w *Worker) Run(ctx context.Context) error {
 		return errors.New("windlass: a worker needs a handler, and runs once")
 	}
 	w.isUsed = true
-	ctx, w.stop = context.WithCancel(ctx)
+	for name := range w.handlers {
+		w.remote.types = append(w.remote.types, name)
+	}
+	slices.Sort(w.remote.types)
 	w.mu.Unlock()
-	defer w.stop()
 
 	background := context.WithoutCancel(ctx)
 	services, end := context.WithCancel(background)
-	defer end()
-	var group sync.WaitGroup
-	for _, service := range []func(context.Context){w.beat, w.reports.run, w.lines.run} {
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			service(services)
-		}()
-	}
-	err := w.fetchAll(ctx, background)
-	w.drain(background)
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		w.remote.lines.run(services)
+	}()
+	err := w.loop.Run(ctx)
+	w.remote.lines.flush(background)
 	end()
-	group.Wait()
+	<-sent
 	w.goodbye(background)
 	return err
 }
 
-// drain waits for the handlers, then for their reports.
-func (w *Worker) drain(ctx context.Context) {
-	w.logger.Info("draining", "running", w.count())
-	if !w.waitFor(w.grace, func() bool { return w.running == 0 }) {
-		w.mu.Lock()
-		for _, one := range w.held {
-			one.cancel(ErrDraining)
-		}
-		w.mu.Unlock()
-		// A handler that ignores its context is left behind: its job goes back to the queue, and the fence keeps its
-		// result out.
-		if !w.waitFor(min(w.grace, time.Second), func() bool { return w.running == 0 }) {
-			w.release()
-		}
-	}
-	if !w.waitFor(w.lease, func() bool { return len(w.held) == 0 }) {
-		w.logger.Warn("some outcomes could not be reported; their jobs run again when the leases expire", "jobs", w.count())
-	}
-	w.lines.flush(ctx)
-}
-
-func (w *Worker) count() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.held)
-}
-
-// release gives back the jobs whose handlers are still running.
-func (w *Worker) release() {
-	w.mu.Lock()
-	var left []*execution
-	for _, one := range w.held {
-		if !one.isDone {
-			one.isDone = true
-			left = append(left, one)
-		}
-	}
-	w.mu.Unlock()
-	for _, one := range left {
-		w.logger.Warn("the handler ignored the end of its context; the job goes back to the queue", "job", one.job.ID)
-		w.reports.add(outcome{execution: one, requeue: true})
-	}
-}
-
-// waitFor waits until a condition on the worker's state holds, and reports false if that took too long.
-func (w *Worker) waitFor(limit time.Duration, condition func() bool) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	for {
-		w.mu.Lock()
-		holds := condition()
-		w.mu.Unlock()
-		if holds {
-			return true
-		}
-		select {
-		case <-w.changed:
-		case <-timer.C:
-			return false
-		}
-	}
-}
-
-// wake lets the fetch loop, or the drain, look at the state again.
-func (w *Worker) wake() {
-	select {
-	case w.changed <- struct{}{}:
-	default:
+// goodbye tells the server that the worker has stopped.
+func (w *Worker) goodbye(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	body := heartbeat{WorkerID: w.remote.worker, Active: []string{}, Lease: w.remote.lease.Milliseconds(), State: "stopped"}
+	if err := w.remote.beat(limited, body, nil); err != nil {
+		w.loop.Logger.Debug("the server does not know that this worker has stopped", "error", err)
 	}
 }

@@ -1,0 +1,285 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/windlass/windlass/sdk/go/internal/loop"
+)
+
+const (
+	defaultConcurrency = 10
+	defaultLease       = 30 * time.Second
+	defaultGrace       = 30 * time.Second
+	defaultPoll        = time.Second
+	firstPoll          = 5 * time.Millisecond
+	registryInterval   = 5 * time.Second
+	runtimeName        = "go" // in the registry
+)
+
+// RuntimeOptions are the options of a runtime. Zero values are replaced by the defaults.
+type RuntimeOptions struct {
+	// Worker is the name of the worker; no two may share one. By default: host, process id and a random part.
+	Worker string
+	// Schema is the schema of the tables: workflow.
+	Schema string
+	// Concurrency is the number of handlers that run at the same time: 10.
+	Concurrency int
+	// Lease is how long a job stays with this worker without a heartbeat: 30 seconds. Heartbeats are three times as frequent.
+	Lease time.Duration
+	// Grace is how long handlers may go on when the runtime stops, before their contexts end: 30 seconds.
+	Grace time.Duration
+	// Poll is the longest pause between two looks at an empty queue: 1 second. The pause grows from 5 milliseconds.
+	Poll time.Duration
+	// Logger receives what the runtime logs: slog.Default().
+	Logger *slog.Logger
+}
+
+// Runtime executes jobs of some types. Register handlers with [Handle], then call Run.
+type Runtime struct {
+	loop     loop.Loop
+	backend  backend
+	handlers map[string]loop.Handler // by type or pattern
+	patterns []string                // of handlers, longest first
+	mu       sync.Mutex
+	isUsed   bool
+}
+
+// NewRuntime returns a runtime on a database. It uses up to four connections.
+func NewRuntime(db *sql.DB, options RuntimeOptions) *Runtime {
+	if options.Worker == "" {
+		host, _ := os.Hostname()
+		options.Worker = fmt.Sprintf("%s-%d-%06x", host, os.Getpid(), rand.N(1<<24))
+	}
+	if options.Logger == nil {
+		options.Logger = slog.Default()
+	}
+	r := &Runtime{handlers: map[string]loop.Handler{}}
+	r.backend = backend{
+		inbox: New(db).InSchema(cmp.Or(options.Schema, "workflow")), worker: options.Worker,
+		lease: cmp.Or(options.Lease, defaultLease), poll: cmp.Or(options.Poll, defaultPoll), pause: firstPoll,
+	}
+	r.loop = loop.Loop{
+		Backend: &r.backend, Handler: r.handler, Concurrency: cmp.Or(options.Concurrency, defaultConcurrency),
+		Lease: r.backend.lease, Grace: cmp.Or(options.Grace, defaultGrace), Logger: options.Logger.With("worker", options.Worker),
+	}
+	return r
+}
+
+// Handle registers the handler of a type of jobs, or of all types that begin alike: billing.%. The payload of the job is
+// decoded into In, and what the handler returns becomes the result of the job.
+//
+// The context ends when the job was cancelled, its lease was lost, or the runtime stops; [context.Cause] returns
+// windlass.ErrCancelled, windlass.ErrLost or windlass.ErrDraining. An error fails the attempt; windlass.NonRetryable and
+// windlass.RetryAfter choose what follows. Handle panics if the type has a handler already or if the runtime runs.
+func Handle[In, Out any](r *Runtime, jobType string, handle func(ctx context.Context, payload In) (Out, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.isUsed {
+		panic("inbox: the runtime is running: register handlers before Run")
+	}
+	if _, ok := r.handlers[jobType]; ok {
+		panic(fmt.Sprintf("inbox: %s has a handler already", jobType))
+	}
+	r.handlers[jobType] = loop.Typed(handle)
+	if strings.HasSuffix(jobType, "%") {
+		r.patterns = append(r.patterns, jobType)
+		slices.SortFunc(r.patterns, func(a, b string) int { return len(b) - len(a) })
+	}
+}
+
+// handler returns the handler of a type: its own, or that of the longest prefix.
+func (r *Runtime) handler(jobType string) loop.Handler {
+	if handle := r.handlers[jobType]; handle != nil {
+		return handle
+	}
+	for _, pattern := range r.patterns {
+		if strings.HasPrefix(jobType, strings.TrimSuffix(pattern, "%")) {
+			return r.handlers[pattern]
+		}
+	}
+	return nil
+}
+
+// Run executes jobs until the context ends, then drains: it claims no more, lets the handlers finish within the grace
+// period, ends the contexts of the others and gives their jobs back. A runtime runs once.
+func (r *Runtime) Run(ctx context.Context) error {
+	r.mu.Lock()
+	if r.isUsed || len(r.handlers) == 0 {
+		r.mu.Unlock()
+		return errors.New("inbox: a runtime needs a handler, and runs once")
+	}
+	r.isUsed = true
+	for name := range r.handlers {
+		r.backend.types = append(r.backend.types, name)
+	}
+	slices.Sort(r.backend.types)
+	r.mu.Unlock()
+	return r.loop.Run(ctx)
+}
+
+// ClaimFrom returns the claim of a handler's context, nil for any other context.
+func ClaimFrom(ctx context.Context) *Claim {
+	if one := loop.ExecutionOf(ctx); one != nil {
+		if claim, ok := one.Job.Data.(*Claim); ok {
+			return claim
+		}
+	}
+	return nil
+}
+
+// backend is the contract of the tables.
+type backend struct {
+	inbox       *Inbox
+	worker      string
+	types       []string
+	lease, poll time.Duration
+
+	// Of the one goroutine that fetches.
+	pause     time.Duration
+	except    []string
+	exceptDue time.Time
+}
+
+// Fetch claims jobs. While there are none, it looks again at growing intervals.
+func (b *backend) Fetch(ctx context.Context, count int) ([]loop.Job, error) {
+	for {
+		if err := b.readRegistry(ctx); err != nil {
+			return nil, b.refused(err)
+		}
+		claims, err := b.inbox.Claim(ctx, ClaimOptions{
+			Worker: b.worker, Types: b.types, Except: b.except, Count: count, Lease: b.lease,
+		})
+		if err != nil {
+			return nil, b.refused(err)
+		}
+		if len(claims) > 0 {
+			b.pause = firstPoll
+			jobs := make([]loop.Job, len(claims))
+			for n := range claims {
+				claim := &claims[n]
+				jobs[n] = loop.Job{ID: claim.ID, Type: claim.Type, Input: claim.Payload, Data: claim}
+			}
+			return jobs, nil
+		}
+		pause := b.pause
+		b.pause = min(b.pause*2, b.poll)
+		if !loop.Sleep(ctx, pause) {
+			return nil, ctx.Err()
+		}
+		if pause >= b.poll {
+			return nil, nil // let the loop look at how many jobs it has room for
+		}
+	}
+}
+
+// readRegistry reads which types belong to another runtime, or to none.
+func (b *backend) readRegistry(ctx context.Context) error {
+	if time.Now().Before(b.exceptDue) {
+		return nil
+	}
+	rows, err := b.inbox.db.QueryContext(ctx, b.inbox.query(`
+select workflow_name from workflow.workflow_registry where deleted_at is null and (not is_enabled or runtime <> $1)`), runtimeName)
+	if err != nil {
+		return err
+	}
+	b.except, err = collect(rows, func(scan func(...any) error) (name string, err error) { return name, scan(&name) })
+	b.exceptDue = time.Now().Add(registryInterval)
+	return err
+}
+
+// Report records outcomes of one kind.
+func (b *backend) Report(ctx context.Context, outcomes []loop.Outcome) ([]*loop.Refusal, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(b.lease/2, time.Second))
+	defer cancel()
+	var ids []string
+	var err error
+	switch {
+	case outcomes[0].Requeue:
+		ids, err = b.inbox.Release(ctx, b.worker, claimsOf(outcomes))
+	case outcomes[0].Failure != nil:
+		failures := make([]Failure, len(outcomes))
+		for n, one := range outcomes {
+			isFinal := one.Failure.Retryable != nil && !*one.Failure.Retryable
+			message := strings.ToValidUTF8(strings.ReplaceAll(one.Failure.Message, "\x00", ""), "\uFFFD")
+			failures[n] = Failure{
+				Claim: *one.Execution.Job.Data.(*Claim), Error: message, IsFinal: isFinal, Delay: one.Delay,
+				IsCancelled: one.Failure.Code == "cancelled",
+			}
+		}
+		ids, err = b.inbox.Fail(ctx, b.worker, failures)
+	default:
+		successes := make([]Success, len(outcomes))
+		for n, one := range outcomes {
+			successes[n] = Success{Claim: *one.Execution.Job.Data.(*Claim), Result: one.Result}
+		}
+		ids, err = b.inbox.Complete(ctx, b.worker, successes)
+	}
+	if err != nil {
+		return nil, b.refused(err)
+	}
+	recorded := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		recorded[id] = true
+	}
+	refusals := make([]*loop.Refusal, len(outcomes))
+	for n, one := range outcomes {
+		if !recorded[one.Execution.Job.ID] {
+			refusals[n] = &loop.Refusal{IsLost: true, Message: "the job is not leased to this worker"}
+		}
+	}
+	return refusals, nil
+}
+
+func claimsOf(outcomes []loop.Outcome) []Claim {
+	claims := make([]Claim, len(outcomes))
+	for n, one := range outcomes {
+		claims[n] = *one.Execution.Job.Data.(*Claim)
+	}
+	return claims
+}
+
+// Beat extends leases.
+func (b *backend) Beat(ctx context.Context, executions []*loop.Execution) (*loop.Beat, error) {
+	if len(executions) == 0 {
+		return &loop.Beat{}, nil
+	}
+	claims := make([]Claim, len(executions))
+	for n, one := range executions {
+		claims[n] = *one.Job.Data.(*Claim)
+	}
+	beats, err := b.inbox.Heartbeat(ctx, b.worker, b.lease, claims)
+	if err != nil {
+		return nil, err
+	}
+	return &loop.Beat{Extended: beats.Extended, Cancelled: beats.Cancelled}, nil
+}
+
+// Finished has nothing to do: the tables have no log.
+func (b *backend) Finished(*loop.Execution) {}
+
+// Pause returns no pause of its own: a database does not ask for one.
+func (b *backend) Pause(error) time.Duration { return 0 }
+
+// refused marks errors that a repetition cannot mend: values that cannot be stored (class 22 and 23), missing privileges
+// and tables (class 42). Both common drivers have the code of an error.
+func (b *backend) refused(err error) error {
+	var coded interface{ SQLState() string }
+	if errors.As(err, &coded) {
+		switch state := coded.SQLState(); {
+		case strings.HasPrefix(state, "22"), strings.HasPrefix(state, "23"), strings.HasPrefix(state, "42"):
+			return &loop.Refused{Message: err.Error(), Cause: err}
+		}
+	}
+	return err
+}

@@ -1,0 +1,124 @@
+// Package failure has the errors with which handlers and workers talk about the end of an attempt.
+package failure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+)
+
+// Causes for which the context of a handler ends: context.Cause(ctx) returns one of them.
+var (
+	// ErrCancelled: the job was cancelled.
+	ErrCancelled = errors.New("the job was cancelled")
+	// ErrLost: the lease was lost, and another worker may have the job. What this handler returns is not reported.
+	ErrLost = errors.New("the lease of the job was lost")
+	// ErrTimeout: the attempt took longer than the timeout of the job.
+	ErrTimeout = errors.New("the job timed out")
+	// ErrDraining: the worker stops, and its grace period is over. The job goes back to the queue; no attempt is used up.
+	ErrDraining = errors.New("the worker stops")
+)
+
+// NonRetryable returns an error that fails the job at once, without further attempts.
+func NonRetryable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &directed{error: err, isFinal: true}
+}
+
+// RetryAfter returns an error after which the next attempt begins after this delay instead of the job's backoff.
+func RetryAfter(err error, delay time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &directed{error: err, delay: &delay}
+}
+
+// directed is an error with a directive for the retry.
+type directed struct {
+	error
+	isFinal bool
+	delay   *time.Duration
+}
+
+func (d *directed) Unwrap() error { return d.error }
+
+// Panic is the panic of a handler.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
+
+// Failure is the error of a report.
+type Failure struct {
+	Code      string         `json:"code"`
+	Type      string         `json:"type"`
+	Message   string         `json:"message"`
+	Retryable *bool          `json:"retryable,omitempty"`
+	Details   map[string]any `json:"details,omitempty"`
+}
+
+// Of returns the error of a report, and the delay before the next attempt if the handler chose one.
+func Of(err error) (*Failure, *time.Duration) {
+	name := typeName(err)
+	result := &Failure{Code: name, Type: name, Message: err.Error()}
+	var delay *time.Duration
+	var direction *directed
+	if errors.As(err, &direction) {
+		delay = direction.delay
+		if direction.isFinal {
+			result.Retryable = new(bool)
+		}
+	}
+	var panicking *Panic
+	if errors.As(err, &panicking) {
+		result.Code, result.Type = "panic", "panic"
+		result.Details = map[string]any{"stack": string(panicking.Stack)}
+	}
+	if errors.Is(err, context.DeadlineExceeded) && name == "error" {
+		result.Code, result.Type = "timeout", "timeout"
+	}
+	return result, delay
+}
+
+// InvalidInput is the failure of a job whose input does not fit the type that its handler takes.
+type InvalidInput struct {
+	Type  string
+	Cause error
+}
+
+// Error returns what does not fit.
+func (e *InvalidInput) Error() string {
+	return fmt.Sprintf("the input does not fit %s: %v", e.Type, e.Cause)
+}
+
+// Unwrap returns the error of the decoder.
+func (e *InvalidInput) Unwrap() error { return e.Cause }
+
+// typeName returns the name of the first type in a chain of errors that is not one of the wrappers of the standard
+// library: BadInput for *shop.BadInput. Errors of errors.New and fmt.Errorf are "error".
+func typeName(err error) string {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if _, ok := err.(*directed); ok {
+			continue
+		}
+		kind := reflect.TypeOf(err)
+		if kind.Kind() == reflect.Pointer {
+			kind = kind.Elem()
+		}
+		switch kind.PkgPath() {
+		case "fmt", "errors", "context":
+			continue
+		}
+		if kind.Name() != "" {
+			return strings.TrimPrefix(kind.Name(), "*")
+		}
+	}
+	return "error"
+}

@@ -1,0 +1,240 @@
+// Package loop is the worker without its transport: it keeps leases, calls handlers, collects outcomes and drains. The
+// worker over HTTP and the one over SQL are backends of it.
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/windlass/windlass/sdk/go/internal/failure"
+)
+
+const (
+	mostFetched  = 1000
+	mostReported = 1000
+	firstPause   = 200 * time.Millisecond
+	mostPause    = 10 * time.Second
+)
+
+// Job is a job that was fetched.
+type Job struct {
+	ID      string
+	Type    string
+	Input   json.RawMessage
+	Timeout time.Duration // 0: none
+	Data    any           // what the backend knows besides
+}
+
+// Handler executes a job; its context has the [Execution].
+type Handler func(ctx context.Context, job *Job) (json.RawMessage, error)
+
+// Outcome is the end of an execution: a result, a failure, or the return of the job to its queue.
+type Outcome struct {
+	Execution *Execution
+	Result    json.RawMessage
+	Failure   *failure.Failure
+	Delay     *time.Duration // before the next attempt, instead of the backoff
+	Requeue   bool
+}
+
+// IsSuccess reports whether the handler has returned a result.
+func (o *Outcome) IsSuccess() bool { return o.Failure == nil && !o.Requeue }
+
+// Refusal is an outcome that was not recorded.
+type Refusal struct {
+	IsLost      bool // another worker has the job, or it has ended
+	IsRetryable bool
+	Message     string
+}
+
+// Refused is the error of a request that cannot succeed if it is repeated.
+type Refused struct {
+	Message string
+	Cause   error
+}
+
+func (r *Refused) Error() string { return r.Message }
+
+// Unwrap returns the error of the transport.
+func (r *Refused) Unwrap() error { return r.Cause }
+
+// Beat is the answer to a heartbeat.
+type Beat struct {
+	Extended, Cancelled []string
+	Directive           string // quiet, terminate, or nothing
+}
+
+// Backend is a transport.
+type Backend interface {
+	// Fetch leases jobs to this worker. It may wait for some; the end of the context ends the wait.
+	Fetch(ctx context.Context, count int) ([]Job, error)
+	// Report records outcomes of one kind, and returns a refusal or nil for each.
+	Report(ctx context.Context, outcomes []Outcome) ([]*Refusal, error)
+	// Beat extends the leases of jobs.
+	Beat(ctx context.Context, executions []*Execution) (*Beat, error)
+	// Finished is called before the outcome of an execution is reported.
+	Finished(execution *Execution)
+	// Pause returns how long to wait at least before a request that failed is repeated.
+	Pause(err error) time.Duration
+}
+
+// Loop is a worker. Its fields do not change while it runs.
+type Loop struct {
+	Backend     Backend
+	Handler     func(jobType string) Handler // nil: there is none
+	Concurrency int
+	Lease       time.Duration
+	Grace       time.Duration
+	Logger      *slog.Logger
+
+	mu      sync.Mutex
+	held    map[string]*Execution // by job id: running, or not reported yet
+	running int                   // handlers
+	quiet   bool                  // the operator's directive: fetch no more
+	changed chan struct{}         // the state above has changed
+	stop    context.CancelFunc    // begin to drain
+	reports reporter
+}
+
+// Execution is one attempt of a job on this worker.
+type Execution struct {
+	Job    Job
+	loop   *Loop
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	// Guarded by the loop's mutex.
+	until  time.Time // the lease, on this machine's clock
+	isDone bool      // the handler has returned, or its job was given back or lost
+}
+
+type executionKey struct{}
+
+// ExecutionOf returns the execution of a handler's context, nil for any other.
+func ExecutionOf(ctx context.Context) *Execution {
+	one, _ := ctx.Value(executionKey{}).(*Execution)
+	return one
+}
+
+// Run executes jobs until the context ends, then drains. It returns the error with which the first fetch was refused.
+func (l *Loop) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	l.held, l.changed, l.stop = map[string]*Execution{}, make(chan struct{}, 1), stop
+	l.reports = reporter{loop: l, signal: make(chan struct{}, 1)}
+	background := context.WithoutCancel(ctx)
+	services, end := context.WithCancel(background)
+	defer end()
+	var group sync.WaitGroup
+	for _, service := range []func(context.Context){l.beatAll, l.reports.run} {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			service(services)
+		}()
+	}
+	err := l.fetchAll(ctx, background)
+	l.drain()
+	end()
+	group.Wait()
+	return err
+}
+
+// drain waits for the handlers, then for their reports.
+func (l *Loop) drain() {
+	l.Logger.Info("draining", "running", l.count())
+	if !l.waitFor(l.Grace, func() bool { return l.running == 0 }) {
+		l.mu.Lock()
+		for _, one := range l.held {
+			one.cancel(failure.ErrDraining)
+		}
+		l.mu.Unlock()
+		// A handler that ignores its context is left behind: its job goes back to the queue, and the server refuses what it
+		// returns later.
+		if !l.waitFor(min(l.Grace, time.Second), func() bool { return l.running == 0 }) {
+			l.release()
+		}
+	}
+	if !l.waitFor(l.Lease, func() bool { return len(l.held) == 0 }) {
+		l.Logger.Warn("some outcomes could not be reported; their jobs run again when the leases expire", "jobs", l.count())
+	}
+}
+
+func (l *Loop) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.held)
+}
+
+// release gives back the jobs whose handlers are still running.
+func (l *Loop) release() {
+	l.mu.Lock()
+	var left []*Execution
+	for _, one := range l.held {
+		if !one.isDone {
+			one.isDone = true
+			left = append(left, one)
+		}
+	}
+	l.mu.Unlock()
+	for _, one := range left {
+		l.Logger.Warn("the handler ignored the end of its context; the job goes back to the queue", "job", one.Job.ID)
+		l.reports.add(Outcome{Execution: one, Requeue: true})
+	}
+}
+
+// waitFor waits until a condition on the loop's state holds, and reports false if that took too long.
+func (l *Loop) waitFor(limit time.Duration, condition func() bool) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		l.mu.Lock()
+		holds := condition()
+		l.mu.Unlock()
+		if holds {
+			return true
+		}
+		select {
+		case <-l.changed:
+		case <-timer.C:
+			return false
+		}
+	}
+}
+
+// wake lets the fetch loop, or the drain, look at the state again.
+func (l *Loop) wake() {
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+}
+
+// waitBefore returns the pause before a request is repeated, and lengthens the next one.
+func (l *Loop) waitBefore(err error, pause *time.Duration) time.Duration {
+	wait := *pause/2 + rand.N(*pause/2+1)
+	*pause = min(*pause*2, mostPause)
+	return max(wait, l.Backend.Pause(err))
+}
+
+// Sleep waits, and reports false if the context ended first.
+func Sleep(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func isRefused(err error) (*Refused, bool) {
+	var refused *Refused
+	return refused, errors.As(err, &refused)
+}
