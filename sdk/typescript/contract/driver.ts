@@ -91,6 +91,7 @@ handle("context", ({ type, attempt, queue, id }) => ({ type, attempt, queue, id 
 worker.handle("contract.noop.v1", () => null);
 
 const ended = worker.run({ signals: true });
+process.once("SIGTERM", () => process.stdout.write("draining\n")); // after the worker's own listener
 process.stdout.write("ready\n");
 await ended;
 process.exit(0); // a handler that ignored its signal may still run

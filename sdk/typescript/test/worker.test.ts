@@ -20,7 +20,7 @@ test("a fetch names the queues, the types and the free places, and waits for job
     count: 7,
     worker_id: "w1",
     visibility_timeout_ms: 9000,
-    wait_ms: 20_000,
+    wait_ms: 4500,
   });
 });
 

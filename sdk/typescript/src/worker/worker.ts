@@ -16,6 +16,7 @@ import { settingsOf, type WorkerOptions, type WorkerSettings } from "./options.j
 import { pause, Reports } from "./reports.js";
 
 const LONG_POLL = 20_000; // milliseconds that the server may hold a fetch
+const FETCH_TIMEOUT = 15_000; // milliseconds that the answer may take longer than that
 const MAX_FETCH = 1000;
 const MAX_TIMER = 2 ** 31 - 1; // milliseconds: a timer of Node with more fires at once
 const EMPTY_PAUSE = 200; // milliseconds between fetches that the server does not hold
@@ -155,16 +156,18 @@ export class Worker {
 
   async #fetch(count: number): Promise<FetchedJob[]> {
     const { id, queues, lease } = this.#settings;
+    // Shorter than the lease: when this process hangs, its fetch must be over before its jobs are due again.
+    const wait = Math.min(LONG_POLL, Math.floor(lease / 2));
     const body = JSON.stringify({
       queues,
       types: [...this.#handlers.keys()],
       count,
       worker_id: id,
       visibility_timeout_ms: lease,
-      wait_ms: LONG_POLL,
+      wait_ms: wait,
     });
     const leaseEnd = performance.now() + lease;
-    const sending = { timeout: LONG_POLL + 15_000, signal: this.#stopping.signal };
+    const sending = { timeout: wait + FETCH_TIMEOUT, signal: this.#stopping.signal };
     const { jobs } = await this.#connection.send<{ jobs: FetchedJob[] }>("/workers/fetch", body, sending);
     // The lease began when the server claimed the job, which may be long after the request was sent.
     const end = Math.max(leaseEnd, performance.now() + lease / 2);
