@@ -187,5 +187,5 @@ function strip(part) {
 const document = JSON.parse(await readFile(new URL("../openapi.json", root), "utf8"));
 await mkdir(new URL("src/generated/", root), { recursive: true });
 await writeFile(new URL("src/generated/operations.ts", root), operationsSource(document));
-const types = astToString(await openapiTS(withoutDefaults(document), { alphabetize: true }));
+const types = astToString(await openapiTS(withoutDefaults(document), { alphabetize: true, emptyObjectsUnknown: true }));
 await writeFile(new URL("src/generated/schema.ts", root), NOTICE + types);

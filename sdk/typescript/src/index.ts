@@ -6,3 +6,4 @@ export * from "./generated/operations.js";
 export { Pages, type Page } from "./pages.js";
 export { type ClientOptions, type RequestOptions } from "./request.js";
 export { type StreamEvent } from "./stream.js";
+export * from "./workflow.js";

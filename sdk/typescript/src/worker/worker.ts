@@ -258,7 +258,9 @@ export class Worker {
     await new Promise((resolve) => setImmediate(resolve)); // handlers that stop at once need no more than that
     await this.#finished(Math.min(this.#grace, HANDLER_GRACE), this.#hurry.signal);
     const late = setTimeout(() => this.#reports.abandon(), REPORT_GRACE);
-    await Promise.race([this.#services.logs.flush(), pause(REPORT_GRACE / 2, this.#hurry.signal)]);
+    const flushed = new AbortController();
+    void this.#services.logs.flush().then(() => flushed.abort());
+    await pause(REPORT_GRACE / 2, AbortSignal.any([flushed.signal, this.#hurry.signal]));
     for (const attempt of this.#running.values()) this.#decide(attempt, { kind: "requeue" });
     await this.#reports.idle();
     clearTimeout(late);

@@ -1,0 +1,81 @@
+"""The TypeScript SDK against a real server, and against the Python builder. `npm test` has the tests without either."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tools import typescript
+
+from tests.sdk.test_contract import tended
+from tests.web.serving import served
+from windlass import Windlass
+from windlass.core.definition.builder import WorkflowBuilder
+from windlass.core.definition.parser import parse
+from windlass.core.jobs.retry import Backoff, Retry
+from windlass.core.workflows.workflow import Workflow
+
+TESTS = typescript.SDK / "dist/test"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def node() -> str:
+    """Node, and a built SDK."""
+    path = typescript.node()
+    if path is not None and typescript.DRIVER.exists():
+        return path
+    why = typescript.NO_NODE if path is None else "the TypeScript SDK is not built: make sdk-typescript"
+    if os.environ.get("CI"):
+        pytest.fail(why)
+    pytest.skip(why)
+
+
+async def run(*command: str, cwd: Path = typescript.SDK, **variables: str) -> str:
+    """Run a program to its end; return what it printed."""
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=cwd, env=os.environ | variables, stdout=pipe, stderr=asyncio.subprocess.STDOUT
+    )
+    output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()
+    return output.decode()
+
+
+def python_workflows() -> list[Workflow]:
+    """The workflows of sdk/typescript/test/workflows.ts."""
+    etl = WorkflowBuilder(
+        "etl", cron="0 2 * * *", timezone="Europe/Berlin", overlap="skip", description="Loads files",
+        labels={"team": "data"}, max_duration="2h", concurrency=2,
+    )  # fmt: skip
+    extract = etl.step("extract", "etl.extract.v1", source="s3://landing")
+    load = etl.step("load", "etl.load.v1", file=etl.item, bucket=etl.input["bucket"])
+    load.foreach(extract["files"], concurrency=8).timeout("30s").queue("heavy").priority(10)
+    load.retry(max_attempts=5, retry=Retry(kind=Backoff.CONSTANT, base=2))
+    etl.step("shards", "etl.shard.v1", number=etl.index).parallel(3)
+    etl.step("alert", "etl.alert.v1", error=load.error).after(load, on="failure")
+    etl.step("cleanup", "etl.cleanup.v1").final().allow_failure()
+
+    order = WorkflowBuilder("order", event={"event": "order.placed", "if": "input.total > 10"})
+    pick = order.step("pick", "orders.pick.v1", order=order.input["order"]).compensate("orders.unpick.v1")
+    note = order.http("note", f"https://example.com/{pick['id']}", body={"items": pick["items"]})
+    order.http("check", "https://example.com/check", method="GET", needs=pick).only_if(f"{pick['count']} > 3")
+    pause = order.sleep("pause", "1h30m", needs=pick)
+    paid = order.wait_for_event("paid", "paid", key=order.input["order"], timeout="1d", needs=[pick, pause])
+    called = order.wait_for_webhook("called", timeout="2h", needs=[note, paid]).join_any()
+    order.wait_for_webhook("open", needs={called: "complete"})
+    agree = order.approve("agree", f"Ship {pick['id']}?", roles=["operator"], timeout="3d")
+    ship = order.command("ship", "echo shipped", input={"to": agree["address"][0]})
+    order.child("bill", "billing", input={"order": order.input["order"]}, needs=ship)
+    return [etl.build(), order.build()]
+
+
+async def test_the_builders_of_both_languages_make_the_same_workflows(node: str) -> None:
+    documents = json.loads(await run(node, str(TESTS / "workflows.js")))
+    assert [parse(document) for document in documents] == python_workflows()
+
+
+async def test_client_and_worker_against_a_server(node: str, app: Windlass) -> None:
+    async with served(app) as http, tended(app):
+        url = str(http.base_url).removesuffix("/").removesuffix("/api/v1")
+        await run(node, "--test", "--test-timeout=60000", str(TESTS / "server.live.js"), WINDLASS_URL=url)
