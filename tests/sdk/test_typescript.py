@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from windlass.core.definition.parser import parse
 from windlass.core.jobs.retry import Backoff, Retry
 from windlass.core.workflows.workflow import Workflow
 
+ROOT = Path(__file__).parents[2]
 TESTS = typescript.SDK / "dist/test"
 
 
@@ -73,6 +75,37 @@ def python_workflows() -> list[Workflow]:
 async def test_the_builders_of_both_languages_make_the_same_workflows(node: str) -> None:
     documents = json.loads(await run(node, str(TESTS / "workflows.js")))
     assert [parse(document) for document in documents] == python_workflows()
+
+
+async def test_the_reference_is_current(node: str) -> None:
+    page = (ROOT / "docs/reference/typescript.md").read_text("utf-8")
+    assert await run(node, "scripts/reference.mjs") == page, "run `make docs`"
+
+
+async def test_the_guide_works_as_written(node: str, app: Windlass, tmp_path: Path) -> None:
+    guide = (ROOT / "docs/how-to/getting-started-typescript.md").read_text("utf-8")
+    blocks = re.findall(r"^```ts\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    files = dict(zip(("worker", "start", "failures", "errors"), blocks, strict=True))
+    for name, source in files.items():
+        (tmp_path / f"{name}.ts").write_text(source, "utf-8")
+    (tmp_path / "package.json").write_text('{"type": "module"}', "utf-8")
+    modules = tmp_path / "node_modules"
+    (modules / "@windlass").mkdir(parents=True)
+    (modules / "@windlass/client").symlink_to(typescript.SDK)
+    (modules / "@types").symlink_to(typescript.SDK / "node_modules/@types")
+    options = "--module nodenext --target es2022 --strict --exactOptionalPropertyTypes --types node --skipLibCheck"
+    compiler = str(typescript.SDK / "node_modules/typescript/bin/tsc")
+    await run(node, compiler, *options.split(), *(f"{name}.ts" for name in files), cwd=tmp_path)
+    [printed] = re.findall(r"^It prints:\n\n```\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    async with served(app) as http, tended(app):
+        url = str(http.base_url).removesuffix("/").removesuffix("/api/v1")
+        environ = os.environ | {"WINDLASS_URL": url}
+        worker = await asyncio.create_subprocess_exec(node, "worker.js", cwd=tmp_path, env=environ)
+        try:
+            assert await run(node, "start.js", cwd=tmp_path, WINDLASS_URL=url) == printed
+        finally:
+            worker.terminate()
+        assert await worker.wait() == 0
 
 
 async def test_client_and_worker_against_a_server(node: str, app: Windlass) -> None:
