@@ -12,7 +12,7 @@ from windlass import Windlass
 from windlass.engine import upkeep
 from windlass.engine.runs import sweep
 from windlass.engine.schedules import ojs as ojs_schedules
-from windlass.engine.workers import remote
+from windlass.engine.workers import remote_reports
 from windlass.settings import Settings
 from windlass.testing import Clock
 from windlass.web import server
@@ -108,6 +108,6 @@ class OjsClient:
         await upkeep.become_due(db)
         await upkeep.release_expired(db)
         await upkeep.expire(db)
-        await remote.end_overdue(db)
+        await remote_reports.end_overdue(db)
         await ojs_schedules.tick(db)
         await sweep.sweep_runs(db)

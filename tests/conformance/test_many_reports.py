@@ -125,6 +125,22 @@ async def test_one_report_has_a_fence_and_a_delay_as_well(ojs: OjsClient) -> Non
     await ojs.ack(again, fence=2)
 
 
+async def test_steps_of_runs_and_other_jobs_may_be_reported_together(ojs: OjsClient) -> None:
+    tasks = {name: {"job": f"mixed.{name}", "queue": "default"} for name in ("first", "second")}
+    tasks["second"]["depends_on"] = "first"
+    await ojs.app.deploy({"name": "mixed", "tasks": tasks})
+    run = await ojs.app.start("mixed")
+    await ojs.push("mixed.plain")
+    jobs = await ojs.fetch(count=9, worker_id="w")
+    assert sorted(job["type"] for job in jobs) == ["mixed.first", "mixed.plain"]
+    entries = [{"job_id": job["id"], "fence": job["fence"], "result": job["type"]} for job in jobs]
+    assert [result["state"] for result in await report(ojs, "ack", entries)] == ["completed"] * 2
+    [second] = await ojs.fetch(count=9, worker_id="w")
+    assert second["type"] == "mixed.second"
+    await report(ojs, "ack", [{"job_id": second["id"], "fence": second["fence"]}])
+    assert (await run.result()).state == "completed"
+
+
 @pytest.mark.parametrize("word", ["ack", "nack"])
 async def test_a_request_of_the_wrong_form_records_nothing(ojs: OjsClient, word: str) -> None:
     [job] = await fetched(ojs, 1)

@@ -23,8 +23,9 @@ from windlass.engine.quarantine import Kind
 from windlass.engine.runs import start
 from windlass.engine.runs.start import RunSpec
 from windlass.engine.schedules import ojs as ojs_schedules
-from windlass.engine.workers import remote, turn
-from windlass.engine.workers.remote import Fetch, RemoteReport
+from windlass.engine.workers import remote, remote_reports, turn
+from windlass.engine.workers.remote import Fetch
+from windlass.engine.workers.remote_reports import RemoteReport
 from windlass.engine.workers.turn import Turn
 from windlass.store.messages import waiters
 from windlass.store.messages.waiters import HandlerWait
@@ -101,7 +102,9 @@ async def plant(db: Tenant) -> Planted:
     await artifacts.reserve(db, mine, Reference(run, "pay", 0, n), media_type=f"text/{c}")
     await artifacts.complete(db, mine, Reference(run, "pay", 0, n), 1)
     await remote.heartbeat(db, n, [taken.id], host=c)
-    await remote.record(db, [RemoteReport(failed, Failed({"type": c, "message": c}, retryable=False), worker=n)])
+    await remote_reports.record(
+        db, [RemoteReport(failed, Failed({"type": c, "message": c}, retryable=False), worker=n)]
+    )
     part = Part(type=f"{n}.part.v1", fields={"payload": [c]}, queue=n)
     composition = await compositions.create(db, Composition(kind=CompositionKind.CHAIN, parts=(part, part), name=n))
     subscription, _ = await subscriptions.create(db, {"url": f"https://{c}.example/x", "events": ["job.failed"]})

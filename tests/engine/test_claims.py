@@ -12,8 +12,9 @@ from windlass.core.jobs.spec import JobSpec, Limit, OnConflict, Unique
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import dead_letters, submit
-from windlass.engine.workers import remote, turn
-from windlass.engine.workers.remote import Fetch, Job, RemoteReport
+from windlass.engine.workers import remote, remote_reports, turn
+from windlass.engine.workers.remote import Fetch, Job
+from windlass.engine.workers.remote_reports import RemoteReport
 from windlass.errors import Conflict, Duplicate, NotFound
 from windlass.settings import Settings
 from windlass.store.postgres.pool import DatabaseOptions
@@ -61,7 +62,7 @@ async def test_a_batch_of_reports_is_one_transaction_and_each_is_judged_for_itse
     ids = await jobs.submit(db, [JobSpec(type="a.b.v1", retry=Retry(dead_letter=True), max_attempts=1)] * 5)
     await remote.fetch(db, [a_wish(5)])
     nothing = UUID(int=1)
-    answers = await remote.record(
+    answers = await remote_reports.record(
         db,
         [
             RemoteReport(ids[0], Succeeded('{"a": 1}')),
@@ -85,9 +86,19 @@ async def test_a_report_that_cannot_be_stored_fails_alone(db: Tenant) -> None:
     ids = await jobs.submit(db, [SPEC] * 8)
     await remote.fetch(db, [a_wish(8)])
     told = [RemoteReport(id_, Succeeded("{" if n == 3 else "1")) for n, id_ in enumerate(ids)]
-    answers = await remote.record(db, told)
+    answers = await remote_reports.record(db, told)
     assert Counter(type(answer).__name__ for answer in answers) == {"Job": 7, "Invalid": 1}
     assert (await jobs.get(db, ids[3])).status == "leased"
+
+
+async def test_a_success_that_cannot_be_stored_fails_alone_in_a_batch_without_rows(db: Tenant) -> None:
+    ids = await jobs.submit(db, [SPEC] * 8)
+    await remote.fetch(db, [a_wish(8)])
+    reports = [RemoteReport(id_, Succeeded("{" if n == 3 else "1"), worker="w") for n, id_ in enumerate(ids)]
+    answers = await remote_reports.record_batch(db, reports)
+    assert Counter(type(answer).__name__ for answer in answers) == {"Standing": 7, "Invalid": 1}
+    assert (await jobs.get(db, ids[3])).status == "leased"
+    assert [event.event_type for event in await jobs.events(db, ids[0])] == ["created", "leased", "succeeded"]
 
 
 async def test_our_own_claims_leave_late_and_limited_jobs_alone(db: Tenant, clock: Clock) -> None:

@@ -15,8 +15,9 @@ from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import queues as job_queues
 from windlass.engine.jobs import submit
-from windlass.engine.workers import remote, turn
-from windlass.engine.workers.remote import Fetch, RemoteReport
+from windlass.engine.workers import remote, remote_reports, turn
+from windlass.engine.workers.remote import Fetch
+from windlass.engine.workers.remote_reports import RemoteReport
 from windlass.errors import Invalid
 from windlass.testing import Clock
 
@@ -45,7 +46,7 @@ async def claim(db: Tenant, count: int = 10) -> list[Claimed]:
 
 
 async def end(db: Tenant, id_: UUID) -> None:
-    await remote.record(db, [RemoteReport(id_, Succeeded("1"))])
+    await remote_reports.record(db, [RemoteReport(id_, Succeeded("1"))])
 
 
 async def in_line(conn: Connection) -> int:

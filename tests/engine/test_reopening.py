@@ -14,8 +14,9 @@ from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import dead_letters, submit
 from windlass.engine.jobs.dead_letters import DeadLetterFilter
 from windlass.engine.runs import control as runs
-from windlass.engine.workers import remote
-from windlass.engine.workers.remote import Fetch, Job, RemoteReport
+from windlass.engine.workers import remote, remote_reports
+from windlass.engine.workers.remote import Fetch, Job
+from windlass.engine.workers.remote_reports import RemoteReport
 from windlass.errors import Conflict, Duplicate
 from windlass.web.ojs import parse_job
 from windlass.web.ojs.parse_workflow import Reader
@@ -29,7 +30,7 @@ async def fetch(db: Tenant, count: int = 1) -> list[Job]:
 
 
 async def tell(db: Tenant, job: UUID, outcome: Any) -> None:
-    [answer] = await remote.record(db, [RemoteReport(job, outcome)])
+    [answer] = await remote_reports.record(db, [RemoteReport(job, outcome)])
     assert isinstance(answer, Job)
 
 

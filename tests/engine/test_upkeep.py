@@ -14,7 +14,7 @@ from windlass.engine import upkeep
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import sweep
-from windlass.engine.workers import remote, turn
+from windlass.engine.workers import remote_reports, turn
 from windlass.engine.workers.turn import Turn
 from windlass.errors import NotFound
 from windlass.testing import Clock
@@ -279,5 +279,5 @@ async def test_attempts_run_out_of_time_whatever_their_org(db: Tenant, clock: Cl
     now = clock.now()
     held = {"status": "leased", "leased_by": "w", "claim_no": 1, "max_attempts": 1}
     theirs = await by_sql(conn, org="other", stop_at=now, lease_until=now, **held)
-    assert await remote.end_overdue(db) == 1
+    assert await remote_reports.end_overdue(db) == 1
     assert await conn.fetchval("select status from workflow.workflow_run where id = $1", theirs) == "failed"

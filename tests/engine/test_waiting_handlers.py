@@ -13,8 +13,9 @@ from windlass import Context, Job, Windlass
 from windlass.core.jobs.replay import NewRecord, Suspended
 from windlass.core.jobs.retry import Backoff, Retry
 from windlass.engine import upkeep
-from windlass.engine.workers import remote
-from windlass.engine.workers.remote import Fetch, RemoteReport
+from windlass.engine.workers import remote, remote_reports
+from windlass.engine.workers.remote import Fetch
+from windlass.engine.workers.remote_reports import RemoteReport
 from windlass.settings import Settings
 from windlass.testing import Clock, run_to_end, run_until_idle
 
@@ -236,10 +237,10 @@ async def test_a_worker_that_lost_its_lease_cannot_suspend_the_job(app: Windlass
     job = await app.submit("far.v1")
     await remote.fetch(db, [Fetch(queues=["default"], count=1, worker="w")])
     nap = Suspended(["sleep"], [NewRecord("sleep", "sleep", 0, waits=True, delay=HOUR)])
-    [refused] = await remote.record(db, [RemoteReport(job, nap, worker="w", fence=0)])
+    [refused] = await remote_reports.record(db, [RemoteReport(job, nap, worker="w", fence=0)])
     assert isinstance(refused, Exception)
     assert await conn.fetchval("select count(*) from windlass.checkpoint") == 0
-    [row] = await remote.record(db, [RemoteReport(job, nap, worker="w", fence=1)])
+    [row] = await remote_reports.record(db, [RemoteReport(job, nap, worker="w", fence=1)])
     assert isinstance(row, Job)
     assert (row.status, row.run_at) == ("pending", START + HOUR)
 

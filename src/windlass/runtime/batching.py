@@ -20,8 +20,9 @@ from windlass.engine.jobs.submit import Pushed
 from windlass.engine.quarantine import split_batch
 from windlass.engine.runs import start as run_start
 from windlass.engine.runs.start import RunSpec
-from windlass.engine.workers import remote
-from windlass.engine.workers.remote import Fetch, Job, RemoteReport, Standing
+from windlass.engine.workers import remote, remote_reports
+from windlass.engine.workers.remote import Fetch, Job
+from windlass.engine.workers.remote_reports import RemoteReport, Standing
 from windlass.runtime.admission import Admission
 
 Request = TypeVar("Request")
@@ -111,14 +112,14 @@ class RemoteJobs:
 
     async def report_batch(self, reports: Sequence[RemoteReport]) -> list[Standing | Exception]:
         """Record the reports of one request; return the states of the jobs, or why a report was refused."""
-        return await remote.record_batch(self.db, reports)
+        return await remote_reports.record_batch(self.db, reports)
 
     async def give_back(self, jobs: Sequence[Job], *, worker: str) -> None:
         """Release jobs that were claimed for a client which has disconnected."""
         released = Released("the client disconnected")
         reports = [RemoteReport(job.id, released, worker=worker, fence=job.claim_no) for job in jobs]
         try:
-            await remote.record_batch(self.db, reports)
+            await remote_reports.record_batch(self.db, reports)
         except Exception as error:  # of any kind: their leases end
             _log.warning("%d jobs of %s wait for the end of their leases: %s", len(jobs), worker, error)
 
@@ -129,7 +130,7 @@ class RemoteJobs:
         return await remote.fetch(self.db, wishes)
 
     async def _report_all(self, reports: Sequence[RemoteReport]) -> Sequence[Job | Exception]:
-        return await remote.record(self.db, reports)
+        return await remote_reports.record(self.db, reports)
 
 
 class RunStarter:

@@ -12,7 +12,7 @@ from windlass.core.json_value import encode, plain
 from windlass.errors import Conflict
 from windlass.store.jobs import Job, Served, job
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import column, columns, statements
+from windlass.store.postgres.queries import column, columns, mapping, statements
 
 _SQL = statements("claims")
 
@@ -90,6 +90,19 @@ async def runs_of(conn: Connection, ids: Sequence[UUID], *, org: str | None) -> 
 async def lock(conn: Connection, ids: Sequence[UUID], *, org: str | None) -> dict[UUID, LockedJob]:
     rows = await conn.fetch(_SQL["lock"], list(ids), org)
     return {row[0]: LockedJob(Claimed._make(tuple(row)[:-3]), *tuple(row)[-3:]) for row in rows}
+
+
+async def succeed(
+    conn: Connection,
+    successes: Sequence[tuple[UUID, int | None, str]],
+    *,
+    worker: str,
+    org: str,
+    label: str | None,
+) -> dict[UUID, str]:
+    """Record successes (id, fence if any, result as JSON), in ascending id, of jobs that a worker holds and that belong
+    to no run; return the queues of those recorded."""
+    return mapping(await conn.fetch(_SQL["succeed"], *columns(successes), worker, org, label))
 
 
 async def read(conn: Connection, ids: Sequence[UUID]) -> dict[UUID, Job]:

@@ -21,9 +21,9 @@ NOWHERE = (None, None, None)
 FAR = datetime.max.replace(tzinfo=UTC)  # Postgres's infinity, which the driver returns without a time zone
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A job, as it is displayed."""
+class Job(NamedTuple):
+    """A job, as it is displayed. A tuple for speed: an HTTP worker fetches a thousand, and each field of a frozen
+    dataclass costs a call."""
 
     id: UUID
     type: str

@@ -4,6 +4,7 @@ One entry of the event trail can be two events: a failed attempt is `job.failed`
 `job.discarded`. A subscription has a filter; its deliveries are signed and retried.
 """
 
+import functools
 import hashlib
 import hmac
 import re
@@ -52,6 +53,7 @@ TEST = "webhook.test"
 _NAME = re.compile(r"\*|[a-z]+(\.[a-z_]+)*(\.\*)?").fullmatch
 
 
+@functools.lru_cache(maxsize=1000)  # the jobs of a batch have the same times
 def instant(at: datetime) -> str:
     """Return RFC 3339 in UTC with milliseconds; the fraction is left out if it is zero."""
     text = at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")

@@ -368,7 +368,7 @@ def _advise(type_: str) -> None:
 def _shown(job: Job) -> Job:
     if job.type != HTTP_TYPE:
         return job
-    return replace(job, payload=masked(job.payload), result=masked(job.result))
+    return job._replace(payload=masked(job.payload), result=masked(job.result))
 
 
 async def _known(conn: Connection, db: Tenant, id_: UUID) -> Job:

@@ -17,7 +17,7 @@ from windlass.engine.jobs import queues
 from windlass.engine.orgs import usage
 from windlass.engine.orgs.usage import Metered
 from windlass.engine.upkeep import UpkeepResult
-from windlass.engine.workers import remote
+from windlass.engine.workers import remote_reports
 from windlass.errors import Unavailable
 from windlass.runtime.loops.loop import Duties, LeaderTerm, run_periodically
 
@@ -99,7 +99,7 @@ class Upkeep:
         db, batch, run = self._db, self.options.batch, self._duties.run
         await run("rates", lambda: queues.wake_rate_limited(db), 0)
         late = await run("expired", lambda: upkeep.expire(db, batch=batch), 0)
-        overdue = await run("overdue", lambda: remote.end_overdue(db, batch=batch), 0)
+        overdue = await run("overdue", lambda: remote_reports.end_overdue(db, batch=batch), 0)
         logged = await run("created events", lambda: upkeep.log_created(db, batch=batch), 0)
         self._lagging = (await run("usage", self._meter, Metered())).more
         pruned = await run("prune", self._prune, 0)

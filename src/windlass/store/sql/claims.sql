@@ -98,6 +98,24 @@ select id, type, '' as payload, queue, priority, seq, attempt, lost, max_attempt
        alone, run_id, version_id, step, item, items, epoch, status, leased_by, cancel_requested
   from workflow.workflow_run where id = any($1) and ($2::text is null or org = $2) and deleted_at is null order by id for update
 
+-- name: succeed
+-- scope: org
+-- Record successful attempts of a worker ($4), of jobs that belong to no run, each under its fence if it has one. What does not match
+-- is left out of the result. $6 is the label that the caller is restricted to.
+-- moves: leased -> succeeded
+with done as (
+  update workflow.workflow_run j
+     set status = 'succeeded', result = d.result, settled = true, leased_by = null, lease_until = null,
+         updated_at = (select windlass.now())
+    from unnest($1::uuid[], $2::int[], $3::jsonb[]) as d(id, claim_no, result)
+   where j.id = d.id and j.claim_no = coalesce(d.claim_no, j.claim_no) and j.leased_by = $4 and j.org = $5 and j.run_id is null
+     and j.deleted_at is null and ($6::text is null or j.meta ->> 'tenant_id' = $6)
+  returning j.id, j.queue, j.attempt + j.lost + 1 as number),
+logged as (
+  insert into workflow.workflow_event (workflow_id, event_type, actor, attempt, created_at)
+  select id, 'succeeded', $4, number, (select windlass.now()) from done)
+select id, queue from done
+
 -- name: read
 -- scope: owned
 -- Return the current rows of these jobs.

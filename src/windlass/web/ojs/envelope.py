@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,7 +9,7 @@ from windlass.core.events.ojs import error_document
 from windlass.core.jobs.job import JobState
 from windlass.engine.compositions.parent_results import Position, StepRef
 from windlass.engine.jobs.control import Job, JobDetails
-from windlass.engine.workers.remote import Standing
+from windlass.engine.workers.remote_reports import Standing
 from windlass.web.ojs import retry_policy
 from windlass.web.ojs.responses import VERSION, instant
 
@@ -67,7 +66,7 @@ def render(job: Job, now: datetime) -> dict[str, Any]:
         return _render(job, now)
     except Exception:
         _log.warning("job %s: its envelope, retry policy or errors cannot be rendered", job.id, exc_info=True)
-        return _render(replace(job, envelope=None, retry=None, errors=[]), now)
+        return _render(job._replace(envelope=None, retry=None, errors=[]), now)
 
 
 def within(job: Job, shown: dict[str, Any], positions: Mapping[StepRef, Position]) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from starlette.responses import Response
 from windlass.core.jobs.job import Failed, Outcome, Released, Succeeded
 from windlass.core.json_value import RESULT_LIMIT, encode, plain
 from windlass.core.orgs import Scope
-from windlass.engine.workers.remote import Job, RemoteReport, Standing
+from windlass.engine.workers.remote import Job
+from windlass.engine.workers.remote_reports import RemoteReport, Standing
 from windlass.errors import Invalid
 from windlass.web.ojs import dependencies, envelope, suspension, times
 from windlass.web.ojs.responses import answer, entry_error
