@@ -1,11 +1,19 @@
 """Workflows by the one object a user holds: deploy, preview, look, switch, delete."""
 
 import asyncio
+import json
+import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import pytest
+import yaml
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
@@ -100,6 +108,8 @@ class Item:
 class Order(BaseModel):
     number: int
     items: list[Item]
+    total: Decimal = Decimal(0)
+    placed_at: datetime | None = None
 
 
 class Address(TypedDict):
@@ -127,8 +137,39 @@ async def test_a_workflow_built_in_python_takes_a_type_as_its_input(
     assert refused.value.field == field
 
 
+async def test_an_input_may_be_an_object_of_its_type(app: Windlass) -> None:
+    app.workflow("orders", input=Order).sleep("a", "5s")
+    placed_at = datetime(2030, 1, 31, 12, tzinfo=UTC)
+    for order in (Order(number=1, items=[Item("a")], placed_at=placed_at), {"number": 1, "items": [Item("a")]}):
+        run = await app.start("orders", order)
+        assert (await run.view()).row.input["items"] == [{"sku": "a", "count": 1}]
+    with pytest.raises(Invalid, match=r"input\.items\.0\.count"):
+        await app.start("orders", {"number": 1, "items": [Item("a", 0)]})
+
+
 @pytest.mark.parametrize("type_", [asyncio.Event, Callable[[int], int]], ids=["class", "function"])
 def test_a_type_without_a_schema_is_refused_at_once(app: Windlass, type_: Any) -> None:
     with pytest.raises(Invalid, match="use a dataclass, a TypedDict or a BaseModel") as refused:
         app.workflow("orders", input=type_)
     assert refused.value.field == "input"
+
+
+async def test_the_guide_to_inputs_holds(app: Windlass) -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/describe-the-input-of-a-workflow.md").read_text("utf-8")
+    blocks = dict(re.findall(r"^```(yaml|console)\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    given = json.loads(blocks["console"].split("'")[1])
+    await app.deploy(yaml.safe_load(blocks["yaml"]))
+    with pytest.raises(Invalid, match=r"^input\.items\.0\.sku: ") as refused:
+        await app.start("ship-order", given)
+    assert f"error: {refused.value}\n" in blocks["console"]
+    build, start = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    module = ModuleType("guide")
+    sys.modules["guide"] = module
+    exec(build, vars(module))
+    try:
+        schema = module.flow.build().to_document()["input"]
+        assert (schema["required"], list(schema["properties"])) == (["order", "items"], ["order", "items"])
+        order = eval(re.search(r"Order\(.*\)\)?(?=\)  #)", start)[0], vars(module))  # type: ignore[index]
+        assert (await (await app.start("ship-order", order)).view()).row.input["items"][0]["sku"] == "blue-lamp"
+    finally:
+        del sys.modules["guide"]

@@ -69,6 +69,20 @@ def payload_type(
     return PayloadType(schema, digest, adapter.validator.validate_python)
 
 
+def schema_of(annotation: Any, field: str) -> dict[str, Any]:
+    """Return the JSON Schema of a type; raise `Invalid` about `field` if it has none."""
+    from pydantic import TypeAdapter
+
+    try:
+        return TypeAdapter(_described(annotation)).json_schema(schema_generator=_generator())
+    except Exception as error:
+        raise Invalid(
+            f"{field} is {annotation!r}, which no JSON value can be converted to ({_first_line(error)}):"
+            " use a dataclass, a TypedDict or a BaseModel",
+            field=field,
+        ) from None
+
+
 def _resolved(type_: str, call: Callable[..., Any], parameter: inspect.Parameter) -> Any:
     """Return the annotation of a parameter; strings in it are names in the module of the handler."""
     if parameter.annotation in ANYTHING:

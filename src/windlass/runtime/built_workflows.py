@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, get_origin
 
 from windlass.core.definition.builder import Served, WorkflowBuilder
 from windlass.effects.handlers import Handler, Handlers
+from windlass.effects.payload_types import schema_of
 from windlass.engine import workflows
 from windlass.engine.database import Tenant
 from windlass.engine.workflows import Published
@@ -17,20 +18,6 @@ if TYPE_CHECKING:  # most apps do not use the in-process scheduler
 def _is_type(value: object) -> bool:
     """Return whether a value is a type: a class, or a form such as list[Order] and Annotated[Order, ...]."""
     return isinstance(value, type) or get_origin(value) is not None
-
-
-def _schema_of(type_: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a Python type."""
-    from pydantic import PydanticUserError, TypeAdapter  # only here: importing it takes long
-    from pydantic.errors import PydanticUndefinedAnnotation
-
-    try:
-        return TypeAdapter(type_).json_schema()
-    except (PydanticUserError, PydanticUndefinedAnnotation, NameError, TypeError) as error:
-        raise Invalid(
-            f"input is {type_!r}, which has no JSON Schema: {error}; use a dataclass, a TypedDict or a BaseModel",
-            field="input",
-        ) from None
 
 
 class BuiltWorkflows:
@@ -49,7 +36,7 @@ class BuiltWorkflows:
         """Return a new builder. `input` is a Python type or a JSON Schema."""
         if name in self._builders:
             raise Invalid(f"this app already has a workflow {name!r}", field="name")
-        schema = _schema_of(input) if _is_type(input) else input
+        schema = schema_of(input, "input") if _is_type(input) else input
         self._builders[name] = WorkflowBuilder(name, register=self._served, input=schema, **options)
         return self._builders[name]
 

@@ -171,7 +171,7 @@ async def rerun(
     db: Tenant, id_: UUID, step: str, *, input_: Any = None, with_input: bool = False, live: bool = False
 ) -> None:
     """Repeat a step and everything after it, with another input if one is given, or on the live version."""
-    text = encode(input_, field="input") if with_input else None
+    text = encode(input_, field="input", objects=True) if with_input else None
     event = partial(_rerun_event, step=step)
     await start_checked(db, partial(_steer, db, id_, RunMove.RERUN, "rerun", event, input_=text, live=live))
 

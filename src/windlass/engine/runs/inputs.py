@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, TypeVar
 
-from windlass.core.json_value import encode
+from windlass.core.json_value import decode, encode
 from windlass.core.workflows.workflow import Workflow
 from windlass.engine.database import Database, Tenant
 from windlass.errors import Conflict, Invalid
@@ -65,5 +65,5 @@ async def check(db: Database, workflow: Workflow, inputs: Sequence[Any]) -> None
         return
     for n, value in enumerate(inputs):
         place = "input" if len(inputs) == 1 else f"runs.{n}.input"
-        encode(value, field=place)  # the validator takes JSON only
-        await db.schema_validator.check(workflow.input_schema, value, place)
+        plain = decode(encode(value, field=place, objects=True))  # the validator takes JSON only
+        await db.schema_validator.check(workflow.input_schema, plain, place)

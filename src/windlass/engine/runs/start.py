@@ -191,7 +191,7 @@ def _row(run: LockedRun, spec: RunSpec, workflow: Workflow) -> NewRun:
         run.state,
         run.steps,
         run.fans,
-        encode(spec.input, field="input"),
+        encode(spec.input, field="input", objects=True),
         encode(labels, field="labels") if labels else None,
         spec.idempotency_key,
         depth=spec.depth,

@@ -39,7 +39,7 @@ export function describe(root: Schema, schema: Schema): Described {
     schema: actual,
     shape: shapeOf(actual),
     isNullable,
-    title: text(schema["title"]) ?? text(resolved["title"]),
+    title: text(schema["title"]), // not that of a type it refers to
     description: text(schema["description"]) ?? text(resolved["description"]) ?? text(actual["description"]),
   };
 }
