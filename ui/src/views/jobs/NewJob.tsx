@@ -38,7 +38,7 @@ export default function NewJob() {
   );
 }
 
-function JobForm({ type, setType, schema }: { type: string; setType: (type: string) => void; schema: Schema | null }) {
+export function JobForm({ type, setType, schema }: { type: string; setType: (type: string) => void; schema: Schema | null }) {
   const [, go] = useLocation();
   const [payload, setPayload] = useState<unknown>({});
   const [queue, setQueue] = useState("");
