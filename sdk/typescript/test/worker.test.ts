@@ -145,6 +145,29 @@ test("a job that a heartbeat does not extend is lost: its handler stops and noth
   assert.deepEqual(ids([...stage.reports("ack"), ...stage.reports("nack")]), ["next"]);
 });
 
+test("a lost job that comes back while its handler still runs here is given back", async (t) => {
+  const stage = await Stage.open(t);
+  stage.replies["/workers/heartbeat"] = () => ({ jobs_extended: [], jobs_cancelled: [] });
+  let finish: () => void = () => undefined;
+  const signals: AbortSignal[] = [];
+  stage.work(
+    t,
+    async ({ signal }) => {
+      signals.push(signal);
+      signal.addEventListener("abort", stage.changed);
+      await new Promise<void>((resolve) => (finish = resolve));
+    },
+    { lease: 150 },
+  );
+  stage.submit("a");
+  await stage.until(() => signals[0]?.aborted === true);
+  stage.submit("a");
+  await stage.until(() => stage.reports("nack").length === 1);
+  assert.deepEqual(stage.reports("nack"), [{ job_id: "a", fence: 2, requeue: true, delay_ms: 1000 }]);
+  assert.equal(signals.length, 1);
+  finish();
+});
+
 test("a lease that runs out while the server is silent is lost", async (t) => {
   const stage = await Stage.open(t);
   stage.replies["/workers/heartbeat"] = () => undefined;
