@@ -87,6 +87,13 @@ async def test_a_check_without_end_is_ended_and_others_go_on(
     assert await validator.problems('{"type": "array"}', 1) == [([], '1 is not of type "array"')]
 
 
+async def test_of_many_values_the_first_that_does_not_fit_is_reported(validator: SchemaValidator) -> None:
+    schema = json.dumps({"type": "integer"})
+    assert await validator.first_misfit(schema, [1, 2, 3]) is None
+    assert await validator.first_misfit(schema, []) is None
+    assert await validator.first_misfit(schema, [1, "two", "three"]) == (1, [([], '"two" is not of type "integer"')])
+
+
 async def test_patterns_take_linear_time(validator: SchemaValidator) -> None:
     schema = json.dumps({"items": {"pattern": "^(a+)+$"}})
     [(path, _)] = await validator.problems(schema, ["a" * 100_000 + "!"])

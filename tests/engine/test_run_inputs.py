@@ -59,6 +59,9 @@ async def test_every_mistake_is_reported_and_of_several_runs_which_one(db: Tenan
     with pytest.raises(Invalid) as refused:
         await begin(db, GOOD, BAD)
     assert refused.value.field == "runs.1.input.items.0.sku"
+    with pytest.raises(Invalid) as refused:
+        await begin(db, *[GOOD] * 250, BAD, GOOD)
+    assert refused.value.field == "runs.250.input.items.0.sku"
     assert await inputs_of(db, "order") == []
 
 

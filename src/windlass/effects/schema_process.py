@@ -57,9 +57,14 @@ def place(error: ValidationError) -> list[str | int]:
     return list(error.instance_path)
 
 
+def first_misfit(schema: str, values: list[Any]) -> tuple[int, list[Problem]] | None:
+    """Return the first value that violates a schema, by its number, with its violations."""
+    return next(((n, found) for n, value in enumerate(values) if (found := problems(schema, value))), None)
+
+
 def answer(request: Any) -> Any:
     schema, *values = request
-    return problems(schema, values[0]) if values else compile_problem(schema)
+    return first_misfit(schema, values) if values else compile_problem(schema)
 
 
 def main() -> None:

@@ -11,13 +11,14 @@ import json
 import sys
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from windlass.errors import Invalid, Unavailable
 
 PROGRAM = Path(__file__).with_name("schema_process.py")
-DEADLINE = 1.0  # seconds for one schema and one value
+DEADLINE = 1.0  # seconds for one request: a schema, and a value or a batch of small ones
 STARTING = 10.0  # additional seconds for the first request to a new process
 REST = 60.0  # seconds for which a schema that missed its deadline is refused
 MAX_RESTING = 1000  # refused schemas that are remembered
@@ -47,16 +48,30 @@ class SchemaValidator:
 
     async def problems(self, schema: str, value: Any) -> list[Problem]:
         """Return the violations of a schema by a value, each with its path in the value."""
-        return [(path, message) for path, message in await self._request(schema, value)]
+        misfit = await self.first_misfit(schema, [value])
+        return [] if misfit is None else misfit[1]
+
+    async def first_misfit(self, schema: str, values: Sequence[Any]) -> tuple[int, list[Problem]] | None:
+        """Return the first of these values that violates a schema, by its number, with its violations.
+
+        All of them share the deadline and one exchange with the process, which costs more than most checks.
+        """
+        answer = await self._request(schema, *values) if values else None
+        return None if answer is None else (answer[0], [(path, message) for path, message in answer[1]])
 
     async def check(self, schema: str, value: Any, place: str) -> None:
         """Raise `Invalid` with every violation; their fields begin with `place`: input.items.0.sku."""
+        await self.check_all(schema, [value], lambda _: place)
+
+    async def check_all(self, schema: str, values: Sequence[Any], place: Callable[[int], str]) -> None:
+        """Raise `Invalid` with every violation by the first value that does not fit; `place` names a value."""
         try:
-            problems = await self.problems(schema, value)
+            misfit = await self.first_misfit(schema, values)
         except TooSlow as slow:
-            raise Invalid(f"{place}: {slow}", field=place) from None
-        if problems:
-            mistakes = [(".".join([place, *map(str, path)]), message) for path, message in problems]
+            raise Invalid(f"{place(0)}: {slow}", field=place(0)) from None
+        if misfit is not None:
+            at, problems = place(misfit[0]), misfit[1]
+            mistakes = [(".".join([at, *map(str, path)]), message) for path, message in problems]
             error = Invalid("; ".join(f"{field}: {message}" for field, message in mistakes), field=mistakes[0][0])
             error.errors = list(mistakes)
             raise error

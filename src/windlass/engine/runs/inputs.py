@@ -16,6 +16,7 @@ from windlass.errors import Conflict, Invalid
 
 Result = TypeVar("Result")
 Versions = Collection[int]  # the versions that the inputs are known to fit
+MOST_VALUES, MOST_TEXT = 100, 65_536  # inputs that are checked together, and their characters
 TRIES = 3  # a version may be published between the check and the start
 
 
@@ -63,7 +64,20 @@ async def check(db: Database, workflow: Workflow, inputs: Sequence[Any]) -> None
     """Raise `Invalid` if an input does not fit; of several, the field has the number of the run."""
     if workflow.input_schema is None:
         return
+    batch, first, size = list[Any](), 0, 0
     for n, value in enumerate(inputs):
-        place = "input" if len(inputs) == 1 else f"runs.{n}.input"
-        plain = decode(encode(value, field=place, objects=True))  # the validator takes JSON only
-        await db.schema_validator.check(workflow.input_schema, plain, place)
+        text = encode(value, field=_place(inputs, n), objects=True)  # the validator takes JSON only
+        if batch and (len(batch) == MOST_VALUES or size + len(text) > MOST_TEXT):
+            await _check_batch(db, workflow.input_schema, batch, inputs, first)
+            batch, first, size = [], n, 0
+        batch.append(decode(text))
+        size += len(text)
+    await _check_batch(db, workflow.input_schema, batch, inputs, first)
+
+
+async def _check_batch(db: Database, schema: str, batch: Sequence[Any], inputs: Sequence[Any], first: int) -> None:
+    await db.schema_validator.check_all(schema, batch, lambda n: _place(inputs, first + n))
+
+
+def _place(inputs: Sequence[Any], n: int) -> str:
+    return "input" if len(inputs) == 1 else f"runs.{n}.input"
