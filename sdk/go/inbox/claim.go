@@ -29,12 +29,15 @@ type ClaimOptions struct {
 }
 
 // The rows are locked in the order of the queue; rows that another worker has locked are skipped, so claims never wait for
-// each other. One statement: an event that has no job, or a job without its event, cannot exist.
+// each other. One statement: an event that has no job, or a job without its event, cannot exist. The planner cannot look
+// into coalesce: it expects many matching rows and walks the index in the order of the queue until there are enough.
+// Otherwise it expects few, reads all pending jobs and sorts them, for every claim. The rows are updated by their ctid,
+// which cannot change while they are locked.
 const claimStatement = `
 with picked as materialized (
-  select id from workflow.workflow_run
+  select ctid from workflow.workflow_run
    where status = 'pending' and run_at <= now() and deleted_at is null
-     and type like any($1::text::text[]) and type <> all($2::text::text[])
+     and coalesce(type like any($1::text::text[]) and type <> all($2::text::text[]), false)
    order by priority, created_at
      for update skip locked
    limit $3::int
@@ -42,7 +45,7 @@ with picked as materialized (
   update workflow.workflow_run r
      set status = 'leased', leased_by = $4::text, lease_until = now() + $5::float8 * interval '1 second', updated_at = now()
     from picked p
-   where r.id = p.id
+   where r.ctid = p.ctid
   returning r.id, r.type, r.payload, r.attempt, r.max_attempts, r.priority, r.created_at
 ), logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data)
@@ -83,11 +86,12 @@ func escapeLike(pattern string) string {
 }
 
 // Rows are locked in the order of their ids, as everywhere, so that statements about several jobs cannot deadlock. A job
-// is held if it is leased to this worker and the attempt is the one that was claimed.
+// is held if it is leased to this worker and the attempt is the one that was claimed. Behind coalesce the planner cannot use
+// the index of leases, which it believes to be nearly empty: it would read all leased jobs for every batch.
 const heldRows = `
 held as materialized (
-  select r.id from workflow.workflow_run r join input t on r.id = t.id
-   where r.status = 'leased' and r.leased_by = $1::text and r.attempt = t.attempt
+  select t.* from input t join workflow.workflow_run r on r.id = t.id
+   where coalesce(r.status = 'leased' and r.leased_by = $1::text and r.attempt = t.attempt, false)
    order by r.id
      for update of r
 )`
@@ -103,8 +107,8 @@ with input as (
   select * from unnest($2::text::uuid[], $3::text::int[], $4::text::text[]) as t (id, attempt, result)
 ), ` + heldRows + `, done as (
   update workflow.workflow_run r
-     set status = 'succeeded', result = t.result::jsonb, updated_at = now()
-    from held h join input t on t.id = h.id
+     set status = 'succeeded', result = h.result::jsonb, updated_at = now()
+    from held h
    where r.id = h.id
   returning r.id
 ), logged as (
@@ -142,15 +146,15 @@ with input as (
     as t (id, attempt, error, is_final, delay, is_cancelled)
 ), ` + heldRows + `, done as (
   update workflow.workflow_run r
-     set status = case when t.is_cancelled then 'cancelled'
-                       when t.is_final or r.attempt + 1 >= r.max_attempts then 'failed'
+     set status = case when h.is_cancelled then 'cancelled'
+                       when h.is_final or r.attempt + 1 >= r.max_attempts then 'failed'
                        else 'pending' end,
-         attempt = r.attempt + case when t.is_cancelled then 0 else 1 end,
-         run_at = case when t.is_cancelled or t.is_final or r.attempt + 1 >= r.max_attempts then r.run_at
+         attempt = r.attempt + case when h.is_cancelled then 0 else 1 end,
+         run_at = case when h.is_cancelled or h.is_final or r.attempt + 1 >= r.max_attempts then r.run_at
                        else now() + interval '1 second'
-                            * coalesce(t.delay, 60 * (r.attempt + 1) ^ 2 * (1 + 0.1 * random())) end,
-         last_error = t.error, updated_at = now()
-    from held h join input t on t.id = h.id
+                            * coalesce(h.delay, 60 * (r.attempt + 1) ^ 2 * (1 + 0.1 * random())) end,
+         last_error = h.error, updated_at = now()
+    from held h
    where r.id = h.id
   returning r.id, r.status, r.attempt, r.last_error
 ), logged as (
