@@ -1,5 +1,6 @@
 """Forms that the dashboard makes of JSON Schemas."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,6 +9,11 @@ from playwright.async_api import Page, expect
 from tests.browser.conftest import Stage
 from tests.browser.page_checks import expect_accessible, expect_no_sideways
 from tests.browser.stage import ask
+from windlass.engine.database import Database
+from windlass.engine.jobs import types
+from windlass.engine.jobs.types import HandlerSchema
+from windlass.engine.workers import turn
+from windlass.store.postgres.pool import DatabaseOptions
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -23,6 +29,13 @@ ORDER: dict[str, Any] = {
     },
     "required": ["number", "items"],
     "$defs": {"Item": {"type": "object", "properties": {"sku": {"type": "string"}}, "required": ["sku"]}},
+}
+
+TYPE = "depot.weigh.v1"
+PARCEL = {
+    "type": "object",
+    "properties": {"parcel": {"type": "integer"}, "unit": {"enum": ["kg", "lb"], "default": "kg"}},
+    "required": ["parcel"],
 }
 
 
@@ -61,3 +74,25 @@ async def test_a_run_is_started_from_the_form_of_its_input(page: Page, on_stage:
     assert placed_at.endswith("Z")
     expected = {"number": 7, "speed": "fast", "items": [{"sku": "a-1"}], "note": "thanks", "gift": True}
     assert run["input"] == expected
+
+
+async def test_a_job_is_submitted_from_the_form_of_its_type(page: Page, on_stage: Stage) -> None:
+    db = await Database.open(DatabaseOptions(url=on_stage.database))
+    try:
+        await turn.register(db, id_="typed-1", host="here", pid=1, queues=["typed"], types=[TYPE], concurrency=1)
+        await types.publish(db, "typed-1", [HandlerSchema(TYPE, "d1", json.dumps(PARCEL))], version=None)
+        await page.goto("/jobs")
+        await page.get_by_role("link", name="New job").click()
+        await page.get_by_label("Type (required)").fill(TYPE)
+        await page.get_by_role("button", name="Submit").click()
+        await expect(page.get_by_role("alert")).to_have_text("is required")
+        await expect_accessible(page)
+        await page.get_by_label("parcel (required)").fill("7")
+        await page.get_by_label("Queue").fill("typed")
+        await page.get_by_role("button", name="Submit").click()
+        await expect(page.get_by_role("heading", level=1)).to_contain_text(TYPE)
+        job = ask(on_stage.url, f"/jobs/{page.url.rpartition('/')[2]}")
+        assert (job["payload"], job["queue"]) == ({"parcel": 7, "unit": "kg"}, "typed")
+    finally:
+        await turn.seen(db, id_="typed-1", state="stopped", active=0)
+        await db.close()
