@@ -162,6 +162,8 @@ async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
         ("jobs", "release_expired", [500, "upkeep", [], [], None, None]),
         ("runs", "find_unsettled", [500]),
         ("runs", "find_pending", [500, UUID(int=0)]),
+        ("pending", "runs", [["run"]]),
+        ("pending", "jobs", []),
         ("jobs", "date_open_leases", [LEASE]),
         ("queues", "wake_rate_limited", []),
         ("runs", "live_below", [[UUID(int=0)], 10_000]),

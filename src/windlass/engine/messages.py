@@ -19,6 +19,7 @@ from windlass.engine.quarantine import Kind, split_batch
 from windlass.engine.runs.writes import MESSAGES
 from windlass.errors import Conflict, Gone, Locked, NotFound
 from windlass.schemas.messages import Sent
+from windlass.store import workers
 from windlass.store.messages import messages, waiters
 from windlass.store.messages.messages import Address
 from windlass.store.postgres.pool import Connection, savepoint, translated
@@ -121,7 +122,7 @@ async def route(db: Database, *, batch: int = 1000) -> int:
 async def are_pending(db: Database) -> bool:
     """Return whether any message, or run that SQL or an event has requested, is still to be processed."""
     async with db.once() as conn:
-        return await messages.are_pending(conn)
+        return (await workers.pending_run_work(conn, kinds=())).messages
 
 
 async def prune(db: Database, *, age: timedelta, batch: int = 500) -> int:

@@ -17,9 +17,9 @@ from windlass.store import claims, crons, events, job_schemas, jobs, runs, worke
 from windlass.store import queues as queue_store
 from windlass.store.orgs import audit, sessions
 from windlass.store.postgres.pool import Connection, limit_lock_wait
-from windlass.store.workers import TermAnswer
+from windlass.store.workers import PendingJobWork, TermAnswer
 
-__all__ = ["TermAnswer"]
+__all__ = ["PendingJobWork", "TermAnswer"]
 WEEKS_AHEAD = 2
 MONTHS_AHEAD = 2
 MOST_SCHEMAS_OF_TYPE, MOST_SCHEMAS = 50, 10_000  # of handlers that are kept: for a type, for an org
@@ -86,6 +86,12 @@ async def isolate_rows(
     return [
         row for rows in await split_batch(suspects, some, partial(quarantine.set_aside, db, Kind.JOB)) for row in rows
     ]
+
+
+async def pending_work(db: Database) -> PendingJobWork:
+    """Return which of the duties below have anything to do."""
+    async with db.once() as conn:
+        return await workers.pending_job_work(conn)
 
 
 async def take_term(db: Database, *, duty: str, holder: str, term: timedelta) -> TermAnswer:

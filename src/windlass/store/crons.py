@@ -94,12 +94,6 @@ async def disable(conn: Connection, id_: UUID) -> None:
     await conn.execute(_SQL["disable"], id_)
 
 
-async def next_due(conn: Connection) -> tuple[timedelta | None, bool]:
-    row = await conn.fetchrow(_SQL["next_due"])
-    assert row is not None
-    return row[0], row[1]
-
-
 async def skipped(conn: Connection, base: Snapshot) -> list[Skipped]:
     """Return the skipped ticks of all orgs that a snapshot does not see."""
     rows = await conn.fetch(_SQL["skipped"], *snapshot_arguments(base))

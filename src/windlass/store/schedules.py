@@ -90,6 +90,8 @@ class NextDue(NamedTuple):
     run: timedelta | None  # until a schedule starts a run
     waits: bool  # a tick waits for a run to end
     ready: bool  # the run that such a tick waited for has ended
+    cron: timedelta | None = None  # until a schedule of the Open Job Spec is due
+    cron_ready: bool = False  # the job that one of their ticks waited for has ended
 
 
 class Address(NamedTuple):

@@ -1,5 +1,5 @@
 """The worker table, the registry of which runtime serves a job type, orphaned claims (committed, but the worker did not
-receive the result), and leader terms (leases on duties)."""
+receive the result), leader terms (leases on duties), and what the background loops have to do."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ ALIVE_WITHIN = timedelta(seconds=30)  # a worker sends a heartbeat every third o
 _SQL = statements("workers")
 _ORPHANS = statements("orphans")
 _TERMS = statements("terms")
+_PENDING = statements("pending")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,3 +108,37 @@ async def take_term(conn: Connection, *, duty: str, holder: str, term: timedelta
 
 async def resign_term(conn: Connection, *, duty: str, holder: str) -> None:
     await conn.execute(_TERMS["resign"], duty, holder)
+
+
+# What the background loops have to do, in one query for each loop
+
+
+class PendingRunWork(NamedTuple):
+    """What the sweep of runs has to do."""
+
+    starts: bool  # runs wait for room
+    messages: bool  # messages are to be delivered, or requested runs to be started
+    events: bool  # runs have unapplied events
+    retries: bool  # entries of the quarantine are due
+
+
+class PendingJobWork(NamedTuple):
+    """What upkeep has to do for jobs."""
+
+    rate_limited: bool
+    expired: bool  # not started in time
+    overdue: bool  # attempts that exceeded their timeout
+    unlogged: bool  # without a `created` event
+
+
+async def pending_run_work(conn: Connection, *, kinds: Sequence[str]) -> PendingRunWork:
+    """`kinds` are those of the entries of the quarantine that are retried."""
+    row = await conn.fetchrow(_PENDING["runs"], list(kinds))
+    assert row is not None  # it has no `from`
+    return PendingRunWork(*row)
+
+
+async def pending_job_work(conn: Connection) -> PendingJobWork:
+    row = await conn.fetchrow(_PENDING["jobs"])
+    assert row is not None  # it has no `from`
+    return PendingJobWork(*row)

@@ -49,6 +49,7 @@ from windlass.store.postgres.pool import Connection
 from windlass.store.subscriptions import Change, Interest, Subscription
 
 __all__ = ["Subscription"]
+TOPIC = "subscriptions"  # of the notification after one was created or activated
 MOST = 1000  # per org
 MOST_GIVEN_UP = 50  # consecutive failed deliveries that deactivate a subscription
 MAX_METADATA = 16_384
@@ -76,7 +77,9 @@ async def create(db: Tenant, body: Mapping[str, Any]) -> tuple[Subscription, str
         await store.begin_at(conn, str(Cursor(await event_store.here(conn))), but=id_)
         made = await store.insert(conn, id_, change, org=db.org)
         await audit.record(conn, db, "subscription.create", str(id_))
-        return made, await _signed_with(conn, db, made, secret)
+        signed = await _signed_with(conn, db, made, secret)
+    db.poke(TOPIC)
+    return made, signed
 
 
 async def get(db: Tenant, id_: UUID) -> Subscription:
@@ -98,7 +101,8 @@ async def change(db: Tenant, id_: UUID, body: Mapping[str, Any]) -> Subscription
             await store.begin_at(conn, str(Cursor(await event_store.here(conn))), but=id_)
         changed = _known(await store.change(conn, id_, requested, org=db.org), id_)
         await audit.record(conn, db, "subscription.change", str(id_))
-        return changed
+    db.poke(TOPIC)
+    return changed
 
 
 async def rotate(db: Tenant, id_: UUID, *, secret: str | None = None) -> tuple[Subscription, str]:

@@ -30,15 +30,23 @@ from windlass.engine.quarantine import Kind, each_alone, split_batch
 from windlass.engine.runs import approvals
 from windlass.engine.runs.settle import Wakeups, settle
 from windlass.errors import Unavailable
-from windlass.store import claims, compositions, runs, steps
+from windlass.store import claims, compositions, runs, steps, workers
 from windlass.store.messages import waiters
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
 from windlass.store.steps import EndedJob
+from windlass.store.workers import PendingRunWork
 
+__all__ = ["PendingRunWork"]
 ACTOR = "engine"
 MOST_GENERATIONS = 4 * MAX_LEVELS  # up, down and back again; the rest is left to the loops
 Load = Callable[[Connection, list[LockedRun]], Awaitable[dict[UUID, list[Event]]]]
+
+
+async def pending_work(db: Database, *, kinds: Sequence[Kind]) -> PendingRunWork:
+    """Return what there is to do: for runs, messages, and entries of the quarantine of these kinds."""
+    async with db.once() as conn:
+        return await workers.pending_run_work(conn, kinds=kinds)
 
 
 async def sweep_runs(db: Database, *, batch: int = 500) -> int:

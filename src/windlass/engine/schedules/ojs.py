@@ -6,7 +6,6 @@ One tick is one job, however many schedulers there are: a schedule is fired with
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -71,12 +70,6 @@ async def delete(db: Tenant, name: str) -> CronRow:
             raise NotFound("cron", repr(name))
         await audit.record(conn, db, "cron.delete", name)
     return row
-
-
-async def next_due(db: Database) -> tuple[timedelta | None, bool]:
-    """Return how long until a schedule is due, and whether a tick that waited can fire now."""
-    async with db.once() as conn:
-        return await store.next_due(conn)
 
 
 async def tick(db: Database, *, batch: int = 100) -> int:

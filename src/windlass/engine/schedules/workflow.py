@@ -76,7 +76,7 @@ async def tick(db: Database, *, batch: int = 100) -> int:
 
 
 async def next_due(db: Database) -> NextDue:
-    """Return how long until a schedule enqueues a job or starts a run, and whether ticks wait for runs to end."""
+    """Return how long until a schedule of any kind is due, and whether ticks wait for runs or jobs to end."""
     async with db.once() as conn:
         return await store.next_due(conn)
 

@@ -15,6 +15,7 @@ from windlass.engine import messages, quarantine, upkeep
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, Retry
 from windlass.engine.runs import requests, sweep
+from windlass.engine.runs.sweep import PendingRunWork
 from windlass.engine.runs.writes import MESSAGES
 from windlass.engine.schedules import ojs as ojs_schedules
 from windlass.engine.schedules import sql as sql_schedules
@@ -30,8 +31,8 @@ from windlass.runtime.worker.worker import Worker
 NOW = timedelta()
 # If the query for due times fails, everything counts as due.
 ALL_TIMERS_DUE: tuple[timedelta | None, timedelta | None, timedelta | None] = (NOW, NOW, NOW)
-ALL_SCHEDULES_DUE = NextDue(job=NOW, run=NOW, waits=False, ready=True)
-ALL_CRONS_DUE: tuple[timedelta | None, bool] = (NOW, True)
+ALL_SCHEDULES_DUE = NextDue(job=NOW, run=NOW, waits=False, ready=True, cron=NOW, cron_ready=True)
+ALL_RUN_WORK = PendingRunWork(starts=True, messages=True, events=True, retries=True)
 
 
 async def run_loops(
@@ -116,15 +117,14 @@ class Scheduler:
         self._waits = False  # a schedule's tick waits for a run to end
 
     async def tick(self) -> timedelta:
-        """Fire the schedules that are due; return the wait until the next. Two queries if nothing is due."""
+        """Fire the schedules that are due; return the wait until the next. One query if nothing is due."""
         due = await self._duties.run("look", lambda: workflow_schedules.next_due(self._db), ALL_SCHEDULES_DUE)
         self._waits = due.waits
-        cron, ready = await self._duties.run("look_at_crons", lambda: ojs_schedules.next_due(self._db), ALL_CRONS_DUE)
-        waits = [wait for wait in (due.job, due.run, cron) if wait is not None]
-        if not (due.ready or ready) and (not waits or min(waits) > NOW):
+        waits = [wait for wait in (due.job, due.run, due.cron) if wait is not None]
+        if not (due.ready or due.cron_ready) and (not waits or min(waits) > NOW):
             return min(waits, default=self.options.every)
         served, batch = 0, self.options.batch
-        if ready or _is_due(cron):
+        if due.cron_ready or _is_due(due.cron):
             served += await self._duties.run("crons", lambda: ojs_schedules.tick(self._db, batch=batch), 0)
         if _is_due(due.job):
             served += await self._duties.run("schedules", lambda: sql_schedules.tick(self._db, batch=batch), 0)
@@ -152,20 +152,23 @@ class Sweeper:
         self._db = db
         self._duties = Duties(db, "sweeper")
         self._held = sweep.PendingRuns(db, batch=self.options.batch)
+        self._retries = retries(db)
         self._wake = asyncio.Event()
 
     async def tick(self) -> int:
-        """Run one sweep; return how many addresses of messages, handlers and runs were processed."""
-        batch = self.options.batch
-        started = await self._duties.run("begin", self._held.start, 0)
-        delivered = 0
-        if await self._duties.run("look", lambda: messages.are_pending(self._db), True):
-            delivered = await self._duties.run("route", lambda: messages.route(self._db), 0)
-            delivered += await self._duties.run("wake", lambda: messages.wake_handlers(self._db), 0)
-            delivered += await self._duties.run("start", lambda: requests.serve(self._db, batch=batch), 0)
-        settled = await self._duties.run("settle", lambda: sweep.sweep_runs(self._db, batch=batch), 0)
-        retried = await self._duties.run("retry", lambda: quarantine.retry_due(self._db, retries(self._db)), 0)
-        return started + delivered + settled + retried
+        """Run one sweep; return how many addresses of messages, handlers and runs were processed. One query if there is
+        nothing to do."""
+        db, batch, run, done = self._db, self.options.batch, self._duties.run, 0
+        starts, delivers, has_events, retries = await run(
+            "look", lambda: sweep.pending_work(db, kinds=list(self._retries)), ALL_RUN_WORK
+        )
+        done += await run("begin", self._held.start, 0, is_needed=starts)
+        done += await run("route", lambda: messages.route(db), 0, is_needed=delivers)
+        done += await run("wake", lambda: messages.wake_handlers(db), 0, is_needed=delivers)
+        done += await run("start", lambda: requests.serve(db, batch=batch), 0, is_needed=delivers)
+        settles = has_events or delivers  # messages that were just delivered are events of runs
+        done += await run("settle", lambda: sweep.sweep_runs(db, batch=batch), 0, is_needed=settles)
+        return done + await run("retry", lambda: quarantine.retry_due(db, self._retries), 0, is_needed=retries)
 
     async def run(self, stop: asyncio.Event) -> None:
         async def round_() -> timedelta | None:

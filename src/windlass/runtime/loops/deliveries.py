@@ -27,7 +27,8 @@ GONE = 410  # HTTP 410 Gone: the receiver wants no further deliveries
 
 @dataclass(frozen=True, kw_only=True)
 class DeliveryOptions:
-    every: timedelta = timedelta(milliseconds=500)
+    every: timedelta = timedelta(milliseconds=500)  # while there are subscriptions
+    idle: timedelta = timedelta(seconds=5)  # without one
     term: timedelta = timedelta(seconds=10)
     batch: int = 500
 
@@ -43,20 +44,30 @@ class Deliveries:
         self.options = options or DeliveryOptions()
         self._db = db
         self._term = LeaderTerm(db, "subscriptions", holder, length=self.options.term)
+        self._wake = asyncio.Event()
+        self._has_subscriptions = True
 
     async def tick(self) -> FeedResult:
         """Create a batch of delivery jobs; none if there is no subscription or another process holds the term."""
-        if await subscriptions.place(self._db) is None or not await self._term.held():
+        self._has_subscriptions = await subscriptions.place(self._db) is not None
+        if not self._has_subscriptions or not await self._term.held():
             return FeedResult()
         return await subscriptions.feed(self._db, batch=self.options.batch)
 
     async def run(self, stop: asyncio.Event) -> None:
         async def round_() -> timedelta | None:
-            return timedelta() if (await self.tick()).more else None
+            if (await self.tick()).more:
+                return timedelta()
+            return self.options.every if self._has_subscriptions else None
 
-        await run_periodically(round_, every=self.options.every, stop=stop)
+        with self._db.subscribe(self._woken):
+            await run_periodically(round_, every=self.options.idle, stop=stop, wake=self._wake)
         with contextlib.suppress(Unavailable):
             await self._term.resign()
+
+    def _woken(self, topic: str) -> None:
+        if topic in (subscriptions.TOPIC, ""):
+            self._wake.set()
 
 
 def delivery_handler(http: Http, open_: Callable[[], Awaitable[Database]]) -> Handler:

@@ -93,11 +93,16 @@ class Duties:
         self._resting: dict[str, float] = {}  # end of the pause, monotonic time
         self._known_good: set[str] = set()
 
-    async def run(self, name: str, duty: Callable[[], Awaitable[Done]], default: Done) -> Done:
+    async def run(
+        self, name: str, duty: Callable[[], Awaitable[Done]], default: Done, *, is_needed: bool = True
+    ) -> Done:
         """Run a duty and return its result; return `default` if it fails or is still in its pause after a failure.
 
-        `Unavailable` is raised, not recorded: the caller's loop waits for the database.
+        A duty that is not needed runs only if its last run failed, or if it has not run yet: then its entry in the
+        quarantine is removed. `Unavailable` is raised, not recorded: the caller's loop waits for the database.
         """
+        if not is_needed and name in self._known_good:
+            return default
         if time.monotonic() < self._resting.get(name, 0.0):
             return default
         try:

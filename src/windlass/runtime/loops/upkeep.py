@@ -16,13 +16,14 @@ from windlass.engine.database import Database
 from windlass.engine.jobs import queues
 from windlass.engine.orgs import usage
 from windlass.engine.orgs.usage import Metered
-from windlass.engine.upkeep import UpkeepResult
+from windlass.engine.upkeep import PendingJobWork, UpkeepResult
 from windlass.engine.workers import remote_reports
 from windlass.errors import Unavailable
 from windlass.runtime.loops.loop import Duties, LeaderTerm, run_periodically
 
 SOON = timedelta(milliseconds=20)  # the wait after a full batch
 REST, LONGEST_REST = 10, 30.0
+ALL_JOB_WORK = PendingJobWork(rate_limited=True, expired=True, overdue=True, unlogged=True)  # if the look fails
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +98,11 @@ class Upkeep:
         if not self._recovery.leading:
             return UpkeepResult()
         db, batch, run = self._db, self.options.batch, self._duties.run
-        await run("rates", lambda: queues.wake_rate_limited(db), 0)
-        late = await run("expired", lambda: upkeep.expire(db, batch=batch), 0)
-        overdue = await run("overdue", lambda: remote_reports.end_overdue(db, batch=batch), 0)
-        logged = await run("created events", lambda: upkeep.log_created(db, batch=batch), 0)
+        has = await run("look", lambda: upkeep.pending_work(db), ALL_JOB_WORK)
+        await run("rates", lambda: queues.wake_rate_limited(db), 0, is_needed=has.rate_limited)
+        late = await run("expired", lambda: upkeep.expire(db, batch=batch), 0, is_needed=has.expired)
+        overdue = await run("overdue", lambda: remote_reports.end_overdue(db, batch=batch), 0, is_needed=has.overdue)
+        logged = await run("created events", lambda: upkeep.log_created(db, batch=batch), 0, is_needed=has.unlogged)
         self._lagging = (await run("usage", self._meter, Metered())).more
         pruned = await run("prune", self._prune, 0)
         await run("tend", self._tend, None)

@@ -68,10 +68,6 @@ async def route(conn: Connection, addresses: Sequence[Address], batch: int, *, k
         await conn.execute(_SQL["drop_events"], *columns(events), kept)
 
 
-async def are_pending(conn: Connection) -> bool:
-    return await conn.fetchval(_SQL["are_pending"]) is True
-
-
 async def prune(conn: Connection, *, age: timedelta, batch: int) -> int:
     """Delete a batch of messages that are older than `age`; return their number."""
     count: int = await conn.fetchval(_SQL["prune"], age, batch)

@@ -57,7 +57,7 @@ KEEPALIVE = {"SO_KEEPALIVE": 1, "TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEE
 ARRAY_TYPES = {
     "bool": (1000, 16), "bytea": (1001, 17), "int2": (1005, 21), "int4": (1007, 23), "int8": (1016, 20),
     "float8": (1022, 701), "timestamptz": (1185, 1184), "interval": (1187, 1186), "uuid": (2951, 2950),
-    "jsonb": (3807, 3802),
+    "json": (199, 114), "jsonb": (3807, 3802),
 }  # fmt: skip
 # After these a connection is closed, although it may still be open.
 USELESS = frozenset({Trouble.SILENT, Trouble.READ_ONLY})

@@ -60,16 +60,6 @@ select org, name, $5::timestamptz, $6::text from moved where $5::timestamptz is 
 -- Disable an invalid schedule, so that it is not tried forever.
 update windlass.cron set enabled = false, updated_at = windlass.now() where id = $1
 
--- name: next_due
--- scope: global
--- Return how long until a schedule is due, and whether a buffered tick can fire now.
-select (select greatest(next_run_at, 'epoch') - windlass.now() from windlass.cron where enabled and next_run_at < 'infinity'
-          and id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron')) and org <> all(array(select name from windlass.org where disabled_at is not null)) order by next_run_at limit 1),
-       exists (select from windlass.cron c
-                where c.buffered_at is not null and c.enabled and c.id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron')) and c.org <> all(array(select name from windlass.org where disabled_at is not null)) and not exists (
-                 select from workflow.workflow_run j
-                  where j.id = c.last_job_id and j.status in ('pending', 'leased') and j.deleted_at is null))
-
 -- name: skipped
 -- scope: global
 -- Return ticks that enqueued no job, written by transactions that the snapshot of a reader did not include: see events.sql.

@@ -129,18 +129,3 @@ with gone as (
      order by created_at limit $2 for update skip locked))
   returning 1)
 select count(*) from gone
-
--- name: are_pending
--- scope: global
--- Return whether the router, the wakers or the loop that starts requested runs have anything to do. What is in quarantine is left out
--- until its next retry. Four looks at indexes that are nearly always empty.
-select exists (select from windlass.message m where seq is null and not exists (
-                 select from windlass.quarantine q
-                  where q.kind = 'message' and q.key = m.org || '/' || m.name || '/' || m.key and q.retry_at > windlass.now()))
-    or exists (select from windlass.waiter w where state = 'new' and not exists (
-                 select from windlass.quarantine q
-                  where q.kind = 'message' and q.key = w.org || '/' || w.name || '/' || w.key and q.retry_at > windlass.now()))
-    or exists (select from windlass.waiter w where state = 'received' and not exists (
-                 select from windlass.quarantine q where q.kind in ('run', 'job') and q.key = coalesce(w.run_id, w.job_id)::text))
-    or exists (select from windlass.start_request r where not exists (
-                 select from windlass.quarantine q where q.kind = 'start' and q.key = r.id::text))

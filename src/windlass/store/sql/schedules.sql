@@ -112,8 +112,9 @@ select w.id from windlass.workflow w where w.id = any($2) and w.token_hash is nu
 
 -- name: next_due
 -- scope: global
--- Return how long until a schedule enqueues a job, how long until one starts a run, whether any tick is buffered, and whether a
--- buffered tick can fire now.
+-- Return how long until a schedule of plain SQL enqueues a job, how long until one of a workflow starts a run, whether any tick of
+-- those is buffered, and whether a buffered one can fire now; and of the schedules of the Open Job Spec, how long until one is due,
+-- and whether a buffered tick can fire now.
 select (select greatest(next_run_at, 'epoch') - windlass.now() from workflow.workflow_schedule
          where enabled and deleted_at is null and next_run_at < 'infinity'
            and id <> all(array(select key::uuid from windlass.quarantine where kind = 'schedule')) and org <> all(array(select name from windlass.org where disabled_at is not null)) order by next_run_at limit 1),
@@ -124,7 +125,13 @@ select (select greatest(next_run_at, 'epoch') - windlass.now() from workflow.wor
        exists (select from windlass.schedule s
                 where s.buffered_at is not null and not s.paused and s.id <> all(array(select key::uuid from windlass.quarantine where kind = 'trigger')) and s.org <> all(array(select name from windlass.org where disabled_at is not null)) and not exists (
                   select from windlass.run r where r.workflow_id = s.workflow_id and r.state in ('pending', 'running')
-                     and r.idempotency_key like 'schedule/%' and not coalesce(r.labels ? 'backfill', false)))
+                     and r.idempotency_key like 'schedule/%' and not coalesce(r.labels ? 'backfill', false))),
+       (select greatest(next_run_at, 'epoch') - windlass.now() from windlass.cron where enabled and next_run_at < 'infinity'
+          and id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron')) and org <> all(array(select name from windlass.org where disabled_at is not null)) order by next_run_at limit 1),
+       exists (select from windlass.cron c
+                where c.buffered_at is not null and c.enabled and c.id <> all(array(select key::uuid from windlass.quarantine where kind = 'cron')) and c.org <> all(array(select name from windlass.org where disabled_at is not null)) and not exists (
+                 select from workflow.workflow_run j
+                  where j.id = c.last_job_id and j.status in ('pending', 'leased') and j.deleted_at is null))
 
 -- name: list
 -- scope: org
