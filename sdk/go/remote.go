@@ -11,6 +11,8 @@ import (
 	"github.com/windlass/windlass/sdk/go/internal/loop"
 )
 
+// A fetch waits for at most half of a lease. The jobs of a worker that hangs come back two thirds of a lease later at the
+// earliest, and its last fetch must have ended by then, or it would get them again.
 const longPoll = 20 * time.Second
 
 // remote is the protocol of workers over HTTP: the routes below /ojs/v1.
@@ -37,9 +39,10 @@ func (r *remote) Fetch(ctx context.Context, count int) ([]loop.Job, error) {
 	var answer struct {
 		Jobs []ClaimedJob `json:"jobs"`
 	}
+	wait := min(longPoll, r.lease/2)
 	c := &call{
-		method: http.MethodPost, path: "/ojs/v1/workers/fetch", wait: longPoll,
-		body: fetchRequest{r.worker, r.queues, r.types, count, r.lease.Milliseconds(), longPoll.Milliseconds()},
+		method: http.MethodPost, path: "/ojs/v1/workers/fetch", wait: wait,
+		body: fetchRequest{r.worker, r.queues, r.types, count, r.lease.Milliseconds(), wait.Milliseconds()},
 	}
 	if err := r.transport.once(ctx, c, &answer); err != nil {
 		return nil, refusedFor(err, ErrInvalid, ErrUnauthorized, ErrForbidden, ErrNotFound)
