@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 from uuid import UUID
@@ -241,6 +242,7 @@ class Windlass(Operations):
             if self.handlers.find(COMMAND_TYPE) is None:
                 commands = Commands(CommandOptions(environment=self.settings.command_environment))
                 self.handlers.add(command_handler(commands))
+        options = replace(options or WorkerOptions(), code_version=self.settings.code_version)
         return Worker((await self.open()).database, self.handlers, options)
 
     async def work(

@@ -59,6 +59,7 @@ class Settings:
     rate_limit: Rate | None = None  # WINDLASS_RATE_LIMIT; None: off on loopback, 100/s elsewhere
     cors_origins: tuple[str, ...] = ()  # WINDLASS_CORS_ORIGINS, comma-separated
     public_url: str | None = None  # WINDLASS_PUBLIC_URL: the base URL of callbacks from outside
+    code_version: str | None = None  # WINDLASS_CODE_VERSION: of the handlers of a worker
     http_allow: tuple[IPv4Network | IPv6Network, ...] = ()  # WINDLASS_HTTP_ALLOW, comma-separated
     tree_limit: int = 10_000  # WINDLASS_TREE_LIMIT: live descendants of a top-level run
     keep: timedelta | None = timedelta(days=30)  # WINDLASS_KEEP_DAYS; 0: forever
@@ -124,6 +125,12 @@ def _one_of(*words: str) -> Callable[[str], str]:
         return text.upper() if words[0].isupper() else text.lower()
 
     return convert
+
+
+def _brief(text: str) -> str:
+    if len(text) > 100:
+        raise ValueError("must have 100 characters at most")
+    return text
 
 
 def _url(text: str) -> str:
@@ -260,6 +267,7 @@ VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_CORS_ORIGINS": ("cors_origins", _origins),
     "WINDLASS_PUBLIC_URL": ("public_url", _public_url),
     "WINDLASS_URL": ("url", _public_url),
+    "WINDLASS_CODE_VERSION": ("code_version", _brief),
     "WINDLASS_HTTP_ALLOW": ("http_allow", _networks),
     "WINDLASS_TREE_LIMIT": ("tree_limit", _whole(1, 10_000_000)),
     "WINDLASS_KEEP_DAYS": ("keep", _days),

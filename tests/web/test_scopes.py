@@ -79,6 +79,8 @@ operate POST /api/v1/schedules/{ref}/pause
 operate POST /api/v1/schedules/{ref}/resume
 start POST /api/v1/schedules/{ref}/run
 start POST /api/v1/schedules/{ref}/backfill
+read GET /api/v1/job-types
+read GET /api/v1/job-types/{type}
 read GET /api/v1/queues
 read GET /api/v1/queues/{name}
 operate POST /api/v1/queues/{name}/pause

@@ -150,14 +150,6 @@ def masked(document: Any) -> Any:
     return {**document, "headers": visible}
 
 
-def is_object_schema(schema: Any) -> bool:
-    """Return whether a JSON Schema describes objects, itself or by a reference to one of its definitions."""
-    if isinstance(schema, Mapping) and isinstance(reference := schema.get("$ref"), str):
-        definitions = schema.get("$defs")
-        schema = definitions.get(reference.removeprefix("#/$defs/")) if isinstance(definitions, Mapping) else None
-    return isinstance(schema, Mapping) and schema.get("type") == "object"
-
-
 def _plain_object(value: object) -> Any:
     """Return an object of Python in the form that typed handlers accept."""
     match value:

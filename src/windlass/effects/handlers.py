@@ -57,8 +57,11 @@ class Handler:
         named = [p for p in parameters[wants_context:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         is_whole = [p.name for p in named] == ["payload"]
         takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+        takes_more = any(p.kind is p.VAR_POSITIONAL for p in parameters)
         if not type_.startswith(OWN_PREFIX):  # the payloads of the engine's own types are checked by the engine
-            options["payload_type"] = payload_type(type_, call, named, is_whole=is_whole, takes_any=takes_any)
+            options["payload_type"] = payload_type(
+                type_, call, named, is_whole=is_whole, takes_any=takes_any, takes_more=takes_more
+            )
         return cls(
             type=type_,
             call=call,
@@ -68,7 +71,7 @@ class Handler:
             takes_any=takes_any,
             takes_whole=is_whole,
             positional=tuple(p.name for p in named if p.kind is p.POSITIONAL_OR_KEYWORD),
-            takes_more=any(p.kind is p.VAR_POSITIONAL for p in parameters),
+            takes_more=takes_more,
             context_name=parameters[0].name if wants_context else None,
             **options,
         )
@@ -146,6 +149,10 @@ class Handlers:
     def of_function(self, function: Callable[..., Any]) -> Handler | None:
         """Return the handler with this function. Compared by equality: a bound method is a new object each time."""
         return next((handler for handler in self._exact.values() if handler.call == function), None)
+
+    def exact(self) -> list[Handler]:
+        """Return the handlers of single types, except the engine's own."""
+        return [handler for type_, handler in self._exact.items() if not type_.startswith(OWN_PREFIX)]
 
     def types(self) -> list[str]:
         return [*self._exact, *(handler.type for _, handler in self._patterns)]

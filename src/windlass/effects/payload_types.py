@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Required, get_args, get_origin, get_type_hints
 
-from windlass.core.json_value import is_object_schema
+from windlass.core.jobs.payloads import MORE, POSITIONAL, is_object_schema
 from windlass.errors import Invalid
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 MOST_PROBLEMS = 3  # in a message
 DIGEST_LENGTH = 16
-POSITIONAL = "x-positional"  # in a schema: the parameters that the items of an array payload are passed to
 ANYTHING = (inspect.Parameter.empty, Any, object)
 
 
@@ -31,6 +30,7 @@ class PayloadType:
     """What a handler's payload, or each of its parameters, is converted to."""
 
     schema: Mapping[str, Any]  # of the payload
+    schema_text: str  # the same as JSON
     digest: str  # of the schema
     validate: Callable[[Any], Any]  # raises pydantic's ValidationError
 
@@ -48,11 +48,17 @@ class PayloadType:
 
 
 def payload_type(
-    type_: str, call: Callable[..., Any], parameters: Sequence[inspect.Parameter], *, is_whole: bool, takes_any: bool
+    type_: str,
+    call: Callable[..., Any],
+    parameters: Sequence[inspect.Parameter],
+    *,
+    is_whole: bool,
+    takes_any: bool,
+    takes_more: bool,
 ) -> PayloadType | None:
     """Return the type of a handler's payload; None if no parameter has an annotation.
 
-    `is_whole`: the only parameter takes the whole payload; `takes_any`: there may be fields without a parameter.
+    `is_whole`: the only parameter takes the whole payload; `takes_any`: it has **kwargs; `takes_more`: it has *args.
     """
     annotations = {parameter.name: _resolved(type_, call, parameter) for parameter in parameters}
     if all(annotation in ANYTHING for annotation in annotations.values()):
@@ -64,9 +70,10 @@ def payload_type(
     else:
         required = {parameter.name for parameter in parameters if parameter.default is parameter.empty}
         adapter, schema = _compiled(type_, described, lambda: _fields(described, required))
-        schema = _of_parameters(schema, parameters, takes_any=takes_any)
-    digest = hashlib.sha256(json.dumps(schema).encode()).hexdigest()[:DIGEST_LENGTH]
-    return PayloadType(schema, digest, adapter.validator.validate_python)
+        schema = _of_parameters(schema, parameters, takes_any=takes_any, takes_more=takes_more)
+    text = json.dumps(schema)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
+    return PayloadType(schema, text, digest, adapter.validator.validate_python)
 
 
 def schema_of(annotation: Any, field: str) -> dict[str, Any]:
@@ -182,7 +189,7 @@ def _generator() -> Any:
 
 
 def _of_parameters(
-    schema: Mapping[str, Any], parameters: Sequence[inspect.Parameter], *, takes_any: bool
+    schema: Mapping[str, Any], parameters: Sequence[inspect.Parameter], *, takes_any: bool, takes_more: bool
 ) -> dict[str, Any]:
     """Complete the schema of an object whose fields are parameters."""
     fields = {name: {**field} for name, field in schema["properties"].items()}
@@ -191,7 +198,8 @@ def _of_parameters(
             fields[parameter.name] |= _default(parameter.default)
     completed = {name: value for name, value in schema.items() if name != "title"} | {"properties": fields}
     positional = [parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
-    return completed | ({} if takes_any else {"additionalProperties": False}) | {POSITIONAL: positional}
+    completed |= {} if takes_any else {"additionalProperties": False}
+    return completed | {POSITIONAL: [*positional, MORE] if takes_more else positional}
 
 
 def _default(value: Any) -> dict[str, Any]:

@@ -62,7 +62,17 @@ def first_misfit(schema: str, values: list[Any]) -> tuple[int, list[Problem]] | 
     return next(((n, found) for n, value in enumerate(values) if (found := problems(schema, value))), None)
 
 
+def misfits(schema: str, values: list[Any]) -> list[int]:
+    """Return which of these values a schema refuses; none if the schema cannot be used."""
+    if compile_problem(schema):
+        return []
+    is_valid = validator(schema).is_valid
+    return [n for n, value in enumerate(values) if not is_valid(value)]
+
+
 def answer(request: Any) -> Any:
+    if isinstance(request, dict):
+        return misfits(request["schema"], request["values"])
     schema, *values = request
     return first_misfit(schema, values) if values else compile_problem(schema)
 

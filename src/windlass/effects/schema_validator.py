@@ -23,6 +23,8 @@ STARTING = 10.0  # additional seconds for the first request to a new process
 REST = 60.0  # seconds for which a schema that missed its deadline is refused
 MAX_RESTING = 1000  # refused schemas that are remembered
 MAX_ANSWER = 1024 * 1024
+CHUNK = 500  # values in one request
+CHUNK_BYTES = 1024 * 1024  # for which a request gets as much time again
 
 Problem = tuple[list[str | int], str]
 
@@ -76,6 +78,16 @@ class SchemaValidator:
             error.errors = list(mistakes)
             raise error
 
+    async def misfits(self, schema: str, values: Sequence[str]) -> list[int]:
+        """Return which of these values, given as JSON, a schema refuses."""
+        refused: list[int] = []
+        for first in range(0, len(values), CHUNK):
+            chunk = ",".join(map(_ascii, values[first : first + CHUNK]))
+            request = f'{{"schema":{json.dumps(schema)},"values":[{chunk}]}}\n'.encode()
+            deadline = self._deadline * (1 + len(request) / CHUNK_BYTES)
+            refused += [first + n for n in await self._answer(schema, request, deadline)]
+        return refused
+
     async def close(self) -> None:
         process, self._process = self._process, None
         if process is not None:
@@ -84,14 +96,16 @@ class SchemaValidator:
             await process.wait()
 
     async def _request(self, schema: str, *values: Any) -> Any:
-        request = json.dumps([schema, *values]).encode() + b"\n"
+        return await self._answer(schema, json.dumps([schema, *values]).encode() + b"\n", self._deadline)
+
+    async def _answer(self, schema: str, request: bytes, deadline: float) -> Any:
         async with self._turn:
             if self._resting.get(schema, 0.0) > time.monotonic():
                 raise TooSlow(self._deadline)
             is_new = self._process is None
             process = self._process or await self._start()
             try:
-                async with asyncio.timeout(self._deadline + STARTING * is_new):
+                async with asyncio.timeout(deadline + STARTING * is_new):
                     return await _exchange(process, request)
             except TimeoutError:
                 self._rest(schema)
@@ -112,6 +126,11 @@ class SchemaValidator:
         if len(self._resting) >= MAX_RESTING:
             self._resting.clear()
         self._resting[schema] = time.monotonic() + REST
+
+
+def _ascii(text: str) -> str:
+    """Return JSON in ASCII: the encoding of the process may be another one than ours."""
+    return text if text.isascii() else json.dumps(json.loads(text))
 
 
 async def _exchange(process: Process, request: bytes) -> Any:

@@ -17,11 +17,12 @@ from windlass.engine import maintenance, pools
 from windlass.engine.database import MOST_COUNTED, URL_LIVE_WITHIN, Database
 from windlass.schemas.monitoring import Quarantined
 from windlass.store import doctor as store
-from windlass.store import hooks, quarantine
+from windlass.store import hooks, job_schemas, quarantine
 from windlass.store import pools as pool_store
 from windlass.store import workers as worker_store
 from windlass.store.doctor import Server, Snapshot, Waiting
 from windlass.store.hooks import RecordedUrl
+from windlass.store.job_schemas import Drift
 from windlass.store.pools import PoolRow
 from windlass.store.workers import ALIVE_WITHIN, RUNTIME, WorkerRow
 
@@ -61,8 +62,10 @@ async def examine(db: Database) -> list[Finding]:
         called = await hooks.hooks_in_use(conn)
         aside = await quarantine.list_(conn, limit=1000)
         offered = await pool_store.list_(conn, org=None, cap=MOST_COUNTED)
+        drifts = await job_schemas.drifting(conn, alive_within=ALIVE_WITHIN)
     alive = [worker for worker in workers if worker.alive]
     findings += [judge_types(types), judge_workers(alive, lines), *judge_lines(lines, alive, registry)]
+    findings += judge_drifts(drifts)
     findings += judge_pools(offered, lines)
     findings += judge_object_store(offered, db.objects_url)
     findings.append(judge_public_url(urls, db.public_url.configured, called=called))
@@ -138,6 +141,15 @@ def judge_lines(
         elif not any(_serves(worker, line) for worker in alive):
             fix = f"start a worker that has a handler for it: windlass worker MODULE:APP --queue {quote(queue)}"
             yield Finding(Level.PROBLEM, "waiting", f"{problem}: no live worker serves it", fix)
+
+
+def judge_drifts(drifts: Sequence[Drift]) -> Iterator[Finding]:
+    """Yield the types of which live workers serve several schemas."""
+    for drift in drifts:
+        served = "; ".join(f"{digest} on {names}" for digest, names in zip(drift.digests, drift.workers, strict=True))
+        problem = f"live workers serve several schemas of {drift.type}: {served}"
+        fix = f"deploy the same code to all of them, and compare: windlass types show {quote(drift.type)}"
+        yield Finding(Level.WARNING, "types", problem, fix)
 
 
 def judge_pools(rows: Sequence[PoolRow], lines: Sequence[Waiting]) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from windlass.core.json_value import PAYLOAD_LIMIT, encode, masked
 from windlass.core.orgs import LABEL, stored
 from windlass.core.workflows.step_payload import HTTP_TYPE
 from windlass.engine.database import Database, Tenant, new_ids
+from windlass.engine.jobs import types
 from windlass.engine.orgs import audit, quota
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound, QuotaExceeded
 from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
@@ -65,6 +66,7 @@ async def record(
     rows = new_rows(db, specs, listed=listed)
     if not rows:
         return Recorded([], set())
+    await types.check(db, rows, wait=connection is None, listed=listed or len(rows) > 1)
     if connection is not None:
         with translated():
             await _admit(db, rows, connection)
@@ -344,11 +346,6 @@ def _row(org: str, id_: UUID, spec: JobSpec) -> store.NewJob:
         spec.visibility,
         f"{org}/{spec.limit.key}" if spec.limit else None,
     )
-
-
-def timed(row: store.NewJob, spec: JobSpec) -> store.NewJob:
-    """Return the row with the spec's current start time."""
-    return row._replace(run_at=FAR if spec.held else spec.run_at, delay=spec.delay)
 
 
 @functools.lru_cache(maxsize=256)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from windlass.core.jobs.payloads import is_object_schema
 from windlass.core.jobs.spec import JobSpec, SchemaMode, check_name, check_version, schema_names, version_precedence
 from windlass.core.json_value import encode
 from windlass.core.workflows.step import ApprovalAction
@@ -132,10 +133,10 @@ class Schemas:
         if text is None:
             text = self._texts[schema.type, schema.version] = json.dumps(schema.document)
         place = "args"
-        if _is_about_object(schema.document) and isinstance(args, list) and len(args) == 1:
+        if is_object_schema(schema.document) and isinstance(args, list) and len(args) == 1:
             place, args = "args[0]", args[0]  # most job types take a single object as their arguments
         try:
-            return [(_path(place, path), message) for path, message in await self._validator.problems(text, args)]
+            return [(path_text(place, path), message) for path, message in await self._validator.problems(text, args)]
         except TooSlow as slow:
             return [(place, str(slow))]
 
@@ -151,7 +152,7 @@ async def checked(validator: SchemaValidator, document: Any) -> str:
     except TooSlow as slow:
         raise Invalid(f"schema: {slow}", field="schema") from None
     if mistake is not None:
-        field = _path("schema", mistake[0])
+        field = path_text("schema", mistake[0])
         raise Invalid(f"{field}: {mistake[1]}", field=field)
     return text
 
@@ -224,15 +225,12 @@ def _check_keywords(document: Any) -> None:
         raise Invalid(f"schema has {references} references, the limit is {MAX_REFERENCES}", field="schema")
 
 
-def _is_about_object(document: Any) -> bool:
-    return isinstance(document, dict) and document.get("type") == "object"
-
-
 def _own_name(document: Any) -> str | None:
     """Return the `$id` of a schema that was registered when an `$id` was still accepted."""
     name = document.get("$id") if isinstance(document, dict) else None
     return name if isinstance(name, str) else None
 
 
-def _path(place: str, path: Sequence[str | int]) -> str:
+def path_text(place: str, path: Sequence[str | int]) -> str:
+    """Return a path as the Open Job Spec writes it: args[0].items[2]."""
     return place + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)

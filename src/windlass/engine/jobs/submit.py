@@ -23,7 +23,7 @@ from windlass.schemas.common import CREATE_LIMIT
 from windlass.store import claims
 from windlass.store import jobs as store
 from windlass.store.claims import KeyOwner
-from windlass.store.jobs import Job, NewJob
+from windlass.store.jobs import FAR, Job, NewJob
 from windlass.store.postgres.pool import Connection
 
 REPLACING = (OnConflict.REPLACE, OnConflict.REPLACE_EXCEPT_SCHEDULE)
@@ -130,7 +130,7 @@ async def _push(conn: Connection, db: Tenant, rows: Sequence[NewJob], specs: Seq
             new.append(n)
         if spec.unique:
             taken.setdefault(spec.unique.key, n)
-    rows = [jobs.timed(rows[n], specs[n]) for n in new]
+    rows = [_timed(rows[n], specs[n]) for n in new]
     born = await _insert(conn, db, rows, [specs[n] for n in new]) if new else []
     made = dict(zip(new, born, strict=True))
     known = await claims.read(conn, list(existing.values())) if existing else {}
@@ -178,6 +178,11 @@ def _replacing(owner: KeyOwner, spec: JobSpec) -> JobSpec:
     if spec.unique and spec.unique.on_conflict is OnConflict.REPLACE_EXCEPT_SCHEDULE and owner.status == "pending":
         return replace(spec, run_at=owner.run_at, delay=None)
     return spec
+
+
+def _timed(row: NewJob, spec: JobSpec) -> NewJob:
+    """Return the row with the spec's current start time."""
+    return row._replace(run_at=FAR if spec.held else spec.run_at, delay=spec.delay)
 
 
 async def _insert(conn: Connection, db: Tenant, rows: Sequence[NewJob], specs: Sequence[JobSpec]) -> list[Pushed]:

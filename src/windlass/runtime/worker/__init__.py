@@ -24,6 +24,7 @@ class WorkerOptions:
     turns: int = 2
     runtime: str = "python"
     allow_commands: bool = False  # `run` steps execute here
+    code_version: str | None = None  # of the handlers; published with their schemas
     is_handed_over: bool = False  # its id, with the leases, passes from process to process: one at a time has it
 
     def __post_init__(self) -> None:

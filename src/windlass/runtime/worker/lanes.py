@@ -1,4 +1,4 @@
-"""Decides what a worker claims: the types it serves, the lanes it claims from, and how many suspects at a time.
+"""Decides what a worker claims: the lanes it claims from, and how many suspects at a time.
 
 A claim starts after the last `seq` claimed in its lane, so it does not read past dead index entries that an old
 snapshot keeps there. A full search (a "look") finds what such a cursor can miss: late commits and new lanes. Looks may
@@ -16,10 +16,7 @@ from dataclasses import replace
 
 from windlass.core.jobs.job import Claimed, Fence, JobMove, Report, Setback
 from windlass.core.orgs import owner
-from windlass.effects.handlers import Handlers, like
-from windlass.engine.database import Database
-from windlass.engine.workers import turn
-from windlass.engine.workers.turn import Lane, Served
+from windlass.engine.workers.turn import Lane
 from windlass.runtime.worker.shares import MOST_ORGS, FairShares
 
 SHARE = 20
@@ -30,44 +27,6 @@ FULL, BUSY = 1.0, 0.05  # seconds for which nothing of an org is offered, unless
 _LITERAL = re.compile(r"[^%_\\]*")
 
 Key = tuple[str, str, int, bool]
-
-
-class ServedTypes:
-    """The job types that a worker runs: it has a handler, the type matches one of `prefixes` (LIKE patterns; none
-    match all), and the registry of types neither disables it nor assigns it to another runtime."""
-
-    def __init__(self, db: Database, handlers: Handlers, prefixes: Iterable[str], runtime: str) -> None:
-        self._db = db
-        self._handlers = handlers
-        self._patterns = [like(prefix) for prefix in prefixes]
-        self._runtime = runtime
-        self._registry: dict[str, tuple[str, bool]] = {}
-
-    async def refresh(self) -> None:
-        """Read the registry of types, which operators may change at any time."""
-        self._registry = await turn.registry(self._db)
-
-    def serves(self, type_: str) -> bool:
-        runtime, enabled = self._registry.get(type_, (self._runtime, True))
-        return (
-            enabled
-            and runtime == self._runtime
-            and self._handlers.find(type_) is not None
-            and (not self._patterns or any(pattern.fullmatch(type_) for pattern in self._patterns))
-        )
-
-    def names(self) -> list[str]:
-        """Return the served types and the patterns that handlers are registered for."""
-        return [type_ for type_ in self._handlers.types() if "%" in type_ or self.serves(type_)]
-
-    def search(self) -> Served:
-        """Return what a look searches for: the served types, and for patterns their literal prefixes.
-
-        A prefix may match types that are not served: `Lanes.found` filters the result again.
-        """
-        names = self.names()
-        prefixes = [f"{_begins(type_)}%" for type_ in names if "%" in type_]
-        return Served([type_ for type_ in names if "%" not in type_], prefixes)
 
 
 class Lanes:
@@ -253,11 +212,6 @@ class Suspects:
         known = job.fence in self._held
         self._held.discard(job.fence)
         return known
-
-
-def _begins(pattern: str) -> str:
-    literal = _LITERAL.match(pattern)
-    return literal[0] if literal else ""
 
 
 def _key(lane: Lane) -> Key:

@@ -40,7 +40,8 @@ from windlass.runtime.worker import WorkerOptions
 from windlass.runtime.worker.attempts import Attempts, Stop
 from windlass.runtime.worker.context_data import ContextData
 from windlass.runtime.worker.heartbeat import Heartbeat, Leases, Registration, Watchdog
-from windlass.runtime.worker.lanes import Lanes, ServedTypes
+from windlass.runtime.worker.lanes import Lanes
+from windlass.runtime.worker.types import ServedTypes
 
 __all__ = ["Worker", "WorkerOptions"]
 
@@ -52,7 +53,7 @@ class Worker:
     def __init__(self, db: Database, handlers: Handlers, options: WorkerOptions | None = None) -> None:
         self.options = options or WorkerOptions()
         self._db = db
-        self._types = ServedTypes(db, handlers, self.options.prefixes, self.options.runtime)
+        self._types = ServedTypes(db, handlers, self.options)
         self._lanes = Lanes(self._types.serves)
         self._pages = OrgPages()
         self._context_data = ContextData(db, self.options.concurrency)
@@ -336,9 +337,7 @@ class Worker:
         """Register the worker once; nothing is claimed before that. Afterwards heartbeats keep the row current."""
         if self._registration.done:
             return
-        await self._types.refresh()
-        queues, concurrency = self.options.queues, self.options.concurrency
-        await self._registration.register(self._db, queues=queues, types=self._types.names(), concurrency=concurrency)
+        await self._types.register(self._registration)
         self._open = not self._draining  # the stop may have come during registration
         self._wake()
 

@@ -13,8 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.core.jobs.spec import JobSpec
+from windlass.core.json_value import encode
 from windlass.core.orgs import LABEL, Scope
 from windlass.engine import stats
+from windlass.engine.database import Tenant
+from windlass.engine.jobs import schemas as job_schemas
+from windlass.engine.jobs import types
 from windlass.engine.jobs.schemas import Misfit, Schemas
 from windlass.runtime.admission import Pressure, QueueFull
 from windlass.web.ojs import dependencies
@@ -43,6 +47,7 @@ async def admit(request: Request, specs: Sequence[JobSpec]) -> Admitted:
     admission = (await dependencies.remote_jobs(request)).admission
     misfits = await admission.misfits(specs)
     _refuse_misfits(specs, dict(misfits), await admission.schemas())
+    await _check_types(await dependencies.db(request), specs)
     headers = await make_room(request, [spec.queue for spec in specs])
     warnings = [f"{misfit.schema}: {path}: {problem}" for _, misfit in misfits for path, problem in misfit.problems]
     return Admitted(specs, headers, warnings)
@@ -68,13 +73,27 @@ def _refuse_misfits(specs: Sequence[JobSpec], misfits: Mapping[int, Misfit], sch
         demands = bool(spec.meta and spec.meta.get(DEMAND))
         misfit, place = misfits.get(n), f"jobs[{n}]." if len(specs) > 1 else ""
         if misfit is not None and (misfit.is_refused or demands):
-            errors = [{"path": place + path, "message": problem} for path, problem in misfit.problems]
-            listed = "; ".join(f"{error['path']}: {error['message']}" for error in errors[:3])
-            message = f"the arguments do not match the schema {misfit.schema}: {listed}"
-            raise Refusal(MISFIT, message, details={"validation_errors": errors, "field": errors[0]["path"]})
+            raise _misfit(misfit.schema, [(place + path, problem) for path, problem in misfit.problems])
         if demands and not schemas.has(spec.type):
             message = f"meta.{DEMAND} demands a check, but {spec.type} has no schema"
             raise Refusal(MISFIT, message, details={"field": f"{place}meta.{DEMAND}"})
+
+
+async def _check_types(db: Tenant, specs: Sequence[JobSpec]) -> None:
+    """Refuse a job whose arguments do not match the schema that the workers of its type have published."""
+    names = [spec.type for spec in specs]
+    misfit = await types.first_misfit(db, names, lambda n: encode(specs[n].payload, field="args"))
+    if misfit is not None:
+        place = f"jobs[{misfit.index}].args" if len(specs) > 1 else "args"
+        problems = [(job_schemas.path_text(place, path), message) for path, message in misfit.problems]
+        raise _misfit(f"that the workers of {names[misfit.index]} have published", problems)
+
+
+def _misfit(schema: str, problems: Sequence[tuple[str, str]]) -> Refusal:
+    errors = [{"path": path, "message": message} for path, message in problems]
+    listed = "; ".join(f"{path}: {message}" for path, message in problems[:3])
+    message = f"the arguments do not match the schema {schema}: {listed}"
+    return Refusal(MISFIT, message, details={"validation_errors": errors, "field": problems[0][0]})
 
 
 def _full(pressure: Pressure, message: str) -> Refusal:
