@@ -107,14 +107,18 @@ class Group:
     async def _run(self) -> None:
         """Serve the group while there are fetches. There is no await between the last check and `is_finished`, so a
         fetch cannot be added to a group that nothing serves."""
-        with self._remote_jobs.db.subscribe(self._woken):
-            while self._waiting:
-                self._wake.clear()
-                await self._serve()
-                if self._waiting:
-                    await until(self._never, self._fetches.pause, wake=self._wake)
-        self.is_finished = True
-        self._fetches.forget(self._key, self)
+        try:
+            with self._remote_jobs.db.subscribe(self._woken):
+                while self._waiting:
+                    self._wake.clear()
+                    await self._serve()
+                    if self._waiting:
+                        await until(self._never, self._fetches.pause, wake=self._wake)
+        except Exception:  # of any kind: those that wait get an empty answer in time, later ones form a new group
+            _log.exception("fetches for %s are no longer served", self._key[1])
+        finally:
+            self.is_finished = True
+            self._fetches.forget(self._key, self)
 
     async def _serve(self) -> None:
         size = 1
