@@ -22,7 +22,7 @@ from windlass.engine.runs import start as run_start
 from windlass.engine.runs.start import RunSpec
 from windlass.engine.workers import remote, remote_reports
 from windlass.engine.workers.remote import Fetch, Job
-from windlass.engine.workers.remote_reports import RemoteReport, Standing
+from windlass.engine.workers.remote_reports import RemoteReport, NewState
 from windlass.runtime.admission import Admission
 
 Request = TypeVar("Request")
@@ -110,7 +110,7 @@ class RemoteJobs:
         """Record a worker's report and return the job after it."""
         return await self._reports.call(report)
 
-    async def report_batch(self, reports: Sequence[RemoteReport]) -> list[Standing | Exception]:
+    async def report_batch(self, reports: Sequence[RemoteReport]) -> list[NewState | Exception]:
         """Record the reports of one request; return the states of the jobs, or why a report was refused."""
         return await remote_reports.record_batch(self.db, reports)
 

@@ -35,7 +35,7 @@ Result = TypeVar("Result")
 Read = Callable[[Connection, Sequence[Report], Mapping[UUID, str]], Awaitable[Mapping[UUID, Result]]]
 
 
-class Standing(NamedTuple):
+class NewState(NamedTuple):
     """The state of a job after a report."""
 
     state: JobState
@@ -43,7 +43,7 @@ class Standing(NamedTuple):
     attempts: int = 0  # used up
 
 
-SUCCEEDED = Standing(JobState.SUCCEEDED)
+SUCCEEDED = NewState(JobState.SUCCEEDED)
 
 
 class RemoteReport(NamedTuple):
@@ -60,14 +60,14 @@ async def record(db: Tenant, reports: Sequence[RemoteReport]) -> list[Job | Exce
     return await _record_of_org(db, reports, _rows)
 
 
-async def record_batch(db: Tenant, reports: Sequence[RemoteReport]) -> list[Standing | Exception]:
+async def record_batch(db: Tenant, reports: Sequence[RemoteReport]) -> list[NewState | Exception]:
     """Record reports; return the states of their jobs, without reading the rows again, or why one was not accepted.
 
     Successes of jobs that belong to no run need neither the row nor a decision: one statement records them. It leaves
     out what it must not record, and that is done like everything else.
     """
     done = await _succeed(db, reports)
-    rest = await _record_of_org(db, [report for n, report in enumerate(reports) if n not in done], _standings)
+    rest = await _record_of_org(db, [report for n, report in enumerate(reports) if n not in done], _new_states)
     answers = iter(rest)
     return [SUCCEEDED if n in done else next(answers) for n in range(len(reports))]
 
@@ -118,21 +118,21 @@ async def end_overdue(db: Database, *, batch: int = 500) -> int:
     async with db.once() as conn:
         overdue = await store.overdue(conn, batch)
     reports = [RemoteReport(id_, Failed(OUT_OF_TIME), fence=claim_no) for id_, claim_no in overdue]
-    return sum(isinstance(answer, Standing) for answer in await _record_all(db, reports, _standings, org=None))
+    return sum(isinstance(answer, NewState) for answer in await _record_all(db, reports, _new_states, org=None))
 
 
 async def _rows(conn: Connection, accepted: Sequence[Report], _states: Mapping[UUID, str]) -> dict[UUID, Job]:
     return await store.read(conn, [report.job.id for report in accepted])
 
 
-async def _standings(_: Connection, accepted: Sequence[Report], states: Mapping[UUID, str]) -> dict[UUID, Standing]:
-    return {report.job.id: _standing(report, JobState(states[report.job.id])) for report in accepted}
+async def _new_states(_: Connection, accepted: Sequence[Report], states: Mapping[UUID, str]) -> dict[UUID, NewState]:
+    return {report.job.id: _new_state(report, JobState(states[report.job.id])) for report in accepted}
 
 
-def _standing(report: Report, state: JobState) -> Standing:
+def _new_state(report: Report, state: JobState) -> NewState:
     if state is not JobState.PENDING or not isinstance(report, Setback):
-        return Standing(state)
-    return Standing(state, report.delay, report.job.attempt + report.job.lost + (report.move is JobMove.RETRY))
+        return NewState(state)
+    return NewState(state, report.delay, report.job.attempt + report.job.lost + (report.move is JobMove.RETRY))
 
 
 async def _record_all(

@@ -9,7 +9,7 @@ from windlass.core.events.ojs import error_document
 from windlass.core.jobs.job import JobState
 from windlass.engine.compositions.parent_results import Position, StepRef
 from windlass.engine.jobs.control import Job, JobDetails
-from windlass.engine.workers.remote_reports import Standing
+from windlass.engine.workers.remote_reports import NewState
 from windlass.web.ojs import retry_policy
 from windlass.web.ojs.responses import VERSION, instant
 
@@ -40,13 +40,13 @@ def job_state(job: Job, now: datetime) -> str:
     return RETRYABLE if job.attempt + job.lost else SCHEDULED
 
 
-def state_after(standing: Standing) -> str:
+def state_after(new: NewState) -> str:
     """Return the state of a job after a report."""
-    if standing.state is not JobState.PENDING:
-        return STATES[standing.state]
-    if standing.delay <= timedelta():
+    if new.state is not JobState.PENDING:
+        return STATES[new.state]
+    if new.delay <= timedelta():
         return AVAILABLE
-    return RETRYABLE if standing.attempts else SCHEDULED
+    return RETRYABLE if new.attempts else SCHEDULED
 
 
 def current(job: JobDetails) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from windlass.core.jobs.job import Failed, Outcome, Released, Succeeded
 from windlass.core.json_value import RESULT_LIMIT, encode, plain
 from windlass.core.orgs import Scope
 from windlass.engine.workers.remote import Job
-from windlass.engine.workers.remote_reports import RemoteReport, Standing
+from windlass.engine.workers.remote_reports import RemoteReport, NewState
 from windlass.errors import Invalid
 from windlass.web.ojs import dependencies, envelope, suspension, times
 from windlass.web.ojs.responses import answer, entry_error
@@ -71,7 +71,7 @@ async def _record_many(
     outcome_of: Callable[[Mapping[str, Any]], Outcome],
 ) -> Response:
     entries, worker = dependencies.entries(body, MANY, most=MOST), dependencies.worker_id(body)
-    answers: dict[int, Standing | Exception] = dict(mistakes)
+    answers: dict[int, NewState | Exception] = dict(mistakes)
     reports: dict[int, RemoteReport] = {}
     for n, entry in enumerate(entries):
         if n in mistakes:
@@ -87,7 +87,7 @@ async def _record_many(
     return answer(request, {"results": [_result(entry, answers[n]) for n, entry in enumerate(entries)]})
 
 
-def _result(entry: Any, recorded: Standing | Exception) -> dict[str, Any]:
+def _result(entry: Any, recorded: NewState | Exception) -> dict[str, Any]:
     job_id = entry.get("job_id") if isinstance(entry, dict) else None
     shown = plain(job_id[: dependencies.MAX_NAME]) if isinstance(job_id, str) else None
     if isinstance(recorded, Exception):
