@@ -8,6 +8,7 @@ import pytest
 
 from tests.conformance.ojs_client import OjsClient, ojs_client
 from windlass import Windlass
+from windlass.engine.runs.inspect import serves
 from windlass.engine.workers.remote import Job
 from windlass.runtime import waiting
 from windlass.runtime.waiting import WaitingFetches
@@ -212,3 +213,16 @@ async def test_a_server_that_stops_ends_the_waits(ojs: OjsClient, fetches: Count
             waiting_fetch = asyncio.create_task(http.post("/ojs/v1/workers/fetch", json=body))
             await fetches.until(1)
         assert (await waiting_fetch).json() == {"jobs": []}
+
+
+async def test_a_fetch_registers_its_worker_with_what_it_serves(ojs: OjsClient) -> None:
+    await ojs.fetch("mail", "bulk", worker_id="registered", types=["mail.%"])
+    await ojs.fetch("mail", worker_id="all types")
+    rows = {row.id: row for row in await ojs.app.workers()}
+    assert (rows["registered"].queues, rows["registered"].types) == (["mail", "bulk"], ["mail.%"])
+    assert (rows["all types"].queues, rows["all types"].types, rows["all types"].alive) == (["mail"], ["%"], True)
+    assert serves(rows["registered"], "mail", "mail.send.v1")
+    assert not serves(rows["registered"], "mail", "orders.new.v1")
+    assert not serves(rows["registered"], "acme/mail", "mail.send.v1")
+    await ojs.fetch("other", worker_id="registered")
+    assert {row.id: row.queues for row in await ojs.app.workers()}["registered"] == ["other"]

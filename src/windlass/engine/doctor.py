@@ -11,10 +11,10 @@ from windlass.core import duration
 from windlass.core.jobs.spec import advice
 from windlass.core.launches import POOL_QUEUE, pool_queue
 from windlass.core.orgs import DEFAULT_ORG, owner
-from windlass.effects.handlers import like
 from windlass.effects.launchers import store_warning
 from windlass.engine import maintenance, pools
 from windlass.engine.database import MOST_COUNTED, URL_LIVE_WITHIN, Database
+from windlass.engine.runs.inspect import serves
 from windlass.schemas.monitoring import Quarantined
 from windlass.store import doctor as store
 from windlass.store import hooks, job_schemas, quarantine
@@ -138,7 +138,7 @@ def judge_lines(
         elif runtime != RUNTIME:
             fix = f"start a {runtime} worker, or set its runtime in workflow.workflow_registry to {RUNTIME}"
             yield Finding(Level.WARNING, "waiting", f"{problem}: it is registered to runtime {runtime}", fix)
-        elif not any(_serves(worker, line) for worker in alive):
+        elif not any(serves(worker, line.queue, line.type) for worker in alive):
             fix = f"start a worker that has a handler for it: windlass worker MODULE:APP --queue {quote(queue)}"
             yield Finding(Level.PROBLEM, "waiting", f"{problem}: no live worker serves it", fix)
 
@@ -232,7 +232,3 @@ def judge_snapshots(snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
         yield Finding(Level.WARNING, "snapshots", problem, f"end it: select pg_terminate_backend({session.pid})")
     if not snapshots:
         yield Finding(Level.OK, "snapshots", f"none older than {duration.rough(PATIENCE)}")
-
-
-def _serves(worker: WorkerRow, line: Waiting) -> bool:
-    return owner(line.queue)[1] in worker.queues and any(like(type_).fullmatch(line.type) for type_ in worker.types)

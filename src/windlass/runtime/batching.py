@@ -6,10 +6,11 @@ immediately. A batch that fails is split, so that only the request that causes t
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from windlass.core.jobs.job import Released
@@ -31,6 +32,8 @@ Serve = Callable[[Sequence[Request]], Awaitable[Sequence[Answer | Exception]]]
 Specs = Sequence[JobSpec]
 RunRequest = tuple[Tenant, str, RunSpec]  # for whom, workflow name, run
 FETCHES = 20  # in one transaction
+REGISTER_EVERY = 10.0  # seconds
+MOST_REGISTERED = 10_000  # workers remembered
 _log = logging.getLogger("windlass.web")
 
 
@@ -90,6 +93,7 @@ class RemoteJobs:
         self.db = db
         self.admission = admission or Admission(db)
         self._pushes = Batcher[Specs, list[Pushed]](self._push_all, most=100, lanes=2)
+        self._registered: dict[str, tuple[Any, float]] = {}  # queues and types, and when, by worker
         self._fetches = Batcher[Fetch, list[Job]](self._fetch_all, most=FETCHES)
         self._reports = Batcher[RemoteReport, Job](self._report_all, most=200, lanes=2)
 
@@ -102,6 +106,17 @@ class RemoteJobs:
         if len(specs) > 1 or any(spec.unique or spec.limit for spec in specs):
             return await submit.push(self.db, specs)
         return await self._pushes.call(specs)
+
+    async def register(self, wish: Fetch, *, host: str) -> None:
+        """Record the worker of a fetch, not more often than the lists of workers need it."""
+        served, now = (wish.queues, wish.types), time.monotonic()
+        before = self._registered.get(wish.worker)
+        if before is not None and before[0] == served and now - before[1] < REGISTER_EVERY:
+            return
+        await remote.register(self.db, wish, host=host)
+        if len(self._registered) >= MOST_REGISTERED:
+            self._registered.clear()
+        self._registered[wish.worker] = served, now
 
     async def fetch(self, wish: Fetch) -> list[Job]:
         return await self._fetches.call(wish)

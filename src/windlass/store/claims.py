@@ -144,6 +144,12 @@ async def seen(
     return row[0], row[1], row[2]
 
 
+async def register(
+    conn: Connection, *, org: str, worker: str, host: str, queues: Sequence[str], types: Sequence[str]
+) -> None:
+    await conn.execute(_SQL["register"], worker, host, list(queues), list(types), org)
+
+
 async def overdue(conn: Connection, batch: int) -> list[tuple[UUID, int]]:
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["overdue"], batch)]
 

@@ -23,7 +23,7 @@ class WorkerRow:
     id: str
     host: str
     pid: int
-    queues: list[str]
+    queues: list[str]  # of a worker that uses HTTP: their stored names
     types: list[str]
     concurrency: int
     state: str
@@ -32,6 +32,10 @@ class WorkerRow:
     seen_at: datetime
     alive: bool
     silence: timedelta = timedelta()  # since it was seen
+
+    @property
+    def uses_http(self) -> bool:
+        return self.pid == 0
 
 
 class Registered(NamedTuple):

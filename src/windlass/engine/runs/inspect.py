@@ -300,6 +300,13 @@ async def _service(conn: Connection, org: str, jobs: Sequence[JobSnapshot]) -> d
     }
 
 
+def serves(worker: WorkerRow, queue: str, type_: str) -> bool:
+    """Return whether a worker claims jobs of this queue (its stored name) and type. A worker that uses HTTP serves the
+    queues of its org, any other those of all orgs."""
+    name = queue if worker.uses_http else owner(queue)[1]
+    return name in worker.queues and any(like(pattern).fullmatch(type_) for pattern in worker.types)
+
+
 def _judged(
     job: JobSnapshot, alive: Sequence[WorkerRow], registry: Mapping[str, tuple[str, bool]], paused: Set[str]
 ) -> JobSnapshot:
@@ -308,11 +315,7 @@ def _judged(
         return replace(job, served=Served.OFF)
     if runtime != RUNTIME:
         return replace(job, served=Served.ELSEWHERE, runtime=runtime)
-    serves = any(
-        owner(job.queue)[1] in worker.queues and any(like(type_).fullmatch(job.type) for type_ in worker.types)
-        for worker in alive
-    )
-    if not serves:
+    if not any(serves(worker, job.queue, job.type) for worker in alive):
         return replace(job, served=Served.NO_WORKER)
     return replace(job, served=Served.PAUSED) if job.queue in paused else job
 

@@ -54,4 +54,4 @@ async def forget(db: Tenant, id_: str) -> None:
 
 
 def _shown(db: Tenant, row: WorkerRow) -> WorkerRow:
-    return replace(row, id=db.shown(row.id))
+    return replace(row, id=db.shown(row.id), queues=[db.shown(queue) for queue in row.queues])

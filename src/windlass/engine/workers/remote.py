@@ -80,6 +80,14 @@ async def fetch(db: Tenant, requests: Sequence[Fetch]) -> list[list[Job]]:
     return batches
 
 
+async def register(db: Tenant, request: Fetch, *, host: str) -> None:
+    """Record which queues and types a worker serves, for lists of workers and for `explain`."""
+    named = _stored(db, request)
+    types = ["%"] if request.types is None else request.types
+    async with db.begin() as conn:
+        await store.register(conn, org=db.org, worker=named.worker, host=host, queues=named.queues, types=types)
+
+
 def _stored(db: Tenant, request: Fetch) -> Fetch:
     """Return the fetch with the stored names of its queues and its worker."""
     return replace(request, queues=[db.stored(queue) for queue in request.queues], worker=db.stored(request.worker))

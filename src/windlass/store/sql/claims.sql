@@ -152,6 +152,14 @@ on conflict (id) do update set seen_at = windlass.now(), active = excluded.activ
  where worker.org = $7
 returning state, directive, windlass.now()
 
+-- name: register
+-- scope: org
+-- Record that an HTTP worker fetches, from which queues (their stored names) and of which types. What heartbeats report is kept.
+insert into windlass.worker (id, host, pid, queues, types, concurrency, state, org) values ($1, $2, 0, $3, $4, 0, 'running', $5)
+on conflict (id) do update set seen_at = windlass.now(), queues = excluded.queues, types = excluded.types,
+  state = case worker.state when 'stopped' then 'running' else worker.state end
+ where worker.org = $5 and worker.pid = 0
+
 -- name: overdue
 -- scope: global
 -- Return attempts that exceeded their timeout without being stopped by their worker.

@@ -69,6 +69,11 @@ async def remote_jobs(request: Request) -> RemoteJobs:
     return jobs
 
 
+def host(request: Request) -> str:
+    """Return the address of the client."""
+    return request.client.host if request.client else ""
+
+
 # Ids
 
 

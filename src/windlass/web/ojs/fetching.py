@@ -35,6 +35,8 @@ async def fetch(request: Request) -> Response:
     wish = _wish(body)
     wait = dependencies.integer(body, "wait_ms", least=0, most=MOST_WAIT, default=0) or 0
     db, remote_jobs = await dependencies.db(request), await dependencies.remote_jobs(request)
+    if wish.worker != ANONYMOUS:
+        await remote_jobs.register(wish, host=dependencies.host(request))
     jobs = await remote_jobs.fetch(wish)
     if not jobs and wait:
         jobs = await _wait(request, remote_jobs, wish, wait)

@@ -34,7 +34,7 @@ async def heartbeat(request: Request) -> Response:
         ids,
         lease=dependencies.lease(body),
         state=STATES[state] if state else None,
-        host=_host(request),
+        host=dependencies.host(request),
     )
     tested = answered.test_directive if dependencies.app(request).settings.test_mode else None
     directive = answered.directive or (tested if tested in ("quiet", "terminate") else None) or "running"
@@ -62,7 +62,7 @@ async def beat(request: Request) -> Response:
     active = body.get("active_jobs")
     ids = [id_ for id_ in map(dependencies.as_id, active) if id_ is not None] if isinstance(active, list) else []
     db = await dependencies.db(request)
-    answered = await remote.heartbeat(db, worker, ids, state=STATES[state], host=_host(request))
+    answered = await remote.heartbeat(db, worker, ids, state=STATES[state], host=dependencies.host(request))
     return answer(
         request,
         {
@@ -93,10 +93,6 @@ async def health(request: Request) -> Response:
 def _check_state(state: object) -> None:
     if not isinstance(state, str) or state not in STATES:
         raise Invalid(f"state must be one of {', '.join(STATES)}", field="state")
-
-
-def _host(request: Request) -> str:
-    return request.client.host if request.client else ""
 
 
 # For operators
