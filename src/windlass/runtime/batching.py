@@ -23,7 +23,7 @@ from windlass.engine.runs import start as run_start
 from windlass.engine.runs.start import RunSpec
 from windlass.engine.workers import remote, remote_reports
 from windlass.engine.workers.remote import Fetch, Job
-from windlass.engine.workers.remote_reports import RemoteReport, NewState
+from windlass.engine.workers.remote_reports import NewState, RemoteReport
 from windlass.runtime.admission import Admission
 
 Request = TypeVar("Request")

@@ -15,7 +15,7 @@ from windlass.core.jobs.job import Failed, Outcome, Released, Succeeded
 from windlass.core.json_value import RESULT_LIMIT, encode, plain
 from windlass.core.orgs import Scope
 from windlass.engine.workers.remote import Job
-from windlass.engine.workers.remote_reports import RemoteReport, NewState
+from windlass.engine.workers.remote_reports import NewState, RemoteReport
 from windlass.errors import Invalid
 from windlass.web.ojs import dependencies, envelope, suspension, times
 from windlass.web.ojs.responses import answer, entry_error
