@@ -96,7 +96,7 @@ async def test_a_success_that_cannot_be_stored_fails_alone_in_a_batch_without_ro
     await remote.fetch(db, [a_wish(8)])
     reports = [RemoteReport(id_, Succeeded("{" if n == 3 else "1"), worker="w") for n, id_ in enumerate(ids)]
     answers = await remote_reports.record_batch(db, reports)
-    assert Counter(type(answer).__name__ for answer in answers) == {"Standing": 7, "Invalid": 1}
+    assert Counter(type(answer).__name__ for answer in answers) == {"NewState": 7, "Invalid": 1}
     assert (await jobs.get(db, ids[3])).status == "leased"
     assert [event.event_type for event in await jobs.events(db, ids[0])] == ["created", "leased", "succeeded"]
 
