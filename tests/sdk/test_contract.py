@@ -72,7 +72,7 @@ def driver_of(language: str, folder: Path) -> Driver:
             _require("go", "Go 1.23 or later")
             programs = folder / "go"
             if not programs.exists():
-                build = ["go", "build", "-o", f"{programs}/", "./http", "./sql"]
+                build = ["go", "build", "-o", f"{programs}/", "./http", "./sql", "./inbox"]
                 subprocess.run(build, cwd=ROOT / "sdk/go/contract", check=True)
             return Driver([str(programs / language.removeprefix("go-"))])
         case _:

@@ -1,6 +1,7 @@
-"""The guide of the Go SDK, executed as it is written."""
+"""The guide of the Go SDK, executed as it is written, and its inbox on a database without a server."""
 
 import asyncio
+import json
 import os
 import re
 import shutil
@@ -8,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.sdk.test_contract import tended
+from tests.chaos.harness import Inbox
+from tests.sdk.test_contract import driver_of, tended
 from tests.web.serving import served
 from windlass import Windlass
 
@@ -58,3 +60,19 @@ async def test_the_guide_works_as_written(app: Windlass, tmp_path: Path) -> None
         finally:
             worker.terminate()
             assert await worker.wait() == 0
+
+
+async def test_jobs_and_schedules_over_sql(database: str, tmp_path: Path) -> None:
+    program = Path(driver_of("go-sql", tmp_path).command[0]).with_name("inbox")
+    seen = json.loads(await run(str(program), cwd=tmp_path, WINDLASS_DSN=database))
+    mistake = seen.pop("mistake")
+    assert '"25" must be a number from 0 to 23' in mistake
+    assert seen == {
+        "duplicate": True, "ended": True, "unknown": True, "status": "cancelled", "schedules": 1,
+        "next_is_ahead": True, "ticks": [0, 1, 0], "deleted": True,
+    }  # fmt: skip
+    async with Inbox.open(database) as inbox:
+        jobs = await inbox.fetch("select type, status, payload::text from workflow.workflow_run order by type")
+        keys = await inbox.fetch("select idempotency_key from workflow.workflow_run where type = 'go.nightly.v1'")
+    assert jobs == [("go.first.v1", "cancelled", '{"n": 1}'), ("go.nightly.v1", "pending", '{"full": true}')]
+    assert keys[0][0].startswith("schedule:")
