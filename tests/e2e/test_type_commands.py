@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.cli_process import Cli
 from tests.engine.test_job_types import LATER, registered, served
@@ -15,7 +16,11 @@ async def test_types_are_listed_and_shown(tmp_path: Path, database: str, app: Wi
     await registered(db.database, "new", served("d2", LATER), version="2")
     async with serving(app) as http:
         url = str(http.base_url).removesuffix("/").removesuffix("/api/v1")
-        for cli, env in ((Cli(tmp_path, database), {}), (Cli(tmp_path, None), {"WINDLASS_URL": url})):
+        ways: list[tuple[Cli, dict[str, Any]]] = [
+            (Cli(tmp_path, database), {}),
+            (Cli(tmp_path, None), {"WINDLASS_URL": url}),
+        ]
+        for cli, env in ways:
             listed = await cli("types", "list", **env)
             as_json = await cli("types", "list", "--json", **env)
             shown = await cli("types", "show", "orders.pack.v1", **env)

@@ -79,6 +79,7 @@ class Tracked:
     status_version: str | None = None
     chunks: int = 0  # of log lines that were read
     shown: str = ""  # its state, as progress of the job
+    seen: tuple[RemoteJob | None, float | None] = None, None  # by the pool, and when, before its mail was read
 
 
 class Launches:
@@ -98,6 +99,7 @@ class Launches:
         self._ended: set[str] = set()  # launches whose outcome is being recorded
         self._remote: dict[str, RemoteJob] = {}
         self._listed_at: float | None = None
+        self._answer: tuple[dict[str, RemoteJob], float] | None = None  # of the pool, for the next tick
         self._listing: asyncio.Task[None] | None = None
         self._list_due, self._list_tried_at = True, 0.0
         self._strays_at = 0.0
@@ -136,6 +138,8 @@ class Launches:
             return None
         if self._list_due or started - self._list_tried_at >= self._launcher.list_every:
             self._list_soon()
+        if self._answer is not None:  # before the mailbox is listed, so that no end is seen before its status
+            (self._remote, self._listed_at), self._answer = self._answer, None
         mail = _by_launch(await self._objects.list(mailbox(self._pool)), mailbox(self._pool))
         for tracked in list(self._tracked.values()):
             received = mail.get(tracked.launch.name, {})
@@ -149,10 +153,7 @@ class Launches:
         return SOON if self._ended else None
 
     def _list_soon(self) -> None:
-        """List the pool in a task of its own: while it does not answer, what the launches report is read all the same.
-
-        The mailbox is listed in the tick after it, so that no end is seen before its status.
-        """
+        """List the pool in a task of its own: while it does not answer, what launches report is read all the same."""
         if self._listing is None:
             self._list_due, self._list_tried_at = False, time.monotonic()
             self._listing = asyncio.create_task(self._list(), name=f"windlass-list-{self._pool}")
@@ -160,10 +161,9 @@ class Launches:
     async def _list(self) -> None:
         started = time.monotonic()
         try:
-            self._remote = {job.name: job for job in await self._launcher.list()}
-            self._listed_at = started
+            self._answer = {job.name: job for job in await self._launcher.list()}, started
         except Exception as error:
-            self._remote, self._listed_at, self._list_due = {}, None, True
+            self._answer, self._remote, self._listed_at, self._list_due = None, {}, None, True
             _log.warning("pool %s cannot be listed: %s; trying again", self._pool, error)
             await asyncio.sleep(LIST_AGAIN)
         finally:
@@ -171,9 +171,9 @@ class Launches:
             self.wake.set()
 
     def _is_due(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> bool:
-        """Take note of the heartbeat; return whether there is anything else to read or to do. Most launches just run:
-        this is all that a tick costs for them."""
+        """Note the heartbeat; return whether there is anything to read or to do: for most launches there is not."""
         launch = tracked.launch
+        tracked.seen = self._remote.get(launch.name), self._listed_at
         if (beat := mail.get(HEARTBEAT)) and beat.version != launch.heartbeat:
             launch.heartbeat, launch.heard_at = beat.version, time.monotonic()
         status = mail.get(STATUS)
@@ -245,14 +245,14 @@ class Launches:
 
     def _view(self, tracked: Tracked) -> View:
         launch, now = tracked.launch, time.monotonic()
-        remote = self._remote.get(launch.name)
-        if self._listed_at is None or remote is not None or self._listed_at <= (launch.started_at or now):
+        remote, listed_at = tracked.seen
+        if listed_at is None or remote is not None or listed_at <= (launch.started_at or now):
             launch.missing_since = None
         elif launch.missing_since is None:
             launch.missing_since = now
         return View(
             now=now,
-            listed_at=self._listed_at,
+            listed_at=listed_at,
             remote=remote,
             older=self._older(tracked) if launch.started_at is None else (),
             status=tracked.status,
