@@ -21,8 +21,9 @@ from tests.keys import KEYS
 from tests.launchers.pools import dead, is_alive
 from tests.runtime.conftest import eventually
 from windlass import Retry, Run, RunState, Windlass
-from windlass.core.launches import Limits, RemoteJob
+from windlass.core.launches import Limits, Phase, RemoteJob
 from windlass.effects.launchers import Launcher, PoolOptions, open_launcher
+from windlass.effects.objects import ObjectMeta
 from windlass.engine import pools
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
@@ -50,6 +51,8 @@ class Faulty:
         self.refuses_stops = False
         self.lists_nothing = False
         self.lists = 0
+        self.is_waiting = False
+        self.race: tuple[asyncio.Event, asyncio.Event, Path] | None = None  # see the test that sets it
         self._launcher = launcher
         self.start, self.remove, self.logs = launcher.start, launcher.remove, launcher.logs
         self.check, self.close = launcher.check, launcher.close
@@ -61,6 +64,14 @@ class Faulty:
         await self._launcher.stop(name)
 
     async def list(self) -> Sequence[RemoteJob]:
+        if self.race is not None:
+            (is_read, is_listed, go), self.race, self.is_waiting = self.race, None, True
+            await is_read.wait()
+            self.is_waiting = False
+            go.touch()
+            while any(job.phase is not Phase.ENDED for job in await self._launcher.list()):
+                await asyncio.sleep(0.02)
+            asyncio.get_running_loop().call_later(0.05, is_listed.set)
         jobs = await self._launcher.list()
         self.lists += 1
         return [] if self.lists_nothing else jobs
@@ -143,6 +154,35 @@ async def test_no_more_jobs_than_the_pool_allows_are_alive_and_each_is_launched_
     assert most == cap
     assert len(started) == launches
     assert set(started.values()) == {1}
+
+
+async def test_an_end_is_not_seen_before_the_status_that_was_written_before_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mailbox is read just before the job writes its status, the pool is listed just after the job has ended."""
+    script = 'touch "$DIR/started"; while ! [ -e "$DIR/go" ]; do sleep 0.02; done; succeed 1'
+    objects, is_read, is_listed = bench.db.objects(), asyncio.Event(), asyncio.Event()
+    read_mailbox = objects.list
+
+    async def late_mail(prefix: str) -> list[ObjectMeta]:
+        mail = await read_mailbox(prefix)
+        if launcher.is_waiting:
+            is_read.set()
+            await is_listed.wait()
+            await asyncio.sleep(0)  # the launches take the pool's answer
+        return mail
+
+    async with bench.pool(script) as launcher:
+        run = await bench.start()
+
+        async def has_started() -> bool:
+            return (bench.folder / "started").exists()
+
+        await eventually(has_started, seconds=60)
+        monkeypatch.setattr(objects, "list", late_mail)
+        launcher.race = is_read, is_listed, bench.folder / "go"
+        assert (await run.wait(timeout=60)).value == 1
+        assert is_listed.is_set()
 
 
 async def test_an_output_without_a_status_is_not_the_result(bench: Bench) -> None:
