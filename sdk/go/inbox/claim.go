@@ -29,18 +29,20 @@ type ClaimOptions struct {
 }
 
 // The rows are locked in the order of the queue; rows that another worker has locked are skipped, so claims never wait for
-// each other. One statement: an event that has no job, or a job without its event, cannot exist. The planner cannot look
-// into coalesce: it expects many matching rows and walks the index in the order of the queue until there are enough.
-// Otherwise it expects few, reads all pending jobs and sorts them, for every claim. The rows are updated by their ctid,
-// which cannot change while they are locked.
+// each other. One statement: an event that has no job, or a job without its event, cannot exist. The rows are updated by
+// their ctid, which cannot change while they are locked.
+//
+// Jobs come and go faster than the statistics of the table. With those of an empty queue the planner would read all pending
+// jobs and sort them, for every claim. It cannot look into coalesce or into the subquery of the limit, so it assumes that
+// half of the rows match and that a tenth of them is needed, and walks the index in the order of the queue.
 const claimStatement = `
 with picked as materialized (
   select ctid from workflow.workflow_run
-   where status = 'pending' and run_at <= now() and deleted_at is null
-     and coalesce(type like any($1::text::text[]) and type <> all($2::text::text[]), false)
+   where status = 'pending'
+     and coalesce(run_at <= now() and deleted_at is null and type like any($1::text::text[]) and type <> all($2::text::text[]), false)
    order by priority, created_at
      for update skip locked
-   limit $3::int
+   limit (select $3::int)
 ), claimed as (
   update workflow.workflow_run r
      set status = 'leased', leased_by = $4::text, lease_until = now() + $5::float8 * interval '1 second', updated_at = now()
@@ -107,7 +109,7 @@ with input as (
   select * from unnest($2::text::uuid[], $3::text::int[], $4::text::text[]) as t (id, attempt, result)
 ), ` + heldRows + `, done as (
   update workflow.workflow_run r
-     set status = 'succeeded', result = h.result::jsonb, updated_at = now()
+     set status = 'succeeded', result = h.result::jsonb, leased_by = null, lease_until = null, updated_at = now()
     from held h
    where r.id = h.id
   returning r.id
