@@ -18,6 +18,7 @@ class Proxy:
         self._delay = 0.0
         self._unavailable = 0
         self._forgotten: dict[str, int] = {}  # path -> answers that are lost
+        self._open: set[asyncio.StreamWriter] = set()
         self.url = ""
 
     def behave(self, how: str, *, times: int = 1, ms: int = 0, path: str = "") -> None:
@@ -35,9 +36,18 @@ class Proxy:
                 raise AssertionError(f"a server cannot be {how}")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            await self._answer(reader, writer)
-        writer.close()
+        self._open.add(writer)
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                await self._answer(reader, writer)
+        finally:
+            writer.close()
+            self._open.discard(writer)
+
+    def close(self) -> None:
+        """Close the connections of workers that are gone: their handlers may wait for the server."""
+        for writer in self._open:
+            writer.transport.abort()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -83,3 +93,4 @@ async def proxied(upstream: str) -> AsyncIterator[Proxy]:
     proxy.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with server:
         yield proxy
+        proxy.close()
