@@ -31,7 +31,7 @@ from windlass.engine.runs import start as run_start
 from windlass.engine.runs.start import RunSpec
 from windlass.engine.workflows import Published
 from windlass.errors import Invalid
-from windlass.runtime.batching import RunStarter
+from windlass.runtime.batching import JobSubmitter, RunStarter
 from windlass.runtime.built_workflows import BuiltWorkflows
 from windlass.runtime.collector import freeze_modules
 from windlass.runtime.handle import Run, Waiters
@@ -84,6 +84,7 @@ class Windlass(Operations):
         self._sync: SyncBridge[Windlass] = SyncBridge(self._twin)
         self._waiters: Waiters | None = None
         self._starter: RunStarter | None = None
+        self._submitter: JobSubmitter | None = None
         self._live: Live | None = None
         self._built = BuiltWorkflows(self.handlers)
         self._recording: asyncio.Task[None] | None = None  # records the URL of this process periodically
@@ -110,7 +111,7 @@ class Windlass(Operations):
                 )
                 self._db = opened.tenant(self._org, actor=self._actor)
                 self._waiters, self._live = Waiters(self._db), Live(self._db)
-                self._starter = RunStarter()
+                self._starter, self._submitter = RunStarter(), JobSubmitter(self._db)
             return self._db
 
     async def close(self) -> None:
@@ -124,7 +125,7 @@ class Windlass(Operations):
         if self._waiters is not None:
             await self._waiters.close()
             self._waiters = None
-        self._starter = None
+        self._starter = self._submitter = None
         self._built.close()
         await self._http.close()
         if self._db is not None:
@@ -377,17 +378,22 @@ class Windlass(Operations):
     ) -> UUID:
         """Record one job and return its id; a known idempotency key returns the id of the job that has it.
 
-        Options: queue, priority, run_at or delay, max_attempts, retry, timeout, idempotency_key, tags, meta. With
-        `connection` (asyncpg) the job becomes part of the caller's transaction.
+        Options: queue, priority, run_at or delay, max_attempts, retry, timeout, idempotency_key, tags, meta. Jobs that
+        are submitted at the same time share a transaction. With `connection` (asyncpg) the job becomes part of the
+        caller's transaction.
         """
-        return (await self.submit_many([self.spec(type, payload, **options)], connection=connection))[0]
+        spec = self.spec(type, payload, **options)
+        if connection is not None:
+            return (await self.submit_many([spec], connection=connection))[0]
+        await self.open()
+        assert self._submitter is not None
+        return await self._submitter.submit(spec)
 
     async def submit_many(
         self, specs: Iterable[JobSpec | Mapping[str, Any]], *, connection: Connection | None = None
     ) -> list[UUID]:
         """Record many jobs, all or none, in one statement."""
-        complete = [spec if isinstance(spec, JobSpec) else self.spec(**spec) for spec in specs]
-        return await jobs.submit(await self.open(), complete, connection=connection)
+        return await jobs.submit(await self.open(), *job_submit.complete(self.handlers, specs), connection=connection)
 
     def submit_sync(self, type: str, payload: Any = None, **options: Any) -> UUID:  # noqa: A002
         """Submit a job from synchronous code; block until it is recorded."""

@@ -5,6 +5,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -72,6 +73,52 @@ async def test_many_are_recorded_in_order_and_at_once(db: Tenant, conn: Connecti
     taken = await take(db, 100)
     assert [json.loads(job.payload)["n"] for job in taken] == [*range(100)]
     assert [job.id for job in taken] == ids[:100]
+
+
+async def test_jobs_that_differ_in_their_payloads_share_their_options_and_others_do_not(app: Windlass) -> None:
+    class Odd:
+        """A value that cannot be compared, as an array of numpy."""
+
+        def __eq__(self, other: object) -> bool:
+            raise ValueError("ambiguous")
+
+    batch: list[Any] = [
+        {"type": "a.b.v1", "payload": 1, "tags": ["x"]},
+        {"type": "a.b.v1", "payload": 2, "tags": ["x"]},
+        {"type": "a.b.v1", "payload": 3},
+        {"type": "a.b.v1"},
+        replace(SPEC, payload=4),
+        {"type": "c.d.v1", "payload": None, "priority": 5},
+    ]
+    submitted = [await app.get(id_) for id_ in await app.submit_many(batch)]
+    assert [(job.type, job.payload, job.tags, job.priority) for job in submitted] == [
+        ("a.b.v1", 1, ["x"], 100),
+        ("a.b.v1", 2, ["x"], 100),
+        ("a.b.v1", 3, [], 100),
+        ("a.b.v1", {}, [], 100),
+        (SPEC.type, 4, [], 100),
+        ("c.d.v1", {}, [], 5),
+    ]
+    with pytest.raises(Invalid, match="meta"):
+        await app.submit_many([{"type": "a.b.v1", "meta": {"a": Odd()}}, {"type": "a.b.v1", "meta": {"a": Odd()}}])
+
+
+async def test_jobs_submitted_at_the_same_time_share_a_transaction_and_a_bad_one_fails_alone(
+    app: Windlass, conn: Connection
+) -> None:
+    """A payload that only Postgres refuses, and a delay that is refused before."""
+    refused: dict[int, dict[str, Any]] = {17: {"payload": {"n": "\ud800"}}, 40: {"delay": -1}}
+    options = [refused.get(n, {"payload": {"n": n}}) for n in range(64)]
+    answers = await asyncio.gather(*(app.submit("a.b.v1", **one) for one in options), return_exceptions=True)
+    assert {n for n, answer in enumerate(answers) if isinstance(answer, BaseException)} == set(refused)
+    assert isinstance(answers[17], Invalid)
+    assert isinstance(answers[40], Invalid)
+    recorded = [answer for answer in answers if isinstance(answer, UUID)]
+    assert [(await app.get(id_)).payload for id_ in recorded] == [
+        one["payload"] for one in options if one not in refused.values()
+    ]
+    assert await count(conn) == (62, 62)
+    assert await conn.fetchval("select count(distinct xmin::text) from workflow.workflow_run") < 62
 
 
 async def test_nothing_to_submit_is_no_mistake_and_too_much_is(db: Tenant, conn: Connection) -> None:

@@ -1,11 +1,11 @@
 """Ids are UUIDv7 as RFC 9562 lays them out."""
 
-from uuid import RFC_4122
+from uuid import RFC_4122, UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.core.ids import RANDOM_BYTES, uuid7
+from windlass.core.ids import RANDOM_BYTES, ascending, uuid7
 from windlass.engine.database import new_ids
 
 moments = st.integers(0, 2**48 - 1)
@@ -29,17 +29,23 @@ def test_ids_sort_by_their_time_as_numbers_and_as_texts(first: int, second: int,
 
 @given(moments, dice, dice)
 def test_seventy_four_of_the_random_bits_are_kept(moment: int, one: bytes, other: bytes) -> None:
-    mask = (1 << 74) - 1
+    mask = (1 << 80) - 1 ^ 0xF0 << 72 ^ 0xC0 << 56  # the version and the variant take the place of six bits
     same_dice = int.from_bytes(one, "big") & mask == int.from_bytes(other, "big") & mask
     assert (uuid7(moment, one) == uuid7(moment, other)) is same_dice
 
 
 def test_the_example_of_the_rfc() -> None:
     """RFC 9562, A.6: 2022-02-22 14:22:22 -05:00, rand_a 0xCC3, rand_b 0x18C4DC0C0C07398F."""
-    random = (0xCC3 << 62 | 0x18C4DC0C0C07398F).to_bytes(RANDOM_BYTES, "big")
+    random = (0xCC3 << 64 | 0x18C4DC0C0C07398F).to_bytes(RANDOM_BYTES, "big")
     assert str(uuid7(0x017F22E279B0, random)) == "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"
 
 
 def test_many_made_at_once_differ() -> None:
     assert len({*new_ids(10_000), *new_ids(1)}) == 10_001
     assert new_ids(0) == []
+
+
+@given(moments, st.lists(dice))
+def test_ids_of_the_same_moment_are_in_ascending_order(moment: int, random: list[bytes]) -> None:
+    made = [UUID(bytes=one) for one in ascending(moment, b"".join(random))]
+    assert made == sorted(uuid7(moment, one) for one in random)

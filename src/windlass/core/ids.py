@@ -7,10 +7,7 @@ from uuid import UUID
 
 RANDOM_BYTES = 10
 SPELLING = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
-_VERSION = 0x7 << 76
-_VARIANT = 0x2 << 62
-_RANDOM_A = (1 << 12) - 1
-_RANDOM_B = (1 << 62) - 1
+_VERSION, _VARIANT = 0x70, 0x80  # the high bits of the bytes 6 and 8
 _spelled = re.compile(SPELLING.replace("x", "[0-9a-f]")).fullmatch
 
 
@@ -22,9 +19,16 @@ def earliest(moment: datetime) -> UUID:
 
 def uuid7(milliseconds: int, random: bytes) -> UUID:
     """Return a UUIDv7 made of 48 bits of time and 74 of the 80 random bits given."""
-    dice = int.from_bytes(random[:RANDOM_BYTES], "big")
-    high = (milliseconds & 0xFFFF_FFFF_FFFF) << 80
-    return UUID(int=high | _VERSION | (dice >> 62 & _RANDOM_A) << 64 | _VARIANT | (dice & _RANDOM_B))
+    return UUID(bytes=ascending(milliseconds, random[:RANDOM_BYTES])[0])
+
+
+def ascending(milliseconds: int, random: bytes) -> list[bytes]:
+    """Return the bytes of UUIDv7s of the same time in ascending order, one for each RANDOM_BYTES of `random`."""
+    moment = (milliseconds & 0xFFFF_FFFF_FFFF).to_bytes(6, "big")
+    dice = bytearray(random)
+    for n in range(0, len(dice), RANDOM_BYTES):
+        dice[n], dice[n + 2] = _VERSION | dice[n] & 0x0F, _VARIANT | dice[n + 2] & 0x3F
+    return sorted(moment + dice[n : n + RANDOM_BYTES] for n in range(0, len(dice), RANDOM_BYTES))
 
 
 def beginning_with(text: str) -> tuple[UUID, UUID] | None:

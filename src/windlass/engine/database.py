@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from windlass.core import orgs
-from windlass.core.ids import RANDOM_BYTES, uuid7
+from windlass.core.ids import RANDOM_BYTES, ascending
 from windlass.core.orgs import ALL_SCOPES, DEFAULT_ORG, Scope
 from windlass.effects.objects import Objects, open_objects
 from windlass.effects.schema_validator import SchemaValidator
@@ -42,6 +42,7 @@ from windlass.store.postgres.pool import (
     statement,
     transaction,
 )
+from windlass.store.postgres.queries import uuids
 from windlass.store.workflows import Live
 
 ACTOR = "windlass"  # the name of the engine, and of trusted code, in the event trail
@@ -330,6 +331,5 @@ async def prepare(options: DatabaseOptions, keys: KeySource | None = None) -> li
 
 
 def new_ids(count: int) -> list[UUID]:
-    """Return new ids; one call gets the random bytes of all."""
-    moment, dice = time.time_ns() // 1_000_000, os.urandom(RANDOM_BYTES * count)
-    return [uuid7(moment, dice[n * RANDOM_BYTES : (n + 1) * RANDOM_BYTES]) for n in range(count)]
+    """Return new ids in ascending order, in which an index takes them fastest."""
+    return uuids(ascending(time.time_ns() // 1_000_000, os.urandom(RANDOM_BYTES * count)))

@@ -16,6 +16,7 @@ from uuid import UUID
 from windlass.core.jobs.job import Released
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine.database import Tenant
+from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import submit
 from windlass.engine.jobs.submit import Pushed
 from windlass.engine.quarantine import split_batch
@@ -146,6 +147,16 @@ class RemoteJobs:
 
     async def _report_all(self, reports: Sequence[RemoteReport]) -> Sequence[Job | Exception]:
         return await remote_reports.record(self.db, reports)
+
+
+class JobSubmitter:
+    """Records concurrently submitted jobs in batches: a batch costs little more than a single job."""
+
+    def __init__(self, db: Tenant) -> None:
+        self._batcher = Batcher[JobSpec, UUID](partial(jobs.submit, db), most=500, lanes=2)
+
+    async def submit(self, spec: JobSpec) -> UUID:
+        return await self._batcher.call(spec)
 
 
 class RunStarter:

@@ -88,6 +88,11 @@ class NewJob(NamedTuple):
     rate_key: str | None
 
 
+class Inserted(NamedTuple):
+    ids: set[UUID]
+    created_at: datetime
+
+
 COMMON = NewJob._fields.index("envelope")  # columns before it are used by nearly all rows; they precede org and actor
 # Sent once if the same in the whole batch.
 SHARED = [NewJob._fields.index(name) for name in ("type", "queue", "priority", "max_attempts", "retry")]
@@ -140,8 +145,8 @@ class Filter:
     limit: int = 50
 
 
-async def insert(conn: Connection, rows: Sequence[NewJob], *, org: str, actor: str) -> dict[UUID, datetime]:
-    """Insert jobs; return the creation times of those that are new."""
+async def insert(conn: Connection, rows: Sequence[NewJob], *, org: str, actor: str) -> Inserted:
+    """Insert jobs, except those whose idempotency keys exist."""
     arrays = columns(rows)
     shared = [arrays[n][0] if arrays[n] and arrays[n].count(arrays[n][0]) == len(rows) else None for n in SHARED]
     for n, value in zip(SHARED, shared, strict=True):
@@ -149,7 +154,8 @@ async def insert(conn: Connection, rows: Sequence[NewJob], *, org: str, actor: s
             arrays[n] = []
     *shared, retry = shared
     arguments = (*arrays[:COMMON], org, actor, *shared, *arrays[COMMON:], retry)
-    return mapping(await conn.fetch(_SQL["insert"], *arguments))
+    [(created_at, inserted)] = await conn.fetch(_SQL["insert"], *arguments)
+    return Inserted({row.id for row in rows} if inserted is None else set(inserted), created_at)
 
 
 async def find_keys(conn: Connection, keys: Sequence[str]) -> dict[str, UUID]:

@@ -5,8 +5,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from windlass.core.jobs.job import JobState
@@ -45,25 +44,40 @@ class Page:
 
 class Recorded(NamedTuple):
     ids: list[UUID]  # one for each job, in the same order
-    born: AbstractSet[UUID]  # the new ones; the keys of the others existed already
+    new: AbstractSet[UUID]  # the keys of the others existed already
 
 
-async def submit(db: Tenant, specs: Sequence[JobSpec], *, connection: Connection | None = None) -> list[UUID]:
+async def submit(
+    db: Tenant,
+    specs: Sequence[JobSpec],
+    payloads: Sequence[Any] | None = None,
+    *,
+    connection: Connection | None = None,
+) -> list[UUID]:
     """Record jobs, all or none; for a key that exists, return the id of the job that has it.
 
-    With `connection` the jobs become part of the caller's transaction.
+    `payloads`: instead of those of the specs, so that many jobs can share a spec, which is then validated once. With
+    `connection` the jobs become part of the caller's transaction.
     """
-    return (await record(db, specs, connection=connection)).ids
+    return (await record(db, specs, payloads, connection=connection)).ids
 
 
 async def record(
-    db: Tenant, specs: Sequence[JobSpec], *, connection: Connection | None = None, listed: bool = False
+    db: Tenant,
+    specs: Sequence[JobSpec],
+    payloads: Sequence[Any] | None = None,
+    *,
+    connection: Connection | None = None,
+    listed: bool = False,
 ) -> Recorded:
-    """Record jobs and return which of them are new. `listed`: errors name the job's index in the list."""
+    """Record jobs and return which of them are new; `payloads` and `connection` as for `submit`.
+
+    `listed`: errors name the job's index in the list.
+    """
     if len(specs) > CREATE_LIMIT:
         raise Invalid(f"{len(specs)} jobs in one call, the limit is {CREATE_LIMIT}: submit in batches", field="jobs")
     specs = labelled(db, specs)
-    rows = new_rows(db, specs, listed=listed)
+    rows = new_rows(db, specs, payloads, listed=listed)
     if not rows:
         return Recorded([], set())
     await types.check(db, rows, wait=connection is None, listed=listed or len(rows) > 1)
@@ -190,7 +204,9 @@ def labelled(db: Tenant, specs: Sequence[JobSpec]) -> Sequence[JobSpec]:
         if (spec.meta or {}).get(LABEL, db.label) != db.label:
             field = f"jobs[{n}].meta.{LABEL}" if len(specs) > 1 else f"meta.{LABEL}"
             raise Invalid(f"{field} differs from the tenant of the request, {db.label}", field=field)
-    return [replace(spec, meta={**(spec.meta or {}), LABEL: db.label}) for spec in specs]
+    # By identity: jobs that share a spec still do.
+    with_label = {id(spec): replace(spec, meta={**(spec.meta or {}), LABEL: db.label}) for spec in specs}
+    return [with_label[id(spec)] for spec in specs]
 
 
 def check_label(db: Tenant, job: Job) -> None:
@@ -287,12 +303,21 @@ async def live(db: Database) -> list[tuple[str, str]]:
         return await store.live(conn)
 
 
-def new_rows(db: Tenant, specs: Sequence[JobSpec], *, listed: bool = False) -> list[store.NewJob]:
-    """Return rows for new jobs, validated and with ids."""
+def new_rows(
+    db: Tenant, specs: Sequence[JobSpec], payloads: Sequence[Any] | None = None, *, listed: bool = False
+) -> list[store.NewJob]:
+    """Return rows for new jobs, validated and with ids. A spec that follows itself is validated once."""
     rows: list[store.NewJob] = []
-    for id_, spec in zip(new_ids(len(specs)), specs, strict=True):
+    if payloads is None:
+        payloads = [spec.payload for spec in specs]
+    checked: JobSpec | None = None
+    options: Sequence[Any] = ()
+    for id_, spec, payload in zip(new_ids(len(specs)), specs, payloads, strict=True):
         try:
-            rows.append(_row(db.org, spec.id or id_, spec))
+            if spec is not checked:
+                options, checked = _options(db.org, spec), spec
+            text = encode(payload, field="payload", limit=PAYLOAD_LIMIT, objects=True)
+            rows.append(NewJob(spec.id or id_, spec.type, text, *options))
         except Invalid as error:
             if not listed:
                 raise
@@ -300,8 +325,8 @@ def new_rows(db: Tenant, specs: Sequence[JobSpec], *, listed: bool = False) -> l
     return rows
 
 
-async def insert(conn: Connection, db: Tenant, rows: Sequence[store.NewJob]) -> dict[UUID, datetime]:
-    """Insert jobs; return when each new one was created."""
+async def insert(conn: Connection, db: Tenant, rows: Sequence[store.NewJob]) -> store.Inserted:
+    """Insert jobs, except those whose idempotency keys exist."""
     try:
         return await store.insert(conn, rows, org=db.org, actor=db.actor)
     except UNSTORABLE as error:
@@ -312,24 +337,24 @@ async def insert(conn: Connection, db: Tenant, rows: Sequence[store.NewJob]) -> 
 
 
 async def _insert(conn: Connection, db: Tenant, rows: Sequence[store.NewJob]) -> Recorded:
-    born = await insert(conn, db, rows)
-    keys = [row.idempotency_key for row in rows if row.id not in born and row.idempotency_key is not None]
+    new, _ = await insert(conn, db, rows)
+    if len(new) == len(rows):
+        return Recorded([row.id for row in rows], new)
+    keys = [row.idempotency_key for row in rows if row.id not in new and row.idempotency_key is not None]
     known = await store.find_keys(conn, keys) if keys else {}
     # A job that the insert conflicted with may be removed before the lookup.
     if gone := [key for key in keys if key not in known]:
         raise Conflict(f"the job with key {gone[0]!r} was removed at this moment: submit again")
     if db.label is not None and known and await claims.unlabelled(conn, list(known.values()), db.label):
         raise Conflict(f"an idempotency key is that of a job outside the tenant {db.label}: choose another")
-    return Recorded([row.id if row.id in born else known[row.idempotency_key or ""] for row in rows], born.keys())
+    return Recorded([row.id if row.id in new else known[row.idempotency_key or ""] for row in rows], new)
 
 
-def _row(org: str, id_: UUID, spec: JobSpec) -> store.NewJob:
+def _options(org: str, spec: JobSpec) -> Sequence[Any]:
+    """Return the columns after the payload, validated."""
     check(spec)
     _advise(spec.type)
-    return store.NewJob(
-        id_,
-        spec.type,
-        encode(spec.payload, field="payload", limit=PAYLOAD_LIMIT, objects=True),
+    return (
         stored(org, spec.queue),
         spec.priority,
         FAR if spec.held else spec.run_at,

@@ -4,7 +4,7 @@ Unique keys are locked until the end of the transaction, so exactly one of any n
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -74,6 +74,34 @@ def job_spec(
         tags=tags,
         meta=meta,
     )
+
+
+def complete(
+    handlers: Handlers, jobs: Iterable[JobSpec | Mapping[str, Any]]
+) -> tuple[Sequence[JobSpec], Sequence[Any]]:
+    """Return the specs of jobs and their payloads. Jobs in a row that differ in their payloads only share a spec."""
+    specs: list[JobSpec] = []
+    payloads: list[Any] = []
+    shared: Mapping[str, Any] | None = None
+    for job in jobs:
+        if isinstance(job, JobSpec):
+            specs.append(job)
+            payloads.append(job.payload)
+            continue
+        options = {**job}
+        payload = options.pop("payload", None)
+        if shared is None or not _is_equal(options, shared):
+            shared, spec = options, job_spec(handlers, **options)
+        specs.append(spec)
+        payloads.append({} if payload is None else payload)
+    return specs, payloads
+
+
+def _is_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # values compare themselves, and may refuse: then they are validated like any other
+        return False
 
 
 def as_timedelta(value: timedelta | float | None, field: str = "timeout") -> timedelta | None:
@@ -186,8 +214,8 @@ def _timed(row: NewJob, spec: JobSpec) -> NewJob:
 
 
 async def _insert(conn: Connection, db: Tenant, rows: Sequence[NewJob], specs: Sequence[JobSpec]) -> list[Pushed]:
-    born = await jobs.insert(conn, db, rows)
-    return [Pushed(_job(row, spec, born[row.id])) for row, spec in zip(rows, specs, strict=True)]
+    _, created_at = await jobs.insert(conn, db, rows)
+    return [Pushed(_job(row, spec, created_at)) for row, spec in zip(rows, specs, strict=True)]
 
 
 def _job(row: NewJob, spec: JobSpec, created_at: datetime) -> Job:

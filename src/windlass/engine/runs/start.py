@@ -147,7 +147,7 @@ def _fresh(specs: Sequence[RunSpec], known: Mapping[str, UUID]) -> list[tuple[UU
     """Return the runs to create, one for each key."""
     seen = set(known)
     fresh = []
-    for id_, spec in zip(sorted(new_ids(len(specs))), specs, strict=True):  # pending runs begin in id order
+    for id_, spec in zip(new_ids(len(specs)), specs, strict=True):  # pending runs begin in id order
         if spec.idempotency_key is not None:
             if spec.idempotency_key in seen:
                 continue

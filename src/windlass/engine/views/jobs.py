@@ -56,8 +56,8 @@ def detail(row: JobRow, *, org: str, tasks: Mapping[UUID, str], progress: Progre
 
 
 def submitted(recorded: Recorded) -> SubmittedJobs:
-    jobs = [SubmittedJob(id=str(id_), created=id_ in recorded.born) for id_ in recorded.ids]
-    return SubmittedJobs(created=len(recorded.born), jobs=jobs)
+    jobs = [SubmittedJob(id=str(id_), created=id_ in recorded.new) for id_ in recorded.ids]
+    return SubmittedJobs(created=len(recorded.new), jobs=jobs)
 
 
 def event(row: Event) -> JobEvent:

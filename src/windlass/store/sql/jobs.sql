@@ -8,8 +8,9 @@
 
 -- name: insert
 -- scope: org
--- Insert a batch of jobs with their `created` events. Returns the inserted rows: a job whose idempotency key already exists is
--- left out. A duplicate id fails the whole statement, because checking for both costs a tenth more.
+-- Insert a batch of jobs with their `created` events. A job whose idempotency key already exists is left out. Returns the time
+-- of the insert and the ids that were inserted, or null if all of them were: that is the rule, and saves a row per job.
+-- A duplicate id fails the whole statement, because checking for both costs a tenth more.
 -- A column without values is passed as an empty array, and a column with a single value as $16 to $19 and $25, because the cost
 -- of an array grows with its length.
 with requested as (
@@ -34,7 +35,9 @@ born as (
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
   select id, 'created', $15, created_at from born)
-select id, created_at from born
+select (select windlass.now()) as created_at,
+       case when count(*) < cardinality($1) then coalesce(array_agg(id), '{}') end as inserted
+  from born
 
 -- name: find_keys
 -- scope: org, in the key

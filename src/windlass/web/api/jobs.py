@@ -136,7 +136,7 @@ async def submit(db: StartingJobs, app: App, request: Request, response: Respons
     body = await bodies.model(request, NewJob, limit=PAYLOAD_LIMIT + bodies.ROOM)
     spec = _spec(app, body, idempotency_key_of(key, body.idempotency_key))
     recorded = await jobs.record(db, [spec])
-    response.status_code = 201 if recorded.born else 200
+    response.status_code = 201 if recorded.new else 200
     return await _whole(db, recorded.ids[0])
 
 
