@@ -60,7 +60,9 @@ soak: setup  ## Long trials: kills and restarts under load, large tables, the be
 bench: setup  ## Measure, side by side with peers
 	$(BIN)/python -m bench
 	$(BIN)/python -m bench.cron
-	$(BIN)/python -m bench.api
+
+bench-check: setup  ## Compare ratios with the recorded ones; fails if one got worse by more than 10 %. By hand, on a quiet machine
+	$(BIN)/python -m bench --check
 
 schema: setup  ## Rewrite the schema snapshot from the migrations
 	$(BIN)/python -m tools.schema > schema.tmp && mv schema.tmp src/windlass/store/schema.sql
@@ -100,4 +102,4 @@ format: setup  ## Put the code in order
 clean:  ## Remove what was built
 	rm -rf .venv .venv-3.* .venv-bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo check lint unit test suite pythons soak bench schema openapi ui ui-test sdk-go sdk-typescript sdk-typescript-test screenshots docs format clean
+.PHONY: help setup demo check lint unit test suite pythons soak bench bench-check schema openapi ui ui-test sdk-go sdk-typescript sdk-typescript-test screenshots docs format clean

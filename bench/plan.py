@@ -1,23 +1,25 @@
-"""What is measured: the measures, who takes part in each, how much they are given, and the floors they are held to."""
+"""What is measured: the measures, who takes part in each, and how much they are given."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 CONTESTANTS = ("bare", "windlass", "pgqueuer", "procrastinate", "dbos", "celery")
+CONNECTIONS = (1, 8, 32)  # of the clients of `http`
 
 
 class Measure(StrEnum):
     DRAIN = "drain"
+    PROCESSES = "processes"
     SUBMIT = "submit"
+    SINGLES = "singles"
     LATENCY = "latency"
     SNAPSHOT = "snapshot"
     CHAINS = "chains"
     FANOUT = "fanout"
     LONE = "lone"
     HISTORY = "history"
+    HTTP = "http"
 
-
-TIMES = frozenset({Measure.LATENCY, Measure.FANOUT, Measure.LONE})  # less is better
 
 # Who gets this many times fewer jobs or runs; a shorter queue is no harder.
 SLOW = {
@@ -30,25 +32,36 @@ SLOW = {
 
 ENTRANTS = {
     Measure.DRAIN: ("bare", "windlass", "pgqueuer", "procrastinate"),
+    Measure.PROCESSES: ("bare", "windlass", "pgqueuer"),
     Measure.SUBMIT: ("bare", "windlass", "pgqueuer", "procrastinate"),
+    Measure.SINGLES: ("bare", "windlass", "pgqueuer"),
     Measure.LATENCY: ("windlass", "pgqueuer"),
     Measure.SNAPSHOT: ("windlass", "pgqueuer"),
     Measure.CHAINS: ("bare", "windlass", "pgqueuer", "dbos", "celery"),
     Measure.FANOUT: ("bare", "windlass", "dbos"),
     Measure.LONE: ("windlass",),
     Measure.HISTORY: ("windlass",),
+    Measure.HTTP: ("bare", "windlass"),
 }
 
 TITLES = {
     Measure.DRAIN: "drain: no-op jobs waiting, one worker process, audit events written (jobs/s)",
+    Measure.PROCESSES: "processes: the same with one and with two worker processes (jobs/s)",
     Measure.SUBMIT: "submit: jobs recorded in batches of 1,000, with their first event (jobs/s)",
+    Measure.SINGLES: "singles: jobs recorded one by one by 32 concurrent tasks (jobs/s)",
     Measure.LATENCY: "latency: from the enqueue call to the handler's start on an idle worker (ms)",
     Measure.SNAPSHOT: "snapshot: drain without and with an idle transaction holding a snapshot (jobs/s)",
     Measure.CHAINS: "chains: runs of three no-op steps waiting, one worker process (runs/s)",
     Measure.FANOUT: "fanout: one step, then many, then one; from the start call to the run's end, warm worker (s)",
     Measure.LONE: "lone: one run at a time, chains of 40 steps and a long one (ms a step)",
     Measure.HISTORY: "history: chains in empty tables and behind many finished jobs (runs/s)",
+    Measure.HTTP: "http: runs started over 1, 8 and 32 connections, beside a handler with one insert (requests/s, ms)",
 }
+
+
+def is_time(measure: Measure, column: str) -> bool:
+    """Whether less is better."""
+    return measure in (Measure.LATENCY, Measure.FANOUT, Measure.LONE) or column.endswith(("p50", "p99"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,30 +72,35 @@ class Plan:
     contestants: tuple[str, ...] = CONTESTANTS
     repeat: int = 5
     jobs: int = 20_000
-    samples: int = 300
+    process_jobs: int = 60_000
+    singles: int = 10_000
+    samples: int = 3_000
     snapshot_jobs: int = 200_000
     chains: int = 10_000
     fan_out: int = 1_000
     lone_steps: int = 2_000
     history: int = 5_000_000
+    requests: int = 3_000
 
     def entrants(self, measure: Measure) -> list[str]:
         return [name for name in self.contestants if name in ENTRANTS[measure]]
 
     def count(self, measure: Measure, contestant: str) -> int:
-        match measure:
-            case Measure.LATENCY:
-                return self.samples
-            case Measure.SNAPSHOT:
-                return self.snapshot_jobs
-            case Measure.FANOUT:
-                return self.fan_out
-            case Measure.LONE:
-                return self.lone_steps
-            case Measure.DRAIN | Measure.SUBMIT:
-                return max(1, self.jobs // SLOW.get((measure, contestant), 1))
-            case Measure.CHAINS | Measure.HISTORY:
-                return max(1, self.chains // SLOW.get((measure, contestant), 1))
+        """How many jobs, runs, samples or requests a contestant gets in one repetition."""
+        full = {
+            Measure.DRAIN: self.jobs,
+            Measure.PROCESSES: self.process_jobs,
+            Measure.SUBMIT: self.jobs,
+            Measure.SINGLES: self.singles,
+            Measure.LATENCY: self.samples,
+            Measure.SNAPSHOT: self.snapshot_jobs,
+            Measure.CHAINS: self.chains,
+            Measure.FANOUT: self.fan_out,
+            Measure.LONE: self.lone_steps,
+            Measure.HISTORY: self.chains,
+            Measure.HTTP: self.requests,
+        }
+        return max(1, full[measure] // SLOW.get((measure, contestant), 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,5 +109,5 @@ class Series:
 
     measure: Measure
     contestant: str
-    column: str  # which number: rate, p50, p99, quiet, held, seconds, short, long, empty, full
+    column: str  # which number: rate, p50, p99, one, two, quiet, held, seconds, short, long, empty, full, "8 rate"
     values: tuple[float, ...]

@@ -1,12 +1,15 @@
 """Turns results into words: a plain table for people, one JSON document for programs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from statistics import median
 from typing import Any
 
 from bench.environment import PROGRAMS
-from bench.plan import TIMES, TITLES, Measure, Plan, Series
+from bench.machine import QUIET
+from bench.plan import TITLES, Measure, Plan, Series, is_time
+from bench.ratios import TOLERANCE, Compared, Ratio, Verdict
+from bench.recorded import Entries
 from bench.thresholds import BEST_PEER, Judged, Results, judge
 
 
@@ -19,9 +22,46 @@ def text(plan: Plan, found: Sequence[Series], *, missing: Sequence[str], failure
     return "\n".join(lines)
 
 
-def document(plan: Plan, found: Sequence[Series], about: dict[str, Any]) -> dict[str, Any]:
-    judged = [asdict(floor) | {"verdict": floor.verdict} for floor in judge(Results(found))]
-    return {"about": about, "plan": asdict(plan), "results": [asdict(series) for series in found], "floors": judged}
+def document(
+    plan: Plan, found: Sequence[Series], about: dict[str, Any], others: Mapping[Measure, float]
+) -> dict[str, Any]:
+    return {
+        "about": about,
+        "plan": asdict(plan),
+        "others": dict(others),
+        "results": [asdict(series) for series in found],
+        "floors": [asdict(floor) | {"verdict": floor.verdict} for floor in judge(Results(found))],
+    }
+
+
+def machine(others: Mapping[Measure, float]) -> str:
+    """Say whether the machine was quiet, from the cores that other processes used between the repetitions."""
+    loud = {measure: cores for measure, cores in others.items() if cores > QUIET}
+    if not loud:
+        return f"\nThe machine was quiet: other processes used {max(others.values(), default=0):.2f} cores at most."
+    named = ", ".join(f"{measure} {cores:.2f}" for measure, cores in loud.items())
+    return (
+        f"\nTHE MACHINE WAS NOT QUIET: other processes used cores ({named}). These numbers mean little; run it again."
+    )
+
+
+def comparison(compared: Sequence[Compared], entries: Entries, plan: Plan) -> str:
+    """The table of the regression guard."""
+    rows = [f"  {'measure':<44}{'recorded':>22}{'now':>22}  verdict"]
+    for one in compared:
+        count, then = plan.count(one.pair.measure, "windlass"), entries[one.pair]
+        notes = [f"recorded {then.date}"]
+        notes += [f"recorded with {then.count:,}, now {count:,}"] if then.count != count else []
+        notes += ["recorded on a busy machine"] if then.others > QUIET else []
+        line = f"  {one.pair!s:<44}{_range(one.recorded):>22}{_range(one.now):>22}  {one.verdict}"
+        rows.append(f"{line} ({'; '.join(notes)})")
+    worse = sum(one.verdict is Verdict.WORSE for one in compared)
+    rows.append(f"{worse} of {len(compared)} ratios got worse by more than {TOLERANCE:.0%} beyond the noise")
+    return "\n".join(["", "ratios: median (quartiles of the repetitions)", *rows])
+
+
+def _range(ratio: Ratio | None) -> str:
+    return "-" if ratio is None else f"{ratio.value:.2f} ({ratio.low:.2f} - {ratio.high:.2f})"
 
 
 def _needs(contestant: str) -> str:
@@ -36,7 +76,7 @@ def _table(measure: Measure, found: Sequence[Series], results: Results) -> list[
 
 def _row(series: Series, results: Results) -> tuple[str, ...]:
     middle = median(series.values)
-    show = ("{:.3f}" if series.measure in TIMES else "{:,.0f}").format
+    show = ("{:.3f}" if is_time(series.measure, series.column) else "{:,.0f}").format
     return (
         series.contestant,
         series.column,
@@ -62,4 +102,4 @@ def _columns(row: tuple[str, ...]) -> str:
 def _verdict(judged: Judged) -> str:
     floor, sign = judged.floor, "<=" if judged.floor.at_most else ">="
     reached = "-" if judged.reached is None else f"{judged.reached:.3f}"
-    return f"  {floor.text:<40}{reached:>7}  (floor {sign} {floor.needed:.2f})  {judged.verdict}"
+    return f"  {floor.text:<42}{reached:>7}  (floor {sign} {floor.needed:.2f})  {judged.verdict}"

@@ -7,21 +7,21 @@ import asyncio
 import json
 import statistics
 import sys
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from bench import machine
 from bench.environment import ROOT
 from bench.plan import Measure, Plan, Series
+from bench.processes import Broken, drain_together
 from bench.server import NoSpace, Server
 
 PATIENCE = 1200.0
 # Jobs and workflows are two modules of a contestant.
 VERBS_OF_RUNS = frozenset({"prepare_chains", "prepare_history", "chains", "fan_out", "lone"})
+PROCESSES = {"one": 1, "two": 2}
 HISTORY_BYTES = 2_500  # of disk for each job of the history, write-ahead log included
-
-
-class Broken(Exception):
-    """A contestant's process failed."""
 
 
 class Arena:
@@ -29,6 +29,7 @@ class Arena:
         self._server, self._python, self._plan = server, python, plan
         self.failures: list[str] = []
         self._past: str | None = None  # where the history lies, once it is made
+        self.others: dict[Measure, float] = {}  # cores that other processes used, on average
 
     async def run(self) -> list[Series]:
         return [series for measure in self._plan.measures for series in await self._measure(measure)]
@@ -36,7 +37,9 @@ class Arena:
     async def _measure(self, measure: Measure) -> list[Series]:
         entrants = self._plan.entrants(measure)
         values: dict[tuple[str, str], list[float]] = {}
+        others: list[float] = []
         for repetition in range(self._plan.repeat):
+            others.append(await machine.others())
             for contestant in rotated(entrants, repetition):
                 try:
                     reached = await self._part(measure, contestant, repetition)
@@ -47,6 +50,8 @@ class Arena:
                 _say(f"{measure} {repetition + 1}/{self._plan.repeat} {contestant}: {_brief(reached)}")
                 for column, value in reached.items():
                     values.setdefault((contestant, column), []).append(value)
+        others.append(await machine.others())
+        self.others[measure] = statistics.fmean(others)
         found = [
             Series(measure=measure, contestant=name, column=column, values=tuple(numbers))
             for (name, column), numbers in values.items()
@@ -58,38 +63,44 @@ class Arena:
         match measure:
             case Measure.DRAIN:
                 return {"rate": await self._drain(contestant, count)}
-            case Measure.SUBMIT:
+            case Measure.PROCESSES:
+                return await in_turns(
+                    PROCESSES, repetition, lambda column: self._drain_together(contestant, count, PROCESSES[column])
+                )
+            case Measure.SUBMIT | Measure.SINGLES:
                 url = await self._prepared(contestant, 0)
-                return {"rate": count / (await self._call(contestant, "submit", url, count))["seconds"]}
+                return {"rate": count / (await self._call(contestant, measure, url, count))["seconds"]}
             case Measure.LATENCY:
                 url = await self._prepared(contestant, 0)
                 return percentiles((await self._call(contestant, "latency", url, count))["milliseconds"])
             case Measure.SNAPSHOT:
-                rates = {
-                    column: await self._drain(contestant, count, held=column == "held")
-                    for column in rotated(["quiet", "held"], repetition)
-                }
-                return {column: rates[column] for column in ("quiet", "held")}
+                return await in_turns(
+                    ("quiet", "held"),
+                    repetition,
+                    lambda column: self._drain(contestant, count, held=column == "held"),
+                )
             case Measure.CHAINS:
                 return {"rate": await self._chains(contestant, count, await self._server.fresh(contestant))}
             case Measure.FANOUT:
                 url = await self._server.fresh(contestant)
                 return {"seconds": statistics.median((await self._call(contestant, "fan_out", url, count))["seconds"])}
-            case Measure.LONE:
-                told = await self._call(contestant, "lone", await self._server.fresh(contestant), count)
-                return {column: told[column] for column in ("short", "long")}
+            case Measure.LONE | Measure.HTTP:
+                told = await self._call(contestant, measure, await self._server.fresh(contestant), count)
+                return {column: value for column, value in told.items() if column != "settings"}
             case Measure.HISTORY:
                 places = {"empty": await self._used(contestant, count), "full": await self._history(contestant, count)}
-                rates = {
-                    column: await self._chains(contestant, count, places[column])
-                    for column in rotated(["empty", "full"], repetition)
-                }
-                return {column: rates[column] for column in ("empty", "full")}
+                return await in_turns(
+                    places, repetition, lambda column: self._chains(contestant, count, places[column])
+                )
 
     async def _drain(self, contestant: str, count: int, *, held: bool = False) -> float:
         url = await self._prepared(contestant, count)
         async with self._server.old_snapshot(url, held=held):
             return float(count / (await self._call(contestant, "drain", url, count))["seconds"])
+
+    async def _drain_together(self, contestant: str, count: int, processes: int) -> float:
+        url = await self._prepared(contestant, count)
+        return count / await drain_together(self._command(contestant, "share", url, count), url, count, processes)
 
     async def _chains(self, contestant: str, count: int, url: str) -> float:
         await self._call(contestant, "prepare_chains", url, count)
@@ -124,10 +135,11 @@ class Arena:
         return url
 
     async def _call(self, contestant: str, verb: str, url: str, count: int) -> dict[str, Any]:
-        module = f"bench.contestants.{contestant}{'_runs' if verb in VERBS_OF_RUNS else ''}"
-        command = [str(self._python), "-m", module, verb, "--url", url, "--count", str(count)]
         process = await asyncio.create_subprocess_exec(
-            *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+            *self._command(contestant, verb, url, count),
+            cwd=ROOT,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
         )
         try:
             told, complaints = await asyncio.wait_for(process.communicate(), PATIENCE)
@@ -142,11 +154,25 @@ class Arena:
         report: dict[str, Any] = json.loads(told.decode().splitlines()[-1])
         return report
 
+    def _command(self, contestant: str, verb: str, url: str, count: int) -> list[str]:
+        kind = "_runs" if verb in VERBS_OF_RUNS else "_http" if verb == "http" else ""
+        module = f"bench.contestants.{contestant}{kind}"
+        return [str(self._python), "-m", module, verb, "--url", url, "--count", str(count)]
+
 
 def rotated(names: list[str], turn: int) -> list[str]:
     """Everybody goes first equally often."""
     cut = turn % len(names) if names else 0
     return names[cut:] + names[:cut]
+
+
+async def in_turns(
+    columns: Iterable[str], repetition: int, reach: Callable[[str], Awaitable[float]]
+) -> dict[str, float]:
+    """What one contestant reaches in several ways, which also take turns in going first."""
+    names = list(columns)
+    reached = {column: await reach(column) for column in rotated(names, repetition)}
+    return {column: reached[column] for column in names}
 
 
 def percentiles(milliseconds: list[float]) -> dict[str, float]:

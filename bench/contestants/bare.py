@@ -5,13 +5,15 @@ transactions it runs an empty coroutine for each job. Columns, indexes and audit
 """
 
 import asyncio
+import os
 import time
 from typing import Any
 from uuid import UUID, uuid4
 
 import asyncpg
 
-from bench.contestants.stage import Tally, Turn, clock_drain, perform
+from bench.contestants.stage import POOL, Tally, Turn, clock_drain, clock_singles, perform
+from bench.contestants.stage import share as share_queue
 
 SETTINGS = {"batch": 100, "lanes": 2}
 
@@ -94,14 +96,32 @@ async def submit(turn: Turn) -> dict[str, Any]:
     return {"seconds": seconds}
 
 
+async def singles(turn: Turn) -> dict[str, Any]:
+    async with asyncpg.create_pool(turn.url, min_size=POOL, max_size=POOL) as pool:
+        return {"seconds": await clock_singles(turn, lambda: pool.execute(ADD, [uuid4()], ["{}"]))}
+
+
 async def drain(turn: Turn) -> dict[str, Any]:
-    lanes, tally = turn.settings["lanes"], Tally(turn.count)
-    async with asyncpg.create_pool(turn.url, min_size=lanes, max_size=lanes) as pool:
+    tally = Tally(turn.count)
+    async with _pool(turn) as pool:
+        return {"seconds": await clock_drain(turn, lambda: _work(pool, turn, tally), tally, DONE)}
 
-        async def work() -> None:
-            await asyncio.gather(*(_lane(pool, turn.settings["batch"], f"lane {n}", tally) for n in range(lanes)))
 
-        return {"seconds": await clock_drain(turn, work, tally, DONE)}
+async def share(turn: Turn) -> dict[str, Any]:
+    tally = Tally(turn.count)
+    async with _pool(turn) as pool:
+        await share_queue(lambda: _work(pool, turn, tally), tally, DONE)
+    return {}
+
+
+def _pool(turn: Turn) -> Any:
+    lanes = turn.settings["lanes"]
+    return asyncpg.create_pool(turn.url, min_size=lanes, max_size=lanes)
+
+
+async def _work(pool: "asyncpg.Pool[Any]", turn: Turn, tally: Tally) -> None:
+    holders = [f"{os.getpid()}/{lane}" for lane in range(turn.settings["lanes"])]
+    await asyncio.gather(*(_lane(pool, turn.settings["batch"], holder, tally) for holder in holders))
 
 
 async def _add(conn: "asyncpg.Connection[Any]", turn: Turn) -> None:
@@ -129,4 +149,4 @@ async def _lane(pool: "asyncpg.Pool[Any]", batch: int, holder: str, tally: Tally
 
 
 if __name__ == "__main__":
-    perform({"prepare": prepare, "submit": submit, "drain": drain}, SETTINGS)
+    perform({"prepare": prepare, "submit": submit, "singles": singles, "drain": drain, "share": share}, SETTINGS)

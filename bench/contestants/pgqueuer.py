@@ -7,13 +7,15 @@ logged tables here (`durable`), and the autovacuum settings its documentation re
 import asyncio
 import importlib
 import time
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from typing import Any
 
 import asyncpg
 
-from bench.contestants.stage import Tally, Turn, clock_drain, clock_latency, perform
+from bench.contestants.stage import POOL, Tally, Turn, clock_drain, clock_latency, clock_singles, perform
+from bench.contestants.stage import share as share_queue
 
 # A pool and a big batch (also the size of its status buffer) drain best; one connection answers soonest.
 SETTINGS = {"managers": 1, "batch": 1000, "concurrent": 4000, "pool": 4, "latency_batch": 10, "latency_pool": 0}
@@ -41,25 +43,41 @@ async def submit(turn: Turn) -> dict[str, Any]:
     return {"seconds": seconds}
 
 
+async def singles(turn: Turn) -> dict[str, Any]:
+    async with asyncpg.create_pool(turn.url, min_size=POOL, max_size=POOL) as pool:
+        queries = importlib.import_module("pgqueuer.queries").Queries(_drivers().AsyncpgPoolDriver(pool))
+        return {"seconds": await clock_singles(turn, lambda: queries.enqueue(ENTRYPOINT, b"{}"))}
+
+
 async def drain(turn: Turn) -> dict[str, Any]:
-    """`mode=drain` is kinder to it than `continuous`: the last batch is recorded at once, not by a timer."""
     tally = Tally(turn.count)
-    mode = importlib.import_module("pgqueuer.types").QueueExecutionMode.drain
     async with AsyncExitStack() as stack:
-        managers = [
-            await open_manager(turn.url, turn.settings["pool"], stack) for _ in range(turn.settings["managers"])
-        ]
-        for manager in managers:
-
-            @manager.entrypoint(ENTRYPOINT)  # type: ignore[untyped-decorator]  # not installed where mypy runs
-            async def noop(_job: object) -> None:
-                tally.add()
-
-        async def work() -> None:
-            chosen = run_options(turn.settings["batch"]) | {"max_concurrent_tasks": turn.settings["concurrent"] or None}
-            await asyncio.gather(*(manager.run(mode=mode, **chosen) for manager in managers))
-
+        work = await _draining(turn, tally, stack)
         return {"seconds": await clock_drain(turn, work, tally, DONE)}
+
+
+async def share(turn: Turn) -> dict[str, Any]:
+    tally = Tally(turn.count)
+    async with AsyncExitStack() as stack:
+        await share_queue(await _draining(turn, tally, stack), tally, DONE)
+    return {}
+
+
+async def _draining(turn: Turn, tally: Tally, stack: AsyncExitStack) -> Callable[[], Coroutine[Any, Any, None]]:
+    """`mode=drain` is kinder to it than `continuous`: the last batch is recorded at once, not by a timer."""
+    mode = importlib.import_module("pgqueuer.types").QueueExecutionMode.drain
+    managers = [await open_manager(turn.url, turn.settings["pool"], stack) for _ in range(turn.settings["managers"])]
+    for manager in managers:
+
+        @manager.entrypoint(ENTRYPOINT)  # type: ignore[untyped-decorator]  # not installed where mypy runs
+        async def noop(_job: object) -> None:
+            tally.add()
+
+    async def work() -> None:
+        chosen = run_options(turn.settings["batch"]) | {"max_concurrent_tasks": turn.settings["concurrent"] or None}
+        await asyncio.gather(*(manager.run(mode=mode, **chosen) for manager in managers))
+
+    return work
 
 
 async def latency(turn: Turn) -> dict[str, Any]:
@@ -83,7 +101,7 @@ async def latency(turn: Turn) -> dict[str, Any]:
 
 async def open_manager(url: str, size: int, stack: AsyncExitStack) -> Any:
     """A queue manager on a pool of that size, or, if it is 0, on one connection."""
-    drivers = importlib.import_module("pgqueuer.db")
+    drivers = _drivers()
     if size:
         pool = await stack.enter_async_context(asyncpg.create_pool(url, min_size=size, max_size=size))
         driver = drivers.AsyncpgPoolDriver(pool)
@@ -100,6 +118,10 @@ def run_options(batch: int) -> dict[str, Any]:
     return {"batch_size": batch, "log_aggregation_interval": timedelta(0)}
 
 
+def _drivers() -> Any:
+    return importlib.import_module("pgqueuer.db")
+
+
 def _queries(conn: "asyncpg.Connection[Any]") -> Any:
     return importlib.import_module("pgqueuer.queries").Queries.from_asyncpg_connection(conn)
 
@@ -110,4 +132,12 @@ async def _submit(queries: Any, turn: Turn) -> None:
 
 
 if __name__ == "__main__":
-    perform({"prepare": prepare, "submit": submit, "drain": drain, "latency": latency}, SETTINGS)
+    verbs = {
+        "prepare": prepare,
+        "submit": submit,
+        "singles": singles,
+        "drain": drain,
+        "share": share,
+        "latency": latency,
+    }
+    perform(verbs, SETTINGS)

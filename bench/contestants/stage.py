@@ -12,8 +12,9 @@ import asyncio
 import importlib
 import importlib.util
 import json
+import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,10 @@ WARM_UP = 20  # latency samples thrown away: connections, plans and caches come 
 PAUSE = 0.03  # seconds between latency samples: the worker is idle again
 FAN_OUTS = 5  # runs timed in one process, after WARM_FAN_OUTS others
 WARM_FAN_OUTS = 2
+TASKS = 32  # that submit one job at a time each
+POOL = 10  # connections they share; Windlass's default
 LOOK_AGAIN = 0.002
+TELL_EVERY = 0.02
 PATIENCE = 900.0
 
 Settings = Mapping[str, int]
@@ -48,12 +52,12 @@ class Tally:
     """Counts handler calls, and knows when the last of them is also recorded."""
 
     def __init__(self, goal: int) -> None:
-        self._left = goal
+        self.count, self._goal = 0, goal
         self._all = asyncio.Event()
 
     def add(self) -> None:
-        self._left -= 1
-        if self._left == 0:
+        self.count += 1
+        if self.count == self._goal:
             self._all.set()
 
     async def recorded(self, conn: "asyncpg.Connection[Any]", done: str) -> None:
@@ -87,6 +91,47 @@ async def clock_drain(
         return seconds
     finally:
         await conn.close()
+
+
+async def share(
+    work: Callable[[], Coroutine[Any, Any, object]], tally: Tally, done: str, stop: Callable[[], object] = lambda: None
+) -> None:
+    """Work beside other processes on one queue; `bench.processes` is at the other end of stdin and stdout.
+
+    Says that it is ready, begins with the first line of stdin and ends with the second, or with the end of stdin.
+    Meanwhile it prints how many handlers have begun.
+    """
+    print(json.dumps({"done": done}), flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    working = asyncio.create_task(work())
+    told_to_stop = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
+    shown = 0
+    while not told_to_stop.done():
+        if tally.count != shown:
+            shown = tally.count
+            print(shown, flush=True)
+        if working.done():
+            working.result()
+        await asyncio.sleep(TELL_EVERY)
+    stop()
+    await working
+
+
+async def clock_singles(turn: Turn, submit: Callable[[], Awaitable[object]]) -> float:
+    """Seconds in which concurrent tasks submit one job at a time, the next as soon as the last is recorded."""
+
+    async def task(left: Iterator[int]) -> None:
+        for _ in left:
+            await submit()
+
+    async def all_of(count: int) -> None:
+        left = iter(range(count))
+        await asyncio.gather(*(task(left) for _ in range(TASKS)))
+
+    await all_of(4 * TASKS)  # connections are open, statements prepared
+    started = time.perf_counter()
+    await all_of(turn.count)
+    return time.perf_counter() - started
 
 
 async def clock_latency(

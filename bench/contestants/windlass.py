@@ -4,7 +4,8 @@ import asyncio
 import time
 from typing import Any
 
-from bench.contestants.stage import Tally, Turn, clock_drain, clock_latency, perform
+from bench.contestants.stage import POOL, Tally, Turn, clock_drain, clock_latency, clock_singles, perform
+from bench.contestants.stage import share as share_queue
 from windlass import Windlass
 from windlass.runtime.worker.worker import WorkerOptions
 from windlass.settings import Settings
@@ -27,16 +28,23 @@ async def submit(turn: Turn) -> dict[str, Any]:
         return {"seconds": time.perf_counter() - started}
 
 
+async def singles(turn: Turn) -> dict[str, Any]:
+    async with Windlass(turn.url, settings=Settings(pool_size=POOL)) as app:
+        return {"seconds": await clock_singles(turn, lambda: app.submit(TYPE))}
+
+
 async def drain(turn: Turn) -> dict[str, Any]:
-    app, tally, stop = _app(turn), Tally(turn.count), asyncio.Event()
-
-    @app.job(TYPE)
-    async def noop() -> None:
-        tally.add()
-
+    app, tally, stop = _worker(turn)
     async with app:
         seconds = await clock_drain(turn, lambda: app.work(_options(turn), stop=stop), tally, DONE, stop.set)
     return {"seconds": seconds}
+
+
+async def share(turn: Turn) -> dict[str, Any]:
+    app, tally, stop = _worker(turn)
+    async with app:
+        await share_queue(lambda: app.work(_options(turn), stop=stop), tally, DONE, stop.set)
+    return {}
 
 
 async def latency(turn: Turn) -> dict[str, Any]:
@@ -57,6 +65,16 @@ async def latency(turn: Turn) -> dict[str, Any]:
     return {"milliseconds": samples}
 
 
+def _worker(turn: Turn) -> tuple[Windlass, Tally, asyncio.Event]:
+    app, tally = _app(turn), Tally(turn.count)
+
+    @app.job(TYPE)
+    async def noop() -> None:
+        tally.add()
+
+    return app, tally, asyncio.Event()
+
+
 def _app(turn: Turn) -> Windlass:
     return Windlass(turn.url, settings=Settings())
 
@@ -71,4 +89,12 @@ async def _submit(app: Windlass, turn: Turn) -> None:
 
 
 if __name__ == "__main__":
-    perform({"prepare": prepare, "submit": submit, "drain": drain, "latency": latency}, SETTINGS)
+    verbs = {
+        "prepare": prepare,
+        "submit": submit,
+        "singles": singles,
+        "drain": drain,
+        "share": share,
+        "latency": latency,
+    }
+    perform(verbs, SETTINGS)

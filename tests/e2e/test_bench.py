@@ -13,8 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 COUNTS = [
-    *("--repeat", "1", "--jobs", "300", "--samples", "3", "--snapshot-jobs", "300"),
+    *("--repeat", "1", "--jobs", "300", "--samples", "3", "--snapshot-jobs", "300", "--process-jobs", "300"),
     *("--chains", "30", "--fan-out", "20", "--lone-steps", "50", "--history", "3000"),
+    *("--singles", "100", "--requests", "40"),
 ]
 
 
@@ -42,6 +43,12 @@ def test_every_measure_has_a_positive_number_for_each_contestant(ran: tuple[str,
     assert rows.keys() == {
         ("drain", "bare", "rate"),
         ("drain", "windlass", "rate"),
+        ("processes", "bare", "one"),
+        ("processes", "bare", "two"),
+        ("processes", "windlass", "one"),
+        ("processes", "windlass", "two"),
+        ("singles", "bare", "rate"),
+        ("singles", "windlass", "rate"),
         ("submit", "bare", "rate"),
         ("submit", "windlass", "rate"),
         ("latency", "windlass", "p50"),
@@ -56,6 +63,11 @@ def test_every_measure_has_a_positive_number_for_each_contestant(ran: tuple[str,
         ("lone", "windlass", "long"),
         ("history", "windlass", "empty"),
         ("history", "windlass", "full"),
+    } | {
+        ("http", name, f"{connections} {column}")
+        for name in ("bare", "windlass")
+        for connections in (1, 8, 32)
+        for column in ("rate", "p50", "p99")
     }
     assert all(value > 0 for values in rows.values() for value in values)
 
@@ -83,11 +95,11 @@ def test_percentiles_of_a_known_row(bench: Callable[[str], Any]) -> None:
 @pytest.mark.parametrize(
     ("measure", "column", "ours", "theirs", "verdict"),
     [
-        ("drain", "rate", 2.0, 1.0, "pass"),
-        ("drain", "rate", 0.9, 1.0, "FAIL"),
+        ("drain", "rate", 2.0, 1.0, "met"),
+        ("drain", "rate", 0.9, 1.0, "MISSED"),
         ("drain", "rate", 2.0, None, "not measured"),
-        ("latency", "p50", 0.9, 1.0, "pass"),  # a time: less is better
-        ("latency", "p50", 1.1, 1.0, "FAIL"),
+        ("latency", "p50", 0.9, 1.0, "met"),  # a time: less is better
+        ("latency", "p50", 1.1, 1.0, "MISSED"),
     ],
 )
 def test_a_floor_compares_our_median_with_the_rivals(
@@ -104,7 +116,7 @@ def test_a_floor_compares_our_median_with_the_rivals(
     assert judged[0].verdict == verdict
 
 
-@pytest.mark.parametrize(("seconds", "verdict"), [(0.29, "pass"), (0.31, "FAIL")])
+@pytest.mark.parametrize(("seconds", "verdict"), [(0.29, "met"), (0.31, "MISSED")])
 def test_a_floor_without_a_rival_is_a_number_of_our_own(
     bench: Callable[[str], Any], seconds: float, verdict: str
 ) -> None:
@@ -137,8 +149,13 @@ def test_a_history_that_would_fill_the_disk_is_refused(bench: Callable[[str], An
 
 @pytest.mark.soak
 @pytest.mark.timeout(300)  # many processes start, one after the other
-def test_the_start_of_runs_over_http_is_measured_beside_a_bare_handler() -> None:
-    command = [sys.executable, "-m", "bench.api", "--repeat", "1", "--requests", "40"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200, env=dict(os.environ))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("of the bare handler") == 3
+def test_what_was_recorded_is_compared_and_a_loss_ends_with_code_1(tmp_path: Path) -> None:
+    file = tmp_path / "recorded.json"
+    command = [sys.executable, "-m", "bench", "--contestants", "bare,windlass", "--only", "submit", "--file", str(file)]
+    assert subprocess.run([*command, *COUNTS, "--record"], cwd=ROOT, timeout=200).returncode == 0
+    [row] = json.loads(file.read_text())["ratios"]
+    assert (row["measure"], row["rival"], row["count"], row["repetitions"]) == ("submit", "bare", 300, 1)
+    file.write_text(json.dumps({"ratios": [row | {"ratio": 1000.0, "quartiles": [1000.0, 1000.0]}]}))
+    done = subprocess.run([*command, *COUNTS, "--check"], cwd=ROOT, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 1
+    assert "WORSE" in done.stdout

@@ -1,0 +1,94 @@
+"""Requests over kept connections to a server in a process of its own: what both sides of the measure `http` share.
+
+The same server settings, connections and requests for both. Starting a run writes the run, its events and the job of
+its first step; the bare handler writes one row.
+"""
+
+import asyncio
+import contextlib
+import json
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from statistics import median, quantiles
+from typing import Any
+
+import asyncpg
+
+from bench.contestants.stage import Turn
+from bench.environment import ROOT
+from bench.plan import CONNECTIONS
+from windlass.web.server import listen, serving
+
+PAYLOAD = json.dumps({"order_id": 123, "email": "alice@example.com", "items": [{"sku": "a-1", "count": 2}]}).encode()
+PATIENCE = 60
+
+
+async def measure(module: str, path: str, turn: Turn) -> dict[str, Any]:
+    """Start the server of this contestant and put load on it; each number of connections gets as many requests."""
+    reached: dict[str, Any] = {}
+    async with _started(module, turn) as port:
+        await _load(port, path, 4, max(8, turn.count // 10))  # everything is loaded, planned and cached
+        for connections in CONNECTIONS:
+            await _settle(turn.url)
+            rate, milliseconds = await _load(port, path, connections, turn.count)
+            reached[f"{connections} rate"] = rate
+            reached[f"{connections} p50"] = median(milliseconds)
+            reached[f"{connections} p99"] = quantiles(milliseconds, n=100)[98]
+    return reached
+
+
+async def serve(app: AbstractAsyncContextManager[Any]) -> dict[str, Any]:
+    """The process of the server; it prints its port and ends when it is terminated."""
+    listener = listen("127.0.0.1", 0)
+    async with app as asgi, serving(asgi, listener):
+        print(listener.port, flush=True)
+        await asyncio.Event().wait()
+    return {}
+
+
+async def _load(port: int, path: str, connections: int, requests: int) -> tuple[float, list[float]]:
+    """Requests a second, and the milliseconds of each; a client sends the next as soon as the last is answered."""
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    request = f"{head}Content-Length: {len(PAYLOAD)}\r\n\r\n".encode() + PAYLOAD
+    took: list[float] = []
+    left = iter(range(requests))
+
+    async def client() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in left:
+            began = time.perf_counter()
+            writer.write(request)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            size = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            body = await reader.readexactly(size)
+            took.append((time.perf_counter() - began) * 1000)
+            if not answer.startswith(b"HTTP/1.1 201"):
+                raise RuntimeError(f"{path}: {answer!r} {body!r}")
+        writer.close()
+
+    began = time.perf_counter()
+    await asyncio.gather(*(client() for _ in range(connections)))
+    return requests / (time.perf_counter() - began), took
+
+
+async def _settle(url: str) -> None:
+    conn = await asyncpg.connect(url)
+    await conn.execute("vacuum analyze")
+    await conn.execute("checkpoint")
+    await conn.close()
+
+
+@contextlib.asynccontextmanager
+async def _started(module: str, turn: Turn) -> AsyncIterator[int]:
+    """The port of the server."""
+    command = (sys.executable, "-m", module, "serve", "--url", turn.url, "--count", "0")
+    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        yield int(await asyncio.wait_for(process.stdout.readline(), PATIENCE))
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # it broke, and has said why
+            process.terminate()
+        await process.wait()
