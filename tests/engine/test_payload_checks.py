@@ -18,6 +18,7 @@ import pytest
 from windlass import Context, Windlass
 from windlass.core.jobs.payloads import MORE, POSITIONAL
 from windlass.core.jobs.spec import JobSpec
+from windlass.effects import schema_validator
 from windlass.effects.handlers import Handler
 from windlass.effects.schema_validator import SchemaValidator
 from windlass.engine.database import Database, Tenant
@@ -25,7 +26,7 @@ from windlass.engine.doctor import Level, examine
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import types
 from windlass.engine.jobs.types import HandlerSchema
-from windlass.engine.known_types import TOPIC
+from windlass.engine.known_types import TOPIC, KnownTypes
 from windlass.engine.workers import turn
 from windlass.errors import Invalid
 from windlass.settings import Settings
@@ -202,7 +203,61 @@ async def test_a_check_that_cannot_be_done_does_not_hold_up_a_job(
         await app.submit("pack.v1", {})
     finally:
         await db.schema_validator.close()
-    assert "payloads are not checked before they run" in caplog.text
+    assert "payloads of pack.v1 are not checked before they run: TooSlow: " in caplog.text
+
+
+BROKEN = {
+    "ends at once": "",
+    "ends after the request": "input()",
+    "kills itself": "import os; input(); os.kill(os.getpid(), 9)",
+    "answers no JSON": "while True: input(); print('Traceback', flush=True)",
+    "answers another object": "while True: input(); print('{\"a\": 1}', flush=True)",
+    "refuses what was not asked": "while True: input(); print('[7]', flush=True)",
+    "answers without end": "print('x' * 2_000_000, flush=True); input()",
+}
+
+
+@pytest.mark.parametrize("program", BROKEN.values(), ids=BROKEN)
+async def test_jobs_are_accepted_while_the_validator_is_broken_and_their_worker_checks_them(
+    app: Windlass, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str
+) -> None:
+    script = tmp_path / "broken.py"
+    script.write_text(program)
+    await serves((await app.open()).database, "w1", {"pack.v1": pack, "whole.v1": whole})
+    with monkeypatch.context() as broken:
+        broken.setattr(schema_validator, "PROGRAM", script)
+        bad = await app.submit("pack.v1", {"items": [{"count": 1}]})
+        await app.submit_many([{"type": "pack.v1", "payload": {}}, {"type": "whole.v1", "payload": {}}])
+        good = await app.submit("pack.v1", {"items": [{"sku": "s"}]})
+        await (await app.open()).schema_validator.close()
+    warned = [line for line in caplog.messages if "not checked before they run" in line]
+    assert [line.split(" are ")[0] for line in warned] == ["payloads of pack.v1", "payloads of whole.v1"]
+    app.job("pack.v1")(pack)
+    await run_until_idle(app)
+    job = await app.get(bad)
+    assert (job.status, job.errors[-1]["field"]) == ("failed", "items.0.sku")
+    assert (await app.get(good)).status == "succeeded"
+
+
+async def test_a_validator_that_was_killed_is_replaced(app: Windlass) -> None:
+    db = await app.open()
+    await serves(db.database, "w1", {"pack.v1": pack})
+    await app.submit("pack.v1", {"items": []})
+    process = db.schema_validator._process
+    assert process is not None
+    process.kill()
+    await process.wait()
+    await app.submit("pack.v1", {})
+    with pytest.raises(Invalid):
+        await app.submit("pack.v1", {})
+
+
+def test_a_type_that_cannot_be_checked_is_named_once_a_minute() -> None:
+    known = KnownTypes()
+    assert [known.may_warn("a.v1", now) for now in (0.0, 1.0, 59.9, 60.0, 61.0)] == [True, False, False, True, False]
+    assert known.may_warn("b.v1", 61.0)
+    assert known.may_warn("c.v1", 1000.0)
+    assert known.warned.keys() == {"c.v1"}
 
 
 async def test_the_schema_says_which_parameters_the_items_of_an_array_are() -> None:

@@ -144,4 +144,7 @@ async def _exchange(process: Process, request: bytes) -> Any:
         raise Unavailable("the process that checks job schemas ended: try again") from error
     if not line.endswith(b"\n"):
         raise Unavailable("the process that checks job schemas ended: try again")
-    return json.loads(line)
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise Unavailable("the process that checks job schemas answered something that is not JSON") from error

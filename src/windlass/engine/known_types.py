@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 TOPIC = "job-types"  # of the notification after a worker has published its schemas
 FRESH = 5.0  # seconds for which it is cached
+WARNING_INTERVAL = 60.0  # seconds between warnings about one type
 
 Key = tuple[str, str]  # org of the workers, type
 
@@ -20,6 +21,7 @@ class KnownTypes:
     read_at: float = float("-inf")  # by the monotonic clock
     changes: int = 0  # notifications so far
     reading: "asyncio.Task[None] | None" = None  # shared by concurrent submits
+    warned: dict[str, float] = field(default_factory=dict)  # type -> when a warning about it was logged
 
     @property
     def is_fresh(self) -> bool:
@@ -46,3 +48,10 @@ class KnownTypes:
         digests = {digest for org in orgs for digest in self.digests.get((org, type_), ())}
         schemas = [self.schemas.get(digest) for digest in sorted(digests)]
         return [] if None in schemas else [schema for schema in schemas if schema is not None]
+
+    def may_warn(self, type_: str, now: float) -> bool:
+        """Return whether to log that a type cannot be checked: once per interval, however many jobs are submitted."""
+        if now - self.warned.get(type_, float("-inf")) < WARNING_INTERVAL:
+            return False
+        self.warned = {known: at for known, at in self.warned.items() if now - at < WARNING_INTERVAL} | {type_: now}
+        return True

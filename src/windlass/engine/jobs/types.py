@@ -21,7 +21,6 @@ from windlass.core.jobs.payloads import Path
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.core.orgs import DEFAULT_ORG
-from windlass.effects.schema_validator import TooSlow
 from windlass.engine.database import Database, Tenant
 from windlass.engine.jobs.schemas import MAX_DOCUMENT
 from windlass.engine.known_types import TOPIC
@@ -149,12 +148,12 @@ async def first_misfit(
         schemas = known.schemas_of({DEFAULT_ORG, db.org}, type_)
         if schemas:
             chosen = {n: text(n) for n, other in enumerate(types) if other == type_}
-            misfits += await _refused(db, schemas, chosen)
+            misfits += await _refused(db, type_, schemas, chosen)
     return min(misfits, key=lambda misfit: misfit.index, default=None)
 
 
-async def _refused(db: Tenant, schemas: Sequence[str], texts: dict[int, str]) -> list[PayloadMisfit]:
-    """Return the first of these payloads that none of the schemas accepts."""
+async def _refused(db: Tenant, type_: str, schemas: Sequence[str], texts: dict[int, str]) -> list[PayloadMisfit]:
+    """Return the first of these payloads of a type that none of the schemas accepts."""
     left = list(texts)
     try:
         for schema in schemas:
@@ -163,8 +162,10 @@ async def _refused(db: Tenant, schemas: Sequence[str], texts: dict[int, str]) ->
             if not left:
                 return []
         problems = await _problems(db, schemas[-1], json.loads(texts[left[0]]))
-    except (TooSlow, Unavailable, OSError, NotImplementedError) as error:
-        _log.warning("payloads are not checked before they run: %s", error)
+    except Exception as error:  # whatever it is: the worker checks the payload, so the job is not refused for it
+        if db.known_types.may_warn(type_, time.monotonic()):
+            reason = f"{type(error).__name__}: {error}"
+            _log.warning("payloads of %s are not checked before they run: %s", type_, reason)
         return []
     return [PayloadMisfit(left[0], problems)] if problems else []
 
