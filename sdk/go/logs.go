@@ -2,6 +2,7 @@ package windlass
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -14,8 +15,9 @@ import (
 const (
 	lineDelay = 250 * time.Millisecond // lines of this time go into one request
 	mostLines = 500                    // lines in one request
+	mostBytes = 4 << 20                // of lines in one request; the server takes twice as much
 	maxLines  = 20_000                 // lines that wait; more are dropped
-	maxLine   = 8000                   // bytes
+	maxLine   = 8000                   // bytes of a message
 )
 
 // LogHandler is a [slog.Handler] that turns what a handler logs into log lines of its job. It takes the job from the
@@ -122,7 +124,7 @@ type lineSender struct {
 	remote  *remote
 	logger  *slog.Logger
 	mu      sync.Mutex
-	lines   []logLine
+	lines   []json.RawMessage
 	added   uint64        // lines so far
 	sent    uint64        // lines that were sent, or could not be sent
 	dropped int           // lines for which there was no room
@@ -141,13 +143,18 @@ func (s *lineSender) add(line logLine) {
 	if len(line.Message) > maxLine {
 		line.Message = strings.ToValidUTF8(line.Message[:maxLine], "")
 	}
+	encoded, err := json.Marshal(line)
+	if err != nil { // a time beyond the year 9999
+		line.At = time.Now()
+		encoded, _ = json.Marshal(line)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.lines) >= maxLines {
 		s.dropped++
 		return
 	}
-	s.lines = append(s.lines, line)
+	s.lines = append(s.lines, encoded)
 	s.added++
 	notify(s.signal)
 	if len(s.lines) >= mostLines {
@@ -202,11 +209,22 @@ func (s *lineSender) run(ctx context.Context) {
 	}
 }
 
+// batch returns the lines of the next request.
+func (s *lineSender) batch() []json.RawMessage {
+	bytes := 0
+	for n, line := range s.lines {
+		if bytes += len(line); n == mostLines || (n > 0 && bytes > mostBytes) {
+			return s.lines[:n]
+		}
+	}
+	return s.lines
+}
+
 // send sends one batch, and reports whether there are more lines. Lines that cannot be sent are dropped: a handler must not
 // fail because of its log.
 func (s *lineSender) send(ctx context.Context) bool {
 	s.mu.Lock()
-	batch := s.lines[:min(len(s.lines), mostLines)]
+	batch := s.batch()
 	s.mu.Unlock()
 	if len(batch) == 0 {
 		return false
@@ -215,8 +233,18 @@ func (s *lineSender) send(ctx context.Context) bool {
 		method: http.MethodPost, path: "/ojs/v1/workers/logs", isSafe: true, timeout: 5 * time.Second,
 		body: map[string]any{"worker_id": s.remote.worker, "lines": batch},
 	}
-	if err := s.remote.transport.perform(ctx, c, nil); err != nil && ctx.Err() == nil {
+	var answer struct {
+		Refused []struct {
+			Error struct {
+				Message string `json:"message"`
+			} `json:"error"`
+		} `json:"refused"`
+	}
+	if err := s.remote.transport.perform(ctx, c, &answer); err != nil && ctx.Err() == nil {
 		s.logger.Warn("log lines were dropped", "lines", len(batch), "error", err)
+	}
+	if len(answer.Refused) > 0 {
+		s.logger.Warn("log lines were refused", "lines", len(answer.Refused), "error", answer.Refused[0].Error.Message)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

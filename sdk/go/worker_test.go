@@ -513,6 +513,80 @@ func TestStepsAreRecordedOnce(t *testing.T) {
 	}
 }
 
+func TestALogLineThatIsRefusedIsNamedAndTheJobEndsAsUsual(t *testing.T) {
+	t.Parallel()
+	server := newWorkServer(t, job("a", "talk.v1", nil))
+	server.fault = func(route string, _ map[string]any) (int, string) {
+		if route == "workers/logs" {
+			return 200, `{"accepted": 0, "refused": [{"index": 0, "error": {"code": "invalid_request", "message": "lines[0].at is wrong"}}]}`
+		}
+		return 0, ""
+	}
+	var own lockedBuffer
+	worker := newWorker(t, server, func(options *windlass.WorkerOptions) {
+		options.Logger = slog.New(slog.NewTextHandler(&own, nil))
+	})
+	windlass.Handle(worker, "talk.v1", func(ctx context.Context, _ any) (any, error) {
+		windlass.Logger(ctx).Info("hello")
+		return nil, nil
+	})
+	stop := run(t, worker)
+	server.reported(1)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if text := own.String(); !strings.Contains(text, `msg="log lines were refused" worker=w lines=1 error="lines[0].at is wrong"`) {
+		t.Errorf("logged %s", text)
+	}
+}
+
+func TestManyLongLogLinesAreSentInSeveralRequests(t *testing.T) {
+	t.Parallel()
+	server := newWorkServer(t, job("a", "talk.v1", nil))
+	worker := newWorker(t, server, nil)
+	const count = 300
+	windlass.Handle(worker, "talk.v1", func(ctx context.Context, _ any) (any, error) {
+		for range count {
+			windlass.Logger(ctx).Info(strings.Repeat("\x01", 20_000)) // six bytes each in JSON
+		}
+		return nil, nil
+	})
+	stop := run(t, worker)
+	server.reported(1)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, body := range server.sent("workers/logs") {
+		lines := body["lines"].([]any)
+		total += len(lines)
+		if encoded, _ := json.Marshal(lines); len(encoded) > 5_000_000 {
+			t.Errorf("a request of %d bytes", len(encoded))
+		}
+	}
+	if total != count || len(server.sent("workers/logs")) < 2 {
+		t.Errorf("%d lines in %d requests", total, len(server.sent("workers/logs")))
+	}
+}
+
+// lockedBuffer is a buffer that several goroutines may write to.
+type lockedBuffer struct {
+	mu     sync.Mutex
+	buffer strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
+
 func TestAStepAfterALostLeaseEndsTheHandler(t *testing.T) {
 	t.Parallel()
 	server := newWorkServer(t, job("a", "steps.v1", nil))

@@ -1,6 +1,8 @@
-"""A server between a worker and Windlass that can be slow, unavailable or forgetful."""
+"""A server between a worker and Windlass that can be slow, unavailable, forgetful or corrupting."""
 
 import asyncio
+import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -19,10 +21,11 @@ class Proxy:
         self._unavailable = 0
         self._forgotten: dict[str, int] = {}  # path -> answers that are lost
         self._open: set[asyncio.StreamWriter] = set()
+        self._corrupted = ""  # list of a request in which every second entry is a bad one
         self.url = ""
 
-    def behave(self, how: str, *, times: int = 1, ms: int = 0, path: str = "") -> None:
-        self._delay, self._unavailable, self._forgotten = 0.0, 0, {}
+    def behave(self, how: str, *, times: int = 1, ms: int = 0, path: str = "", of: str = "") -> None:
+        self._delay, self._unavailable, self._forgotten, self._corrupted = 0.0, 0, {}, ""
         match how:
             case "slow":
                 self._delay = ms / 1000
@@ -30,6 +33,8 @@ class Proxy:
                 self._unavailable = times
             case "forgetful":
                 self._forgotten = {path: times}
+            case "corrupting":
+                self._corrupted = of
             case "well":
                 pass
             case _:
@@ -61,6 +66,8 @@ class Proxy:
             writer.write(BUSY)
             await writer.drain()
             return
+        if self._corrupted:
+            head, body = _corrupted(head, body, self._corrupted)
         answer = await self._pass_on(head, body, reader)
         path = head.split(b" ", 2)[1].decode()
         for lost in [end for end, times in self._forgotten.items() if times and path.endswith(end)]:
@@ -84,6 +91,16 @@ class Proxy:
             return await answer
         finally:
             to_upstream.close()
+
+
+def _corrupted(head: bytes, body: bytes, name: str) -> tuple[bytes, bytes]:
+    """Return a request whose list of this name has a bad entry before each of its own."""
+    document = json.loads(body or b"{}")
+    if name not in document:
+        return head, body
+    document[name] = [entry for good in document[name] for entry in ({"bad": "entry"}, good)]
+    changed = json.dumps(document).encode()
+    return re.sub(rb"(?i)(content-length: *)\d+", rb"\g<1>%d" % len(changed), head), changed
 
 
 @asynccontextmanager

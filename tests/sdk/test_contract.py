@@ -254,6 +254,12 @@ class Trial:
     async def do_draining(self, name: str) -> None:
         await self.workers[name].line("draining")
 
+    async def do_logged(self, name: str, *, text: str) -> None:
+        async def is_logged() -> bool:
+            return text in self.workers[name].errors()
+
+        await eventually(is_logged, f"{name} logged {text!r}")
+
     async def do_kill(self, name: str) -> None:
         self.workers[name].send(signal.SIGKILL)
         await self.workers[name].end()

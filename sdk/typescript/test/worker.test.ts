@@ -380,6 +380,34 @@ test("log lines and progress arrive before the outcome of their job", async (t) 
   assert.deepEqual(stage.at("/jobs/a/progress")[0], { progress: 0.5, message: "half", worker_id: "w1", fence: 1 });
 });
 
+test("a log line that is refused is named in the log of the worker, and the job ends as usual", async (t) => {
+  const stage = await Stage.open(t);
+  const error = { code: "invalid_request", message: "lines[1].level is wrong", retryable: false };
+  stage.replies["/workers/logs"] = () => ({ accepted: 1, refused: [{ index: 1, error }] });
+  stage.submit("a");
+  stage.work(t, (context) => {
+    context.log.info("first");
+    context.log.info("second");
+  });
+  await stage.until(() => stage.reports("ack").length === 1);
+  assert.ok(stage.logged.includes("1 log lines of jobs were refused: lines[1].level is wrong"), stage.logged.join());
+  assert.equal(stage.at("/workers/logs").length, 1);
+});
+
+test("long log lines are cut, and many of them are sent in several requests", async (t) => {
+  const stage = await Stage.open(t);
+  stage.submit("a");
+  stage.work(t, (context) => {
+    for (let n = 0; n < 300; n++) context.log.info("\u0001".repeat(20_000));
+  });
+  await stage.until(() => stage.reports("ack").length === 1);
+  const requests = stage.at("/workers/logs").map(({ lines }) => lines as { message: string }[]);
+  assert.ok(requests.length > 1);
+  assert.ok(requests.every((lines) => JSON.stringify(lines).length < 5_000_000));
+  assert.deepEqual(new Set(requests.flat().map(({ message }) => message.length)), new Set([8192]));
+  assert.equal(requests.flat().length, 300);
+});
+
 test("a job that cannot be read fails alone", async (t) => {
   const stage = await Stage.open(t);
   stage.submit("strange", { args: undefined, steps: 7 });

@@ -5,9 +5,16 @@ import type { Connection } from "./connection.js";
 import type { Logger } from "./options.js";
 
 const MAX_LINES = 1000; // in a request
+const MAX_BYTES = 4 * 1024 * 1024; // of lines in a request; the server takes twice as much
+const MAX_LENGTH = 8192; // characters of a message that the server keeps
 const MAX_WAITING = 10_000; // lines; with more than that, the oldest are dropped
 const LINGER = 100; // milliseconds that a line waits for others
 const TIMEOUT = 10_000; // milliseconds
+
+/** The answer to a request: a line with a mistake is refused alone. */
+interface Answer {
+  refused?: { index: number; error: { message: string } }[];
+}
 
 type Level = "debug" | "info" | "warning" | "error";
 
@@ -26,7 +33,7 @@ export class LogSender {
   /** Send a line a moment later. */
   add(attempt: Attempt, level: Level, message: string): void {
     const { id, fence } = attempt.job;
-    this.#waiting.push(JSON.stringify({ job_id: id, fence, at: new Date().toISOString(), level, message }));
+    this.#waiting.push(JSON.stringify({ job_id: id, fence, at: new Date().toISOString(), level, message: message.slice(0, MAX_LENGTH) }));
     if (this.#waiting.length >= MAX_LINES) void this.flush();
     else this.#timer ??= setTimeout(() => void this.flush(), LINGER);
   }
@@ -46,14 +53,30 @@ export class LogSender {
       this.logger.warn(`${excess} log lines of jobs were dropped: they come faster than the server takes them`);
     }
     while (this.#waiting.length > 0) {
-      const lines = this.#waiting.splice(0, MAX_LINES);
+      const lines = this.#waiting.splice(0, this.#count());
       const body = `{"worker_id":${JSON.stringify(this.worker)},"lines":[${lines.join(",")}]}`;
       try {
-        await this.connection.send("/workers/logs", body, { timeout: TIMEOUT });
+        const { refused = [] } = await this.connection.send<Answer>("/workers/logs", body, { timeout: TIMEOUT });
+        const [first] = refused;
+        if (first !== undefined) {
+          this.logger.warn(`${refused.length} log lines of jobs were refused: ${first.error.message}`);
+        }
       } catch (error) {
         // Lines do not hold back the outcomes of jobs.
         this.logger.warn(`${lines.length} log lines of jobs are lost: ${(error as Error).message}`);
       }
     }
+  }
+
+  /** Return how many lines the next request takes. */
+  #count(): number {
+    let bytes = 0;
+    let count = 0;
+    for (const line of this.#waiting) {
+      bytes += Buffer.byteLength(line);
+      if (count === MAX_LINES || (count > 0 && bytes > MAX_BYTES)) break;
+      count++;
+    }
+    return count;
   }
 }

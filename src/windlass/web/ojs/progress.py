@@ -16,7 +16,7 @@ from windlass.engine.workers import lines
 from windlass.engine.workers.lines import SentLine
 from windlass.errors import Invalid, NotFound
 from windlass.web.ojs import dependencies, times
-from windlass.web.ojs.responses import answer, instant
+from windlass.web.ojs.responses import answer, entry_error, instant
 from windlass.web.ojs.routing import Route
 
 MOST_STEPS = 1000  # per request
@@ -116,12 +116,18 @@ async def record_steps(request: Request) -> Response:
 
 async def append_lines(request: Request) -> Response:
     """Store log lines of handlers. A line that cannot be stored as it is sent, for example with a NUL character, is
-    stored without what Postgres cannot hold: a program may log anything."""
+    stored without what Postgres cannot hold: a program may log anything. What is not a line is refused alone."""
     body, _mistakes = await dependencies.body_of_many(request, "lines", limit=dependencies.BULK_LIMIT)
-    entries = dependencies.entries(body, "lines", most=lines.MOST_LINES)
-    sent = [_line(entry, f"lines[{n}]") for n, entry in enumerate(entries)]
-    accepted = await lines.append(await dependencies.db(request), sent, worker=dependencies.holder(body))
-    return answer(request, {"accepted": accepted})
+    entries, worker = dependencies.entries(body, "lines", most=lines.MOST_LINES), dependencies.holder(body)
+    sent: list[SentLine] = []
+    refused: list[dict[str, Any]] = []
+    for n, entry in enumerate(entries):
+        try:
+            sent.append(_line(entry, f"lines[{n}]"))
+        except Exception as error:  # of any kind: the others are stored
+            refused.append({"index": n, "error": entry_error(error)})
+    accepted = await lines.append(await dependencies.db(request), sent, worker=worker)
+    return answer(request, {"accepted": accepted, "refused": refused})
 
 
 def _line(entry: Any, place: str) -> SentLine:
