@@ -60,7 +60,7 @@ def _wish(body: Mapping[str, Any]) -> Fetch:
     if not isinstance(queues, list) or not 0 < len(queues) <= MOST_QUEUES:
         raise Invalid("queues must be a list of queue names", field="queues")
     return Fetch(
-        queues=[parse_job.queue_name(queue, field="queues") for queue in dict.fromkeys(queues)],
+        queues=list(dict.fromkeys(parse_job.queue_name(queue, field="queues") for queue in queues)),
         count=dependencies.integer(body, "count", least=1, most=MOST, default=1) or 1,
         worker=dependencies.worker_id(body) or ANONYMOUS,
         lease=dependencies.lease(body),
