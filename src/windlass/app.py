@@ -22,7 +22,7 @@ from windlass.effects.http.step import Http, HttpOptions, http_handler
 from windlass.effects.vault import MasterKeys, key_file
 from windlass.embedded.server import Embedded, EmbeddedOptions
 from windlass.engine import faults
-from windlass.engine.database import ACTOR, RECORD_URL_EVERY, Database, Tenant, prepare
+from windlass.engine.database import ACTOR, Database, Tenant, prepare
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import submit as job_submit
 from windlass.engine.maintenance import Place, check_commands
@@ -37,7 +37,7 @@ from windlass.runtime.collector import freeze_modules
 from windlass.runtime.handle import Run, Waiters
 from windlass.runtime.live import Live
 from windlass.runtime.loops.deliveries import delivery_handler, ping
-from windlass.runtime.loops.loop import run_periodically
+from windlass.runtime.loops.own_url import OwnUrl
 from windlass.runtime.operations import Operations
 from windlass.runtime.sync_bridge import SyncBridge
 from windlass.runtime.worker import WorkerOptions
@@ -87,7 +87,7 @@ class Windlass(Operations):
         self._submitter: JobSubmitter | None = None
         self._live: Live | None = None
         self._built = BuiltWorkflows(self.handlers)
-        self._recording: asyncio.Task[None] | None = None  # records the URL of this process periodically
+        self._own_url: OwnUrl | None = None
         self.target: str | None = None  # "module:app", if a command has loaded it from there
         faults.arm(self.settings.fault)
 
@@ -115,10 +115,9 @@ class Windlass(Operations):
             return self._db
 
     async def close(self) -> None:
-        if self._recording is not None:
-            self._recording.cancel()
-            await asyncio.gather(self._recording, return_exceptions=True)
-            self._recording = None
+        if self._own_url is not None:
+            await self._own_url.close()
+            self._own_url = None
         if self._live is not None:
             await self._live.close()
             self._live = None
@@ -180,19 +179,8 @@ class Windlass(Operations):
         """
         db = await self.open()
         await db.check_master_keys()
-        db.public_url.listening = url
-        await self._record_url()
-        if self._recording is None:
-            self._recording = asyncio.create_task(
-                run_periodically(self._record_url, every=RECORD_URL_EVERY, stop=asyncio.Event())
-            )
-        async with db.once() as conn:
-            return await db.public_url.get(conn)
-
-    async def _record_url(self) -> None:
-        db = await self.open()
-        async with db.once() as conn:
-            await db.public_url.record(conn)
+        self._own_url = self._own_url or OwnUrl(db)
+        return await self._own_url.listen_at(url)
 
     async def __aenter__(self) -> Self:
         await self.open()

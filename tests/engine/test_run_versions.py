@@ -6,13 +6,13 @@ from uuid import UUID
 import pytest
 
 from tests.engine.harness import Fails, ManualWorker, begin, letters, node, publish, reasons, state, words
-from windlass.core.runs.restart import RestartPreview
 from windlass.core.workflows.step import ChildAction, JobAction, Parallel
 from windlass.engine import workflows
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.runs import control as runs
 from windlass.errors import Conflict, Invalid
+from windlass.schemas.runs import RestartPreview
 
 Connection = Any
 FIXED = JobAction("test.fixed.v1", {"n": 1}, "sql", 7)
@@ -32,7 +32,7 @@ async def test_a_run_goes_on_with_the_fixed_step_and_steps_that_were_added_befor
     run = await failed(db, worker)
     await publish(db, node("x"), node("c", "b"), node("a"), node("b", "a", "x", action=FIXED), node("d", "c"))
     before = await runs.preview(db, run, live=True)
-    assert before == RestartPreview(kept=("a",), again=("b", "c"), new=("x", "d"))
+    assert before == RestartPreview(kept=["a"], again=["b", "c"], new=["x", "d"], gone=[])
     assert (await runs.get(db, run)).version == 1
     await runs.retry(db, run, live=True)
     assert (await runs.get(db, run)).version == 2
@@ -81,7 +81,7 @@ async def test_a_finished_step_that_changed_is_named_and_nothing_happens(
 async def test_a_step_that_failed_and_is_gone_is_forgotten(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     run = await failed(db, worker)
     await publish(db, node("c", "a"), node("a"))
-    assert (await runs.preview(db, run, live=True)).gone == ("b",)
+    assert (await runs.preview(db, run, live=True)).gone == ["b"]
     await runs.retry(db, run, live=True)
     await worker.play()
     assert (await state(db, run), worker.seen) == ("completed", ["c"])
@@ -92,7 +92,9 @@ async def test_a_rerun_on_the_live_version(db: Tenant, worker: ManualWorker) -> 
     run = await begin(db, node("a"), node("b", "a"))
     await worker.play()
     await publish(db, node("new"), node("a"), node("b", "a", action=FIXED))
-    assert await runs.preview(db, run, step="b", live=True) == RestartPreview(("a",), ("b",), new=("new",))
+    assert await runs.preview(db, run, step="b", live=True) == RestartPreview(
+        kept=["a"], again=["b"], new=["new"], gone=[]
+    )
     worker.seen.clear()
     await runs.rerun(db, run, "b", live=True)
     await worker.play()
@@ -118,7 +120,7 @@ async def test_fanned_out_and_child_steps_keep_their_outputs_at_other_numbers(db
 async def test_without_changes_the_preview_is_that_of_a_plain_retry(db: Tenant, worker: ManualWorker) -> None:
     run = await failed(db, worker)
     for live in (True, False):
-        assert await runs.preview(db, run, live=live) == RestartPreview(kept=("a",), again=("b", "c"))
+        assert await runs.preview(db, run, live=live) == RestartPreview(kept=["a"], again=["b", "c"], new=[], gone=[])
     await runs.retry(db, run, live=True)
     assert (await runs.get(db, run)).version == 1
 

@@ -16,10 +16,11 @@ from windlass.engine.database import Tenant
 from windlass.engine.quarantine import split_batch
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import inspect
-from windlass.engine.runs.control import Instance, RestartPreview, RunView
+from windlass.engine.runs.control import Instance, RunView
 from windlass.engine.runs.inspect import RunLine
 from windlass.errors import NotFound, Unavailable
 from windlass.runtime.loops.loop import until
+from windlass.schemas.runs import RestartPreview
 
 _SAME: Any = object()  # no input given; None is a valid input
 POLL = timedelta(seconds=1)

@@ -124,7 +124,7 @@ class RunEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPreview:
-    """What a retry, or a rerun from a task, would do: the names of the tasks."""
+    """What a retry, or a rerun from a task, would do: the names of the tasks, in definition order."""
 
     kept: list[str]
     """Their results stay."""

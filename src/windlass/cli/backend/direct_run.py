@@ -95,7 +95,7 @@ class DirectRun:
         await self._run.retry(version=version)
 
     async def preview(self, step: str | None = None, *, version: str | None = None) -> RestartPreview:
-        return run_views.restart(await self._run.preview(step, version=version))
+        return await self._run.preview(step, version=version)
 
     async def rerun(self, step: str, **changes: Any) -> None:
         await self._run.rerun(step, **changes)

@@ -14,21 +14,7 @@ from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import Step
 from windlass.core.workflows.workflow import Workflow
 from windlass.errors import Conflict, Invalid
-
-
-@dataclass(frozen=True, slots=True)
-class RestartPreview:
-    """What a retry or a rerun means for each step, by name and in definition order."""
-
-    kept: tuple[str, ...]
-    again: tuple[str, ...]
-    new: tuple[str, ...] = ()
-    gone: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        parts = {"kept": self.kept, "again": self.again, "new": self.new, "gone": self.gone}
-        return "; ".join(f"{word}: {join_names(names)}" for word, names in parts.items() if names)
+from windlass.schemas.runs import RestartPreview
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +45,13 @@ def steps_again(plan: Plan, letters: str, restart: Restart) -> set[int]:
 def preview(run: Run, restart: Restart) -> RestartPreview:
     """Return what a retry or a rerun on the same version does."""
     again, own = steps_again(run.plan, run.letters, restart), _own(run.plan)
-    kept = tuple(run.plan.steps[n].name for n in own if n not in again)
-    return RestartPreview(kept, tuple(run.plan.steps[n].name for n in own if n in again))
+    kept = [run.plan.steps[n].name for n in own if n not in again]
+    return RestartPreview(kept=kept, again=[run.plan.steps[n].name for n in own if n in again], new=[], gone=[])
+
+
+def preview_text(preview: RestartPreview) -> str:
+    parts = {"kept": preview.kept, "again": preview.again, "new": preview.new, "gone": preview.gone}
+    return "; ".join(f"{word}: {join_names(names)}" for word, names in parts.items() if names)
 
 
 def carry_over(run: Run, version_id: int, new: Workflow, restart: Restart) -> Carried:
@@ -103,10 +94,10 @@ def carry_over(run: Run, version_id: int, new: Workflow, restart: Restart) -> Ca
         numbers,
         [n for n in range(len(old.steps)) if n not in numbers],
         RestartPreview(
-            kept=tuple(old.steps[n].name for n in kept),
-            again=tuple(old.steps[n].name for n in own if n in again and n in numbers),
-            new=tuple(plan.steps[n].name for n in _own(plan) if plan.steps[n].name not in names),
-            gone=tuple(old.steps[n].name for n in own if n not in numbers),
+            kept=[old.steps[n].name for n in kept],
+            again=[old.steps[n].name for n in own if n in again and n in numbers],
+            new=[plan.steps[n].name for n in _own(plan) if plan.steps[n].name not in names],
+            gone=[old.steps[n].name for n in own if n not in numbers],
         ),
     )
 

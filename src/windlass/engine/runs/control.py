@@ -19,7 +19,7 @@ from windlass.core.runs.event import (
     RetryRequested,
     Steer,
 )
-from windlass.core.runs.restart import Carried, RestartPreview, carry_over
+from windlass.core.runs.restart import Carried, carry_over, preview_text
 from windlass.core.runs.restart import preview as preview_restart
 from windlass.core.runs.run import LIVE, RUN_EDGES, WORDS, Letter, Reason, Restart, RunMove, RunState
 from windlass.core.workflows.step import Step
@@ -34,13 +34,14 @@ from windlass.engine.runs.outputs import TooMany
 from windlass.engine.runs.settle import settle
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT
+from windlass.schemas.runs import RestartPreview
 from windlass.store import runs as store
 from windlass.store import steps, workflows
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import BEGINNING, LockedRun, RunEvent, RunNote, RunRow
 from windlass.store.steps import Instance, StepJob
 
-__all__ = ["Instance", "RestartPreview", "RunEvent", "RunRow", "TrailPlace"]
+__all__ = ["Instance", "RunEvent", "RunRow", "TrailPlace"]
 MAX_REASON = 8192
 FAILED_AGAIN = "what failed is done again"
 
@@ -236,7 +237,7 @@ async def _steer(
             await _require_fitting(conn, db, locked, carried, checked, input_)
             if carried is not None:
                 locked, restart = await _continue_on(conn, locked, carried), carried.restart
-                reason = f"{reason}, on the live version: {carried.preview.text}"
+                reason = f"{reason}, on the live version: {preview_text(carried.preview)}"
             held = not places.take(locked.workflow_id)
             request = RetryRequested(held) if restart.step is None else RerunRequested(restart.step, held)
             [locked] = await start_round(conn, db, [locked], word, reason, input_=input_)

@@ -15,7 +15,6 @@ from windlass.core.explain.snapshot import ChildSnapshot, Origin, RunSnapshot, S
 from windlass.core.jobs.job import JobState
 from windlass.core.json_value import masked
 from windlass.core.launches import LaunchState
-from windlass.core.runs.restart import RestartPreview as Preview
 from windlass.core.runs.run import NEVER_BEGAN, OPEN, WORDS, Fan, Letter, RunState
 from windlass.core.workflows.step import (
     Action,
@@ -43,7 +42,6 @@ from windlass.schemas.runs import (
     Batch,
     Explanation,
     NewRun,
-    RestartPreview,
     Run,
     RunDetail,
     RunEvent,
@@ -151,10 +149,6 @@ def explanation(account: RunSnapshot, explained: RunExplanation) -> Explanation:
         for one, step in zip(explained.steps, account.steps, strict=True)
     ]
     return Explanation(run=explained.run, now=explained.now, tasks=tasks)
-
-
-def restart(done: Preview) -> RestartPreview:
-    return RestartPreview(kept=list(done.kept), again=list(done.again), new=list(done.new), gone=list(done.gone))
 
 
 def batch(done: RunBatch) -> Batch:

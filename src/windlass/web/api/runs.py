@@ -273,7 +273,7 @@ async def restart(
 ) -> Data[RestartPreview]:
     """Which tasks a retry, or a rerun from a task, would keep and do again. Fails like that would."""
     with task_named(from_ or "", field="from"):
-        return Data(views.restart(await runs.preview(db, run_id, step=from_, live=version is not None)))
+        return Data(await runs.preview(db, run_id, step=from_, live=version is not None))
 
 
 @run_router.post(
