@@ -14,8 +14,11 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 ROOM = ROOT / ".venv-bench"
 LISTS = (HERE / "requirements.txt", HERE / "constraints.txt", ROOT / "pyproject.toml")
-PEERS = ("pgqueuer", "procrastinate", "dbos", "celery")
+PEERS = ("pgqueuer", "procrastinate", "chancy", "oban", "absurd", "dbos", "celery")
+MODULES = {"absurd": "absurd_sdk, absurdctl"}  # of a peer that are named otherwise than itself
 PROGRAMS = {"celery": "redis-server"}  # what a peer needs beside its packages
+PACKAGES = {"absurd": "absurd-sdk"}
+NEEDS = {"celery": "it needs redis-server, too", "oban": "it needs Python 3.12"}
 
 
 def python_for(contestants: Collection[str]) -> Path:
@@ -41,14 +44,18 @@ def is_installed(contestant: str, python: Path) -> bool:
         return True
     if contestant in PROGRAMS and shutil.which(PROGRAMS[contestant]) is None:
         return False
-    return subprocess.run([python, "-c", f"import {contestant}"], capture_output=True).returncode == 0
+    return (
+        subprocess.run([python, "-c", f"import {MODULES.get(contestant, contestant)}"], capture_output=True).returncode
+        == 0
+    )
 
 
 def versions(python: Path) -> dict[str, str]:
     """What the room holds of what matters, for the report."""
     listed = subprocess.run([python, "-m", "pip", "freeze"], capture_output=True, text=True, check=True).stdout
     pinned = dict(line.split("==") for line in listed.splitlines() if "==" in line)
-    return {name: pinned[name] for name in ("asyncpg", "uvloop", "psycopg", *PEERS) if name in pinned}
+    names = ("asyncpg", "uvloop", "psycopg", *(PACKAGES.get(peer, peer) for peer in PEERS))
+    return {name: pinned[name] for name in names if name in pinned}
 
 
 def _make(python: Path) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-CONTESTANTS = ("bare", "windlass", "pgqueuer", "procrastinate", "dbos", "celery")
+CONTESTANTS = ("bare", "windlass", "pgqueuer", "procrastinate", "chancy", "oban", "absurd", "dbos", "celery")
 CONNECTIONS = (1, 8, 32)  # of the clients of `http`
 
 
@@ -24,20 +24,29 @@ class Measure(StrEnum):
 # Who gets this many times fewer jobs or runs; a shorter queue is no harder.
 SLOW = {
     (Measure.DRAIN, "procrastinate"): 5,
+    (Measure.DRAIN, "chancy"): 5,
+    (Measure.DRAIN, "oban"): 5,
+    (Measure.DRAIN, "absurd"): 5,
+    (Measure.DRAIN, "celery"): 5,
     (Measure.SUBMIT, "procrastinate"): 5,
+    (Measure.SUBMIT, "chancy"): 5,
+    (Measure.SUBMIT, "oban"): 5,
+    (Measure.SUBMIT, "absurd"): 5,
+    (Measure.SUBMIT, "celery"): 5,
     (Measure.CHAINS, "pgqueuer"): 5,
+    (Measure.CHAINS, "absurd"): 20,
     (Measure.CHAINS, "dbos"): 20,
     (Measure.CHAINS, "celery"): 20,
 }
 
 ENTRANTS = {
-    Measure.DRAIN: ("bare", "windlass", "pgqueuer", "procrastinate"),
+    Measure.DRAIN: ("bare", "windlass", "pgqueuer", "procrastinate", "chancy", "oban", "absurd", "celery"),
     Measure.PROCESSES: ("bare", "windlass", "pgqueuer"),
-    Measure.SUBMIT: ("bare", "windlass", "pgqueuer", "procrastinate"),
+    Measure.SUBMIT: ("bare", "windlass", "pgqueuer", "procrastinate", "chancy", "oban", "absurd", "celery"),
     Measure.SINGLES: ("bare", "windlass", "pgqueuer"),
     Measure.LATENCY: ("windlass", "pgqueuer"),
     Measure.SNAPSHOT: ("windlass", "pgqueuer"),
-    Measure.CHAINS: ("bare", "windlass", "pgqueuer", "dbos", "celery"),
+    Measure.CHAINS: ("bare", "windlass", "pgqueuer", "absurd", "dbos", "celery"),
     Measure.FANOUT: ("bare", "windlass", "dbos"),
     Measure.LONE: ("windlass",),
     Measure.HISTORY: ("windlass",),

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from bench.environment import PROGRAMS
+from bench.environment import NEEDS
 from bench.machine import QUIET
 from bench.plan import TITLES, Measure, Plan, Series, is_time
 from bench.ratios import TOLERANCE, Compared, Ratio, Verdict
@@ -65,7 +65,7 @@ def _range(ratio: Ratio | None) -> str:
 
 
 def _needs(contestant: str) -> str:
-    return f" (it needs {PROGRAMS[contestant]}, too)" if contestant in PROGRAMS else ""
+    return f" ({NEEDS[contestant]})" if contestant in NEEDS else ""
 
 
 def _table(measure: Measure, found: Sequence[Series], results: Results) -> list[str]:

@@ -1,23 +1,11 @@
-"""Celery with Redis: `chain` of three tasks, one worker process, results kept, acknowledged after the work.
-
-It has no Postgres, so what it promises is less: the Redis here writes its log behind (`appendfsync everysec`), a crash
-loses up to a second, and a task's end and the next task's message are two commands. Redis is ours and ends with us.
-"""
+"""Workflows of Celery: `chain` of three tasks. A task's end and the next task's message are two commands."""
 
 import asyncio
 import importlib
-import subprocess
-import tempfile
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-from bench.contestants.stage import Tally, Turn, clock_drain, perform
-
-SETTINGS = {"threads": 0, "prefetch": 25}  # 0 threads: the solo pool
-DONE = "select true"  # Redis has answered by then
+from bench.contestants import celery
+from bench.contestants.stage import Tally, Turn, perform
 
 
 async def prepare_chains(_turn: Turn) -> dict[str, Any]:
@@ -27,74 +15,14 @@ async def prepare_chains(_turn: Turn) -> dict[str, Any]:
 
 async def chains(turn: Turn) -> dict[str, Any]:
     loop, tally = asyncio.get_running_loop(), Tally(turn.count * 3)
-    with _redis() as socket:
-        app = _app(socket, turn)
-
-        @app.task(name="noop")  # type: ignore[untyped-decorator]  # not installed where mypy runs
-        def noop() -> None:
-            loop.call_soon_threadsafe(tally.add)
-
+    with celery.own_redis() as socket:
+        app = celery.make_app(socket, turn)
+        noop = celery.noop_task(app, lambda: loop.call_soon_threadsafe(tally.add))
         three = importlib.import_module("celery").chain(noop.si(), noop.si(), noop.si())
         for _ in range(turn.count):
             three.apply_async()
-        worker = _worker(app, turn)
-        thread = threading.Thread(target=worker.start, daemon=True)
-
-        async def work() -> None:
-            thread.start()
-            await asyncio.to_thread(thread.join)
-
-        return {"seconds": await clock_drain(turn, work, tally, DONE, worker.stop)}
-
-
-def _app(socket: Path, turn: Turn) -> Any:
-    app = importlib.import_module("celery").Celery("bench", broker=f"redis+socket://{socket}")
-    app.conf.update(
-        result_backend=f"redis+socket://{socket}",
-        task_acks_late=True,
-        worker_prefetch_multiplier=turn.settings["prefetch"],
-        worker_hijack_root_logger=False,
-    )
-    app.set_default()  # the pool's threads send the next task of a chain through it
-    return app
-
-
-def _worker(app: Any, turn: Turn) -> Any:
-    threads = turn.settings["threads"]
-    return app.WorkController(
-        app=app,
-        pool="threads" if threads else "solo",
-        concurrency=threads or 1,
-        without_gossip=True,
-        without_mingle=True,
-        without_heartbeat=True,
-    )
-
-
-@contextmanager
-def _redis() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="windlass-bench-redis-") as folder:
-        socket = Path(folder) / "redis.sock"
-        words = {"port": "0", "unixsocket": str(socket), "dir": folder, "appendonly": "yes", "appendfsync": "everysec"}
-        command = ["redis-server", *(word for name, value in words.items() for word in (f"--{name}", value))]
-        server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        try:
-            _until_up(socket)
-            yield socket
-        finally:
-            server.terminate()
-            server.wait()
-
-
-def _until_up(socket: Path) -> None:
-    redis = importlib.import_module("redis")
-    redis.Redis(unix_socket_path=str(socket), retry=_patience(redis)).ping()
-
-
-def _patience(redis: Any) -> Any:
-    retry, backoff = importlib.import_module("redis.retry").Retry, importlib.import_module("redis.backoff")
-    return retry(backoff.ConstantBackoff(0.05), 100, supported_errors=(redis.exceptions.ConnectionError,))
+        return {"seconds": await celery.clock_worker(turn, app, tally)}
 
 
 if __name__ == "__main__":
-    perform({"prepare_chains": prepare_chains, "chains": chains}, SETTINGS)
+    perform({"prepare_chains": prepare_chains, "chains": chains}, celery.SETTINGS)
