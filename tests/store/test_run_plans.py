@@ -122,3 +122,20 @@ async def test_a_page_costs_a_page(long_history: str, name: str, arguments: tupl
     assert not [scan for scan in told if scan[0] == "Seq Scan"], told
     assert sum(rows for _, _, rows in told) < BOUND, told
     assert name == "list_retrying" or sum(rows for _, _, rows in told) > 0, told
+
+
+async def test_counting_the_running_runs_does_not_cost_more_with_each_run_that_waits(long_history: str) -> None:
+    conn = await asyncpg.connect(long_history)
+    await conn.execute(BEGIN_POOLED)
+    try:
+        await conn.execute(
+            """insert into windlass.run (id, org, workflow_id, version_id, state, steps, input, expires_at)
+            select windlass.new_id(), 'default', $1, 1, 'pending', '.', '{}', now() from generate_series(1, 5000)""",
+            WORKFLOW,
+        )
+        query = f"explain (analyze, format json) {sql('runs', 'running')}"
+        [plan] = json.loads(await conn.fetchval(query, WORKFLOW))
+    finally:
+        await conn.execute("rollback")
+        await conn.close()
+    assert sum(cost(node) for node in nodes(plan["Plan"]) if node.get("Relation Name") == "run") < 100

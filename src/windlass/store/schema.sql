@@ -561,7 +561,7 @@ table windlass.run with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, aut
   CREATE INDEX run_expiry ON windlass.run USING btree (expires_at) WHERE (state = ANY (ARRAY['pending'::text, 'running'::text]))
   CREATE INDEX run_held ON windlass.run USING btree (workflow_id, id) WHERE (state = 'pending'::text)
   CREATE UNIQUE INDEX run_key ON windlass.run USING btree (org, idempotency_key) WHERE (idempotency_key IS NOT NULL)
-  CREATE INDEX run_live ON windlass.run USING btree (workflow_id, created_at) WHERE (state = ANY (ARRAY['pending'::text, 'running'::text]))
+  CREATE INDEX run_live_state ON windlass.run USING btree (workflow_id, state) WHERE (state = ANY (ARRAY['pending'::text, 'running'::text]))
   CREATE INDEX run_of_job ON windlass.run USING btree (job_id) WHERE ((job_id IS NOT NULL) AND (state = ANY (ARRAY['pending'::text, 'running'::text])))
   CREATE INDEX run_of_workflow ON windlass.run USING btree (workflow_id, id)
   CREATE UNIQUE INDEX run_pkey ON windlass.run USING btree (id)
