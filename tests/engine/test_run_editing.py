@@ -13,6 +13,7 @@ from windlass.engine.runs import control as runs
 from windlass.engine.runs import outputs, start
 from windlass.engine.runs.start import RunSpec
 from windlass.errors import NotFound
+from windlass.store import runs as store
 from windlass.testing import Clock
 
 Connection = Any
@@ -80,6 +81,27 @@ async def test_an_old_finished_run_goes_with_all_that_hangs_on_it(
     clock.move(MONTH + timedelta(days=1))
     while await upkeep.prune(db, age=MONTH):
         pass
+    assert set((await counts(conn)).values()) == {0}
+
+
+async def test_large_runs_are_removed_a_few_at_a_time_and_one_that_is_too_large_alone(
+    db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
+) -> None:
+    """Runs of 3, 3, 9 and 1 jobs with room for six: the first two, the third, the last."""
+    for size in (3, 3, 9, 1):
+        await begin(db, node("a", fan_out=Parallel(size)), name=f"of-{size}")
+        await worker.play()
+        clock.move(timedelta(minutes=1))
+    clock.move(MONTH)
+
+    async def prune() -> int:
+        async with db.database.once() as engine:
+            return await store.prune(engine, age=MONTH, batch=100, most_jobs=6)
+
+    left = []
+    while await prune():
+        left.append(await conn.fetchval("select count(*) from workflow.workflow_run"))
+    assert left == [10, 1, 0]
     assert set((await counts(conn)).values()) == {0}
 
 

@@ -470,12 +470,18 @@ select id, word, created_at from windlass.event where run_id = $1 and step is nu
 -- name: prune
 -- scope: global
 -- Delete a batch of runs that ended before the cutoff, with all dependent rows. A child run is deleted only after its parent,
--- because its output is part of the output of the parent.
+-- because its output is part of the output of the parent. The runs of a batch have $3 jobs together, or the oldest one has more:
+-- otherwise a batch of large fan-outs would be one statement of minutes. Returns $2 if runs are left over because of that.
 with old as (
-  select id from windlass.run r where finished_at < windlass.now() - $1::interval
+  select id, finished_at from windlass.run r where finished_at < windlass.now() - $1::interval
      and not exists (select from windlass.run above where above.id = r.parent_id)
    order by finished_at limit $2 for update skip locked),
-gone as (delete from windlass.run where id = any(array(select id from old)) returning id),
+sized as materialized (
+  select id, row_number() over place = 1 or sum(jobs) over place <= $3 as fits
+    from old cross join lateral (
+      select count(*) as jobs from (select from workflow.workflow_run j where j.run_id = old.id limit $3) as few) as own
+  window place as (order by finished_at, id)),
+gone as (delete from windlass.run where id = any(array(select id from sized where fits)) returning id),
 jobs as (delete from workflow.workflow_run where run_id = any(array(select id from gone)) returning id),
 logs as (delete from windlass.job_log where job_id = any(array(select id from jobs))),
 streamed as (delete from windlass.stream_chunk where job_id = any(array(select id from jobs))),
@@ -492,4 +498,4 @@ asked as (delete from windlass.approval where run_id = any(array(select id from 
 waiters as (delete from windlass.waiter where run_id = any(array(select id from gone))),
 waits as (delete from windlass.waiter where job_id = any(array(select id from jobs))),
 trail as (delete from windlass.event where run_id = any(array(select id from gone)))
-select count(*) from gone
+select case when exists (select from sized where not fits) then $2 else (select count(*) from gone) end
