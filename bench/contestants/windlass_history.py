@@ -1,26 +1,22 @@
 """A long past for Windlass: runs of three steps that ended over the last days, made by a few big statements.
 
-Rows look like those the engine leaves: ids that sort by time, results, fences, a place in line; every tenth run has its
-trail. A chain that runs afterwards meets the tables and indexes of a system that has worked for a while.
+Rows are those the engine leaves: ids that sort by time, results, fences, a place in line; every tenth run has its
+events. A chain that runs afterwards meets the tables and indexes of a system that has worked for a while.
 """
 
 from typing import Any
 
 import asyncpg
 
-from bench.contestants.stage import Turn
-
 STEPS = 3
 DAYS = 3
 CHUNK = 50_000  # runs in one statement
-WITH_TRAIL = 10  # one run of so many has events
+WITH_TRAIL = 10  # one run of so many has events, to save time and disk
 
-WORKFLOW = """
-with workflow as (
-  insert into windlass.workflow (id, org, name, live) values (gen_random_uuid(), 'default', 'bench-history', 1)
-  returning id)
-insert into windlass.version (workflow_id, number, document, fingerprint)
-select id, 1, '{"name": "bench-history", "tasks": []}', 'bench' from workflow returning id, workflow_id
+VERSION = """
+select w.id as workflow_id, v.id
+  from windlass.workflow w join windlass.version v on v.workflow_id = w.id and v.number = w.live
+ where w.org = 'default' and w.name = $1
 """
 
 # An id of version 7 for the moment and the number given: the past in its order, the tail without any.
@@ -41,21 +37,22 @@ RUNS = """
 insert into windlass.run (id, org, workflow_id, version_id, state, steps, input, created_at, started_at, finished_at,
                           expires_at)
 select id, 'default', $1, $2, 'completed', repeat('s', {steps}), '{{}}', at, at, at + interval '1 second',
-       at + interval '1 day'
+       at + interval '30 days'
   from past
 """
 
 JOBS = """
 insert into workflow.workflow_run (id, type, payload, status, run_at, created_at, updated_at, result, queue,
-                                   claim_no, run_id, version_id, step, item)
+                                   claim_no, run_id, version_id, step, item, needs_created_event)
 select pg_temp.past_id(at, number * 10 + step + 1), 'bench.step.v1', '{{}}', 'succeeded', at, at,
-       at + interval '1 second', 'null', 'default', 1, id, $1, step, 0
+       at + interval '1 second', 'null', 'default', 1, id, $1, step, 0, false
   from past cross join generate_series(0, {steps} - 1) as step
 """
 
 JOB_EVENTS = """
 insert into workflow.workflow_event (workflow_id, event_type, actor, attempt, created_at)
-select pg_temp.past_id(at, number * 10 + step + 1), word, 'bench', 1, at
+select pg_temp.past_id(at, number * 10 + step + 1), word, case word when 'created' then 'windlass' else 'bench' end,
+       case word when 'created' then null else 1 end, at
   from past cross join generate_series(0, {steps} - 1) as step
  cross join unnest(array['created', 'leased', 'succeeded']) as word
  where number % {share} = 0
@@ -63,25 +60,27 @@ select pg_temp.past_id(at, number * 10 + step + 1), word, 'bench', 1, at
 
 RUN_EVENTS = """
 insert into windlass.event (run_id, word, actor, created_at)
-select id, word, 'bench', at from past cross join unnest(array['running', 'completed']) as word
+select id, word, case word when 'running' then 'windlass' else 'bench' end, at
+  from past cross join unnest(array['running', 'completed']) as word
  where number % {share} = 0
 """
 
 
-async def prepare_history(turn: Turn) -> dict[str, Any]:
-    """So many finished jobs, in a database that has the tables."""
-    conn = await asyncpg.connect(turn.url)
+async def fill(url: str, count: int, workflow: str) -> int:
+    """Insert so many finished jobs of a deployed workflow of three steps; return how many runs they belong to."""
+    conn = await asyncpg.connect(url)
     await conn.execute("set synchronous_commit = off")
+    await conn.execute("set windlass.writes_events = on")  # as the engine does; a trigger would write events otherwise
     await conn.execute(ID)
     for days in range(0, DAYS + 7, 7):
         await conn.execute("select windlass.make_event_partition(now() - $1 * interval '1 day')", days)
-    version = await conn.fetchrow(WORKFLOW)
+    version = await conn.fetchrow(VERSION, workflow)
     assert version is not None
-    runs = turn.count // STEPS
+    runs = count // STEPS
     for first in range(1, runs + 1, CHUNK):
         await _past(conn, version, runs, first, min(first + CHUNK - 1, runs))
     await conn.close()
-    return {"runs": runs}
+    return runs
 
 
 async def _past(conn: Any, version: Any, runs: int, first: int, last: int) -> None:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from bench.contestants.stage import PAUSE, Tally, Turn, clock_drain, clock_fan_out, perform
-from bench.contestants.windlass_history import prepare_history
+from bench.contestants.windlass_history import fill
 from windlass import Windlass
 from windlass.engine.runs.start import RunSpec
 from windlass.runtime.worker.worker import WorkerOptions
@@ -26,6 +26,13 @@ async def prepare_chains(turn: Turn) -> dict[str, Any]:
         for size in turn.batches():
             await client.start_many(name, [RunSpec()] * size)
     return {}
+
+
+async def prepare_history(turn: Turn) -> dict[str, Any]:
+    async with app(turn) as client:
+        name = chain(client, CHAIN)
+        await client.publish()
+    return {"runs": await fill(turn.url, turn.count, name)}
 
 
 async def chains(turn: Turn) -> dict[str, Any]:
