@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -82,11 +82,11 @@ class Server:
 
 
 @contextmanager
-def own_server() -> Iterator[Server]:
+def own_server(settings: Mapping[str, str] = SETTINGS) -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="windlass-bench-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
         home.chmod(
             0o711
         )  # root's server runs as another user, who must come in: its data would lie elsewhere, and stay
-        with Embedded.start(EmbeddedOptions(home=home, settings=SETTINGS)) as embedded:
+        with Embedded.start(EmbeddedOptions(home=home, settings=settings)) as embedded:
             yield Server(embedded.url, home)

@@ -28,7 +28,7 @@ PATIENCE = 60
 async def measure(module: str, path: str, turn: Turn) -> dict[str, Any]:
     """Start the server of this contestant and put load on it; each number of connections gets as many requests."""
     reached: dict[str, Any] = {}
-    async with _started(module, turn) as port:
+    async with started(module, turn) as port:
         await _load(port, path, 4, max(8, turn.count // 10))  # everything is loaded, planned and cached
         for connections in CONNECTIONS:
             await _settle(turn.url)
@@ -50,8 +50,7 @@ async def serve(app: AbstractAsyncContextManager[Any]) -> dict[str, Any]:
 
 async def _load(port: int, path: str, connections: int, requests: int) -> tuple[float, list[float]]:
     """Requests a second, and the milliseconds of each; a client sends the next as soon as the last is answered."""
-    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-    request = f"{head}Content-Length: {len(PAYLOAD)}\r\n\r\n".encode() + PAYLOAD
+    request = post(path, PAYLOAD)
     took: list[float] = []
     left = iter(range(requests))
 
@@ -59,10 +58,7 @@ async def _load(port: int, path: str, connections: int, requests: int) -> tuple[
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         for _ in left:
             began = time.perf_counter()
-            writer.write(request)
-            answer = await reader.readuntil(b"\r\n\r\n")
-            size = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-            body = await reader.readexactly(size)
+            answer, body = await ask(reader, writer, request)
             took.append((time.perf_counter() - began) * 1000)
             if not answer.startswith(b"HTTP/1.1 201"):
                 raise RuntimeError(f"{path}: {answer!r} {body!r}")
@@ -73,6 +69,23 @@ async def _load(port: int, path: str, connections: int, requests: int) -> tuple[
     return requests / (time.perf_counter() - began), took
 
 
+async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> tuple[bytes, bytes]:
+    """Send a request over a kept connection and return the head and the body of the response."""
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    return head, await reader.readexactly(size)
+
+
+def get(path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+
+
+def post(path: str, body: bytes) -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
 async def _settle(url: str) -> None:
     conn = await asyncpg.connect(url)
     await conn.execute("vacuum analyze")
@@ -81,7 +94,7 @@ async def _settle(url: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _started(module: str, turn: Turn) -> AsyncIterator[int]:
+async def started(module: str, turn: Turn) -> AsyncIterator[int]:
     """The port of the server."""
     command = (sys.executable, "-m", module, "serve", "--url", turn.url, "--count", "0")
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)

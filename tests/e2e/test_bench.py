@@ -159,3 +159,16 @@ def test_what_was_recorded_is_compared_and_a_loss_ends_with_code_1(tmp_path: Pat
     done = subprocess.run([*command, *COUNTS, "--check"], cwd=ROOT, capture_output=True, text=True, timeout=200)
     assert done.returncode == 1
     assert "WORSE" in done.stdout
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(300)  # many processes start
+def test_the_trial_of_scale_ends_by_itself_with_rows_and_a_verdict() -> None:
+    amounts = ["--history", "3000", "--live", "100", "--held", "20", "--workers", "2"]
+    times = ["--minutes", "0.2", "--warm-up", "0", "--interval", "3", "--fill-limit", "2"]
+    command = [sys.executable, "-m", "bench.scale", *amounts, *times]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, env=dict(os.environ))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "'ended': 3000, 'live': 100" in done.stderr
+    assert done.stderr.count("doctor: nothing to report") == 2
+    assert done.stdout.count("drift") == 5
