@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/windlass/windlass/sdk/go/internal/loop"
 )
 
 const (
@@ -185,12 +186,12 @@ func (t *transport) perform(ctx context.Context, c *call, answer any) error {
 		}
 		wait := failed.RetryAfter
 		if wait == 0 {
-			wait = jitter(pause)
+			wait = loop.Jitter(pause)
 		}
 		if try >= t.retries || !c.isRepeatable() || !mayPass(failed) || wait > mostWait {
 			return err
 		}
-		if !sleep(ctx, wait) {
+		if !loop.Sleep(ctx, wait) {
 			return ctx.Err()
 		}
 		pause = min(pause*2, mostPause)
@@ -204,23 +205,6 @@ func mayPass(failed *Error) bool {
 		return true
 	}
 	return false
-}
-
-// jitter returns a pause between half of it and all of it, so that clients do not retry together.
-func jitter(pause time.Duration) time.Duration {
-	return pause/2 + rand.N(pause/2+1)
-}
-
-// sleep waits, and reports false if the context ended first.
-func sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func (t *transport) attempt(ctx context.Context, c *call, body []byte, answer any) error {

@@ -3,6 +3,8 @@ package windlass
 import (
 	"context"
 	"time"
+
+	"github.com/windlass/windlass/sdk/go/internal/loop"
 )
 
 // Wait returns the run when it has ended. It looks at it at growing intervals, from 0.1 to 2 seconds, until the context
@@ -13,7 +15,7 @@ func (s *RunsService) Wait(ctx context.Context, runID string) (*RunDetail, error
 		if err != nil || run.FinishedAt != nil {
 			return run, err
 		}
-		if !sleep(ctx, pause) {
+		if !loop.Sleep(ctx, pause) {
 			return run, ctx.Err()
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/windlass/windlass/sdk/go/internal/loop"
 )
 
 const (
@@ -47,7 +49,7 @@ func events(ctx context.Context, t *transport, c *call) iter.Seq2[Event, error] 
 			if ctx.Err() != nil {
 				err = ctx.Err()
 			} else if errors.As(err, &failed) && mayPass(failed) && failures <= t.retries+1 {
-				if sleep(ctx, max(reader.pause, failed.RetryAfter)) {
+				if loop.Sleep(ctx, max(reader.pause, failed.RetryAfter)) {
 					continue
 				}
 				err = ctx.Err()

@@ -1,26 +1,13 @@
 package windlass
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/windlass/windlass/sdk/go/internal/loop"
-)
-
-const (
-	defaultConcurrency = 10
-	defaultLease       = 30 * time.Second
-	defaultGrace       = 30 * time.Second
-	leastLease         = 100 * time.Millisecond
 )
 
 // WorkerOptions are the options of a worker. Zero values are replaced by the defaults.
@@ -45,11 +32,8 @@ type WorkerOptions struct {
 
 // Worker executes jobs of some types from some queues over HTTP. Register handlers with [Handle], then call Run.
 type Worker struct {
-	loop     loop.Loop
-	remote   remote
-	handlers map[string]loop.Handler
-	mu       sync.Mutex
-	isUsed   bool
+	loop   loop.Loop
+	remote remote
 }
 
 // NewWorker returns a worker.
@@ -68,57 +52,34 @@ func NewWorker(options WorkerOptions) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if options.Concurrency < 0 || options.Grace < 0 || options.Lease < 0 || (options.Lease > 0 && options.Lease < leastLease) {
-		detail := "Concurrency, Lease and Grace must not be negative, and Lease must be at least " + leastLease.String()
-		return nil, &Error{Status: http.StatusBadRequest, Field: "options", Detail: detail}
+	shared, err := loop.Options{
+		ID: options.ID, Concurrency: options.Concurrency, Lease: options.Lease, Grace: options.Grace, Logger: options.Logger,
+	}.Complete()
+	if err != nil {
+		return nil, &Error{Status: http.StatusBadRequest, Field: "options", Detail: err.Error()}
 	}
-	options.setDefaults()
-	w := &Worker{handlers: map[string]loop.Handler{}}
-	w.remote = remote{transport: t, worker: options.ID, queues: slices.Clone(options.Queues), lease: options.Lease}
-	w.loop = loop.Loop{
-		Backend: &w.remote, Handler: func(jobType string) loop.Handler { return w.handlers[jobType] },
-		Concurrency: options.Concurrency, Lease: options.Lease, Grace: options.Grace,
-		Logger: options.Logger.With("worker", options.ID),
+	queues := slices.Clone(options.Queues)
+	if len(queues) == 0 {
+		queues = []string{"default"}
 	}
-	w.remote.lines = newLineSender(&w.remote, w.loop.Logger)
+	w := &Worker{remote: remote{transport: t, worker: shared.ID, queues: queues, lease: shared.Lease}}
+	w.loop = loop.Loop{Backend: &w.remote, Options: shared}
+	w.remote.lines = newLineSender(&w.remote, shared.Logger)
 	return w, nil
-}
-
-func (o *WorkerOptions) setDefaults() {
-	if o.ID == "" {
-		host, _ := os.Hostname()
-		o.ID = fmt.Sprintf("%s-%d-%06x", host, os.Getpid(), rand.N(1<<24))
-	}
-	if len(o.Queues) == 0 {
-		o.Queues = []string{"default"}
-	}
-	o.Concurrency = cmp.Or(o.Concurrency, defaultConcurrency)
-	o.Lease = cmp.Or(o.Lease, defaultLease)
-	o.Grace = cmp.Or(o.Grace, defaultGrace)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
 }
 
 // ID returns the name of the worker.
 func (w *Worker) ID() string { return w.remote.worker }
 
-// Handle registers the handler of a type of jobs. The input of the job is decoded into In, and what the handler returns
-// becomes the result of the job. Use [json.RawMessage] to take the input or to give the result as JSON.
+// Handle registers the handler of a type of jobs, or of all types that begin alike: billing.%. The input of the job is
+// decoded into In, and what the handler returns becomes the result of the job. Use [json.RawMessage] to take the input or
+// to give the result as JSON.
 //
 // The context ends when the job was cancelled, its lease was lost, it timed out, or the worker stops; [context.Cause]
 // returns which. An error fails the attempt; see [NonRetryable] and [RetryAfter]. Handle panics if the type has a handler
 // already or if the worker runs.
 func Handle[In, Out any](w *Worker, jobType string, handle func(ctx context.Context, input In) (Out, error)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.isUsed {
-		panic("windlass: the worker is running: register handlers before Run")
-	}
-	if _, ok := w.handlers[jobType]; ok {
-		panic(fmt.Sprintf("windlass: %s has a handler already", jobType))
-	}
-	w.handlers[jobType] = loop.Typed(handle)
+	w.loop.Handlers.Add(jobType, loop.Typed(handle))
 }
 
 // Run executes jobs until the context ends, then drains: it fetches no more, lets the handlers finish within the grace
@@ -129,18 +90,11 @@ func Handle[In, Out any](w *Worker, jobType string, handle func(ctx context.Cont
 //	defer stop()
 //	err := worker.Run(ctx)
 func (w *Worker) Run(ctx context.Context) error {
-	w.mu.Lock()
-	if w.isUsed || len(w.handlers) == 0 {
-		w.mu.Unlock()
-		return errors.New("windlass: a worker needs a handler, and runs once")
+	types, err := w.loop.Handlers.Start()
+	if err != nil {
+		return err
 	}
-	w.isUsed = true
-	for name := range w.handlers {
-		w.remote.types = append(w.remote.types, name)
-	}
-	slices.Sort(w.remote.types)
-	w.mu.Unlock()
-
+	w.remote.types = types
 	background := context.WithoutCancel(ctx)
 	services, end := context.WithCancel(background)
 	sent := make(chan struct{})
@@ -148,7 +102,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		defer close(sent)
 		w.remote.lines.run(services)
 	}()
-	err := w.loop.Run(ctx)
+	err = w.loop.Run(ctx)
 	w.remote.lines.flush(background)
 	end()
 	<-sent

@@ -587,6 +587,28 @@ func (b *lockedBuffer) String() string {
 	return b.buffer.String()
 }
 
+func TestAHandlerServesItsTypeOrAllTypesThatBeginAlike(t *testing.T) {
+	t.Parallel()
+	server := newWorkServer(t, job("a", "orders.pick.v1", nil), job("b", "orders.pack.v1", nil), job("c", "orders.v1", nil))
+	worker := newWorker(t, server, nil)
+	for _, name := range []string{"orders.%", "orders.p%", "orders.pack.v1"} {
+		windlass.Handle(worker, name, func(context.Context, any) (string, error) { return name, nil })
+	}
+	stop := run(t, worker)
+	outcomes := server.reported(3)
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	for id, name := range map[string]string{"a": "orders.p%", "b": "orders.pack.v1", "c": "orders.%"} {
+		if outcomes[id]["result"] != name {
+			t.Errorf("%s: %v", id, outcomes[id])
+		}
+	}
+	if types := fmt.Sprint(server.sent("workers/fetch")[0]["types"]); types != "[orders.% orders.p% orders.pack.v1]" {
+		t.Errorf("fetched %s", types)
+	}
+}
+
 func TestAStepAfterALostLeaseEndsTheHandler(t *testing.T) {
 	t.Parallel()
 	server := newWorkServer(t, job("a", "steps.v1", nil))

@@ -5,26 +5,18 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"os"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/windlass/windlass/sdk/go/internal/loop"
 )
 
 const (
-	defaultConcurrency = 10
-	defaultLease       = 30 * time.Second
-	defaultGrace       = 30 * time.Second
-	defaultPoll        = time.Second
-	firstPoll          = 5 * time.Millisecond
-	registryInterval   = 5 * time.Second
-	runtimeName        = "go" // in the registry
+	defaultPoll      = time.Second
+	firstPoll        = 5 * time.Millisecond
+	registryInterval = 5 * time.Second
+	runtimeName      = "go" // in the registry
 )
 
 // RuntimeOptions are the options of a runtime. Zero values are replaced by the defaults.
@@ -47,32 +39,23 @@ type RuntimeOptions struct {
 
 // Runtime executes jobs of some types. Register handlers with [Handle], then call Run.
 type Runtime struct {
-	loop     loop.Loop
-	backend  backend
-	handlers map[string]loop.Handler // by type or pattern
-	patterns []string                // of handlers, longest first
-	mu       sync.Mutex
-	isUsed   bool
+	loop    loop.Loop
+	backend backend
 }
 
-// NewRuntime returns a runtime on a database. It uses up to four connections.
+// NewRuntime returns a runtime on a database. It uses up to four connections. It panics if an option is out of range.
 func NewRuntime(db *sql.DB, options RuntimeOptions) *Runtime {
-	if options.Worker == "" {
-		host, _ := os.Hostname()
-		options.Worker = fmt.Sprintf("%s-%d-%06x", host, os.Getpid(), rand.N(1<<24))
+	shared, err := loop.Options{
+		ID: options.Worker, Concurrency: options.Concurrency, Lease: options.Lease, Grace: options.Grace, Logger: options.Logger,
+	}.Complete()
+	if err != nil {
+		panic("inbox: " + err.Error())
 	}
-	if options.Logger == nil {
-		options.Logger = slog.Default()
-	}
-	r := &Runtime{handlers: map[string]loop.Handler{}}
-	r.backend = backend{
-		inbox: New(db).InSchema(cmp.Or(options.Schema, "workflow")), worker: options.Worker,
-		lease: cmp.Or(options.Lease, defaultLease), poll: cmp.Or(options.Poll, defaultPoll), pause: firstPoll,
-	}
-	r.loop = loop.Loop{
-		Backend: &r.backend, Handler: r.handler, Concurrency: cmp.Or(options.Concurrency, defaultConcurrency),
-		Lease: r.backend.lease, Grace: cmp.Or(options.Grace, defaultGrace), Logger: options.Logger.With("worker", options.Worker),
-	}
+	r := &Runtime{backend: backend{
+		inbox: New(db).InSchema(cmp.Or(options.Schema, "workflow")), worker: shared.ID, lease: shared.Lease,
+		poll: cmp.Or(options.Poll, defaultPoll), pause: firstPoll,
+	}}
+	r.loop = loop.Loop{Backend: &r.backend, Options: shared}
 	return r
 }
 
@@ -83,48 +66,17 @@ func NewRuntime(db *sql.DB, options RuntimeOptions) *Runtime {
 // windlass.ErrCancelled, windlass.ErrLost or windlass.ErrDraining. An error fails the attempt; windlass.NonRetryable and
 // windlass.RetryAfter choose what follows. Handle panics if the type has a handler already or if the runtime runs.
 func Handle[In, Out any](r *Runtime, jobType string, handle func(ctx context.Context, payload In) (Out, error)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.isUsed {
-		panic("inbox: the runtime is running: register handlers before Run")
-	}
-	if _, ok := r.handlers[jobType]; ok {
-		panic(fmt.Sprintf("inbox: %s has a handler already", jobType))
-	}
-	r.handlers[jobType] = loop.Typed(handle)
-	if strings.HasSuffix(jobType, "%") {
-		r.patterns = append(r.patterns, jobType)
-		slices.SortFunc(r.patterns, func(a, b string) int { return len(b) - len(a) })
-	}
-}
-
-// handler returns the handler of a type: its own, or that of the longest prefix.
-func (r *Runtime) handler(jobType string) loop.Handler {
-	if handle := r.handlers[jobType]; handle != nil {
-		return handle
-	}
-	for _, pattern := range r.patterns {
-		if strings.HasPrefix(jobType, strings.TrimSuffix(pattern, "%")) {
-			return r.handlers[pattern]
-		}
-	}
-	return nil
+	r.loop.Handlers.Add(jobType, loop.Typed(handle))
 }
 
 // Run executes jobs until the context ends, then drains: it claims no more, lets the handlers finish within the grace
 // period, ends the contexts of the others and gives their jobs back. A runtime runs once.
 func (r *Runtime) Run(ctx context.Context) error {
-	r.mu.Lock()
-	if r.isUsed || len(r.handlers) == 0 {
-		r.mu.Unlock()
-		return errors.New("inbox: a runtime needs a handler, and runs once")
+	types, err := r.loop.Handlers.Start()
+	if err != nil {
+		return err
 	}
-	r.isUsed = true
-	for name := range r.handlers {
-		r.backend.types = append(r.backend.types, name)
-	}
-	slices.Sort(r.backend.types)
-	r.mu.Unlock()
+	r.backend.types = types
 	return r.loop.Run(ctx)
 }
 

@@ -1,4 +1,5 @@
-// Package failure has the errors with which handlers and workers talk about the end of an attempt.
+// Package failure has the errors with which handlers and workers talk about the end of an attempt. The package windlass
+// exports and describes those that handlers use.
 package failure
 
 import (
@@ -10,19 +11,15 @@ import (
 	"time"
 )
 
-// Causes for which the context of a handler ends: context.Cause(ctx) returns one of them.
+// Causes for which the context of a handler ends.
 var (
-	// ErrCancelled: the job was cancelled.
 	ErrCancelled = errors.New("the job was cancelled")
-	// ErrLost: the lease was lost, and another worker may have the job. What this handler returns is not reported.
-	ErrLost = errors.New("the lease of the job was lost")
-	// ErrTimeout: the attempt took longer than the timeout of the job.
-	ErrTimeout = errors.New("the job timed out")
-	// ErrDraining: the worker stops, and its grace period is over. The job goes back to the queue; no attempt is used up.
-	ErrDraining = errors.New("the worker stops")
+	ErrLost      = errors.New("the lease of the job was lost")
+	ErrTimeout   = errors.New("the job timed out")
+	ErrDraining  = errors.New("the worker stops")
 )
 
-// NonRetryable returns an error that fails the job at once, without further attempts.
+// NonRetryable marks an error: no further attempts.
 func NonRetryable(err error) error {
 	if err == nil {
 		return nil
@@ -30,7 +27,7 @@ func NonRetryable(err error) error {
 	return &directed{error: err, isFinal: true}
 }
 
-// RetryAfter returns an error after which the next attempt begins after this delay instead of the job's backoff.
+// RetryAfter marks an error with the delay before the next attempt.
 func RetryAfter(err error, delay time.Duration) error {
 	if err == nil {
 		return nil

@@ -114,7 +114,7 @@ func (e *Execution) work() {
 		}
 		e.finish(result, err, context.Cause(ctx))
 	}()
-	handle := e.loop.Handler(e.Job.Type)
+	handle := e.loop.Handlers.find(e.Job.Type)
 	if handle == nil {
 		err = errors.New("this worker has no handler for jobs of the type " + e.Job.Type)
 		return

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -85,12 +84,9 @@ type Backend interface {
 
 // Loop is a worker. Its fields do not change while it runs.
 type Loop struct {
-	Backend     Backend
-	Handler     func(jobType string) Handler // nil: there is none
-	Concurrency int
-	Lease       time.Duration
-	Grace       time.Duration
-	Logger      *slog.Logger
+	Backend  Backend
+	Handlers Handlers
+	Options
 
 	mu      sync.Mutex
 	held    map[string]*Execution // by job id: running, or not reported yet
@@ -217,10 +213,13 @@ func (l *Loop) wake() {
 
 // waitBefore returns the pause before a request is repeated, and lengthens the next one.
 func (l *Loop) waitBefore(err error, pause *time.Duration) time.Duration {
-	wait := *pause/2 + rand.N(*pause/2+1)
+	wait := Jitter(*pause)
 	*pause = min(*pause*2, mostPause)
 	return max(wait, l.Backend.Pause(err))
 }
+
+// Jitter returns a pause between half of it and all of it, so that workers do not retry together.
+func Jitter(pause time.Duration) time.Duration { return pause/2 + rand.N(pause/2+1) }
 
 // Sleep waits, and reports false if the context ended first.
 func Sleep(ctx context.Context, pause time.Duration) bool {
