@@ -91,9 +91,10 @@ screenshots: ui  ## A picture of every view in build/screenshots, one of them fo
 	$(BIN)/python -m tests.browser.screenshots build/screenshots
 	mkdir -p docs/images && cp build/screenshots/run.png docs/images/run.png
 
-docs: setup  ## Rewrite the references of HTTP operations and of the TypeScript client
+docs: setup  ## Rewrite the references of HTTP operations, of the TypeScript client and of the Go SDK
 	$(BIN)/python -m tools.reference > docs.tmp && mv docs.tmp docs/reference/http-operations.md
 	node sdk/typescript/scripts/reference.mjs > docs.tmp && mv docs.tmp docs/reference/typescript.md
+	cd sdk/go/contract && go run ./reference .. > ../../../docs.tmp && mv ../../../docs.tmp ../../../docs/reference/go.md
 
 format: setup  ## Put the code in order
 	$(BIN)/ruff format .

@@ -36,11 +36,22 @@ async def run(*command: str, cwd: Path, **variables: str) -> str:
     return output.decode()
 
 
-async def test_the_guide_works_as_written(app: Windlass, tmp_path: Path) -> None:
-    if shutil.which("go") is None:
+@pytest.fixture
+def go() -> str:
+    found = shutil.which("go")
+    if found is None:
         if os.environ.get("CI"):
             pytest.fail("Go is not installed")
         pytest.skip("Go is not installed")
+    return found
+
+
+async def test_the_reference_is_current(go: str) -> None:
+    page = (ROOT / "docs/reference/go.md").read_text("utf-8")
+    assert await run(go, "run", "./reference", "..", cwd=ROOT / "sdk/go/contract") == page, "run `make docs`"
+
+
+async def test_the_guide_works_as_written(go: str, app: Windlass, tmp_path: Path) -> None:
     guide = (ROOT / "docs/how-to/getting-started-go.md").read_text("utf-8")
     programs = re.findall(r"^```go\n(package main\n.*?)^```", guide, re.MULTILINE | re.DOTALL)
     (expected,) = re.findall(r"It prints:\n\n```\n(.*?)```", guide, re.DOTALL)
@@ -48,7 +59,7 @@ async def test_the_guide_works_as_written(app: Windlass, tmp_path: Path) -> None
     for name, source in zip(("worker", "submit"), programs, strict=True):
         (tmp_path / name).mkdir()
         (tmp_path / name / "main.go").write_text(source, "utf-8")
-    await run("go", "build", "-o", f"{tmp_path}/bin/", "./...", cwd=tmp_path)
+    await run(go, "build", "-o", f"{tmp_path}/bin/", "./...", cwd=tmp_path)
     async with served(app) as http, tended(app):
         url = str(http.base_url).removesuffix("/").removesuffix("/api/v1")
         worker = await asyncio.create_subprocess_exec(
