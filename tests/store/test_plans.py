@@ -17,6 +17,7 @@ import pytest
 
 from windlass.store.postgres.pool import BEGIN_POOLED
 from windlass.store.postgres.queries import sql
+from windlass.store.workers import ALL_PENDING
 from windlass.testing import Databases
 
 SOME, MILLION = 30_000, 1_000_000
@@ -164,6 +165,7 @@ async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
         ("runs", "find_pending", [500, UUID(int=0)]),
         ("pending", "runs", [["run"]]),
         ("pending", "jobs", []),
+        ("pending", "process", ["upkeep", True]),
         ("jobs", "date_open_leases", [LEASE]),
         ("queues", "wake_rate_limited", []),
         ("runs", "live_below", [[UUID(int=0)], 10_000]),
@@ -180,6 +182,10 @@ async def test_the_loops_find_nothing_quickly_when_there_is_nothing(
     crowded: str, noun: str, name: str, arguments: list[Any]
 ) -> None:
     await assert_bounded(crowded, sql(noun, name), *arguments)
+
+
+async def test_one_query_finds_quickly_that_no_loop_has_anything_to_do(crowded: str) -> None:
+    await assert_bounded(crowded, ALL_PENDING, "upkeep", True, ["run"])
 
 
 async def test_pruning_reads_a_batch(crowded: str) -> None:

@@ -17,9 +17,9 @@ from windlass.store import claims, crons, events, job_schemas, jobs, runs, worke
 from windlass.store import queues as queue_store
 from windlass.store.orgs import audit, sessions
 from windlass.store.postgres.pool import Connection, limit_lock_wait
-from windlass.store.workers import PendingJobWork, TermAnswer
+from windlass.store.workers import PendingJobWork, PendingWork, TermAnswer
 
-__all__ = ["PendingJobWork", "TermAnswer"]
+__all__ = ["PendingJobWork", "PendingWork", "TermAnswer"]
 WEEKS_AHEAD = 2
 MONTHS_AHEAD = 2
 MOST_SCHEMAS_OF_TYPE, MOST_SCHEMAS = 50, 10_000  # of handlers that are kept: for a type, for an org
@@ -88,8 +88,14 @@ async def isolate_rows(
     ]
 
 
-async def pending_work(db: Database) -> PendingJobWork:
-    """Return which of the duties below have anything to do."""
+async def pending_work(db: Database, *, duty: str, kinds: Sequence[Kind], looks_for_leases: bool = True) -> PendingWork:
+    """Return what all loops have to do, and the leader of a duty. Of the quarantine, entries of these kinds count."""
+    async with db.once() as conn:
+        return await workers.pending_work(conn, duty=duty, kinds=kinds, looks_for_leases=looks_for_leases)
+
+
+async def pending_job_work(db: Database) -> PendingJobWork:
+    """Return what upkeep has to do for jobs."""
     async with db.once() as conn:
         return await workers.pending_job_work(conn)
 

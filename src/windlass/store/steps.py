@@ -263,11 +263,18 @@ async def take_due_timers(conn: Connection, runs: Sequence[UUID]) -> list[StepRe
     return [(row[0], row[1]) for row in await conn.fetch(_TIMERS["take_due"], list(runs))]
 
 
-async def next_due(conn: Connection) -> tuple[timedelta | None, timedelta | None, timedelta | None]:
-    """Return the time until the next job becomes due, sleep ends and run expires; None where there is none."""
+class TimersDue(NamedTuple):
+    """How long until something is due; None: there is nothing."""
+
+    job: timedelta | None  # becomes due
+    sleep: timedelta | None  # ends
+    run: timedelta | None  # expires
+
+
+async def next_due(conn: Connection) -> TimersDue:
     row = await conn.fetchrow(_TIMERS["next_due"])
     assert row is not None
-    return row[0], row[1], row[2]
+    return TimersDue(*row)
 
 
 # Paused runs; the caller holds their locks

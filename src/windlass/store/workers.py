@@ -4,11 +4,14 @@ receive the result), leader terms (leases on duties), and what the background lo
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import NamedTuple
 
 from windlass.core.jobs.job import Claimed, Fence
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import statements
+from windlass.store.postgres.queries import sql, statements
+from windlass.store.schedules import NextDue
+from windlass.store.steps import TimersDue
 
 RUNTIME = "python"  # of the types that our workers execute
 ALIVE_WITHIN = timedelta(seconds=30)  # a worker sends a heartbeat every third of its lease, 10 s by default
@@ -114,7 +117,18 @@ async def resign_term(conn: Connection, *, duty: str, holder: str) -> None:
     await conn.execute(_TERMS["resign"], duty, holder)
 
 
-# What the background loops have to do, in one query for each loop
+# What the background loops have to do: a query for each loop, and one that asks all of them
+
+
+class ProcessWork(NamedTuple):
+    """What a process needs to know beside the work of single loops."""
+
+    now: datetime
+    leader: str | None  # the holder of the leader term; None: it is free
+    renewed_at: datetime | None  # that term, by any holder
+    leased: bool  # there are leased jobs
+    uncounted: bool  # the usage of orgs is to be counted
+    subscriptions: bool  # there are active ones
 
 
 class PendingRunWork(NamedTuple):
@@ -133,6 +147,43 @@ class PendingJobWork(NamedTuple):
     expired: bool  # not started in time
     overdue: bool  # attempts that exceeded their timeout
     unlogged: bool  # without a `created` event
+
+
+class PendingWork(NamedTuple):
+    """What all background loops have to do."""
+
+    process: ProcessWork
+    jobs: PendingJobWork
+    timers: TimersDue
+    schedules: NextDue
+    runs: PendingRunWork
+
+
+# Each of the queries returns one row, so a join without a condition puts the rows side by side. Two have parameters.
+ALL_PENDING = "select * from " + ", ".join(  # noqa: S608 - of our own queries
+    f"({text}\n) as {name}"
+    for name, text in (
+        ("process", _PENDING["process"]),
+        ("jobs", _PENDING["jobs"]),
+        ("timers", sql("timers", "next_due")),
+        ("schedules", sql("schedules", "next_due")),
+        ("runs", _PENDING["runs"].replace("$1", "$3")),
+    )
+)
+
+
+async def pending_work(conn: Connection, *, duty: str, kinds: Sequence[str], looks_for_leases: bool) -> PendingWork:
+    """`duty` is the one whose leader is returned, `kinds` are the entries of the quarantine that are retried."""
+    row = await conn.fetchrow(ALL_PENDING, duty, looks_for_leases, list(kinds))
+    assert row is not None  # each part has one
+    values = iter(tuple(row))
+    return PendingWork(
+        process=ProcessWork._make(islice(values, len(ProcessWork._fields))),
+        jobs=PendingJobWork._make(islice(values, len(PendingJobWork._fields))),
+        timers=TimersDue._make(islice(values, len(TimersDue._fields))),
+        schedules=NextDue._make(islice(values, len(NextDue._fields))),
+        runs=PendingRunWork._make(islice(values, len(PendingRunWork._fields))),
+    )
 
 
 async def pending_run_work(conn: Connection, *, kinds: Sequence[str]) -> PendingRunWork:

@@ -29,7 +29,7 @@ SPARE_LOSSES = 5  # leases that a row of SQL_QUEUE may lose beyond max_attempts:
 MAX_MESSAGE = 8192  # characters of a progress message
 MAX_LINES = 1000  # log lines of an attempt
 MAX_DATA = 65_536  # bytes of the data reported with progress
-LATE_ANSWER = timedelta(seconds=1)  # upkeep queries the database every half second; no lease is shorter than a second
+LATE_ANSWER = timedelta(seconds=1)  # the loops query the database more often; no lease is shorter than a second
 MAX_GAPS = 100
 
 
@@ -232,10 +232,10 @@ class Continuity:
     """The recent gaps: an expired lease need not mean that its worker died.
 
     Normally it means that the worker stopped sending heartbeats. After a frozen server, a failover or a network
-    partition it does not: no worker could send one. Upkeep queries the database twice a second; two answers more than
-    LATE_ANSWER apart are a gap. `release_expired` releases a lease that was last extended before the end of a gap only
-    when one lease length has passed since that end, so a gap delays the recovery of a worker that really died by at
-    most the length of its lease.
+    partition it does not: no worker could send one. The loops query the database more often than once a second; two
+    answers more than LATE_ANSWER apart are a gap. `release_expired` releases a lease that was last extended before the
+    end of a gap only when one lease length has passed since that end, so a gap delays the recovery of a worker that
+    really died by at most the length of its lease.
 
     Every process records gaps, whether it holds the leader term of upkeep or not. When the leader dies, its successor
     has its own record of answers: it sees no gap, and recovers the dead process's jobs when their leases expire. A

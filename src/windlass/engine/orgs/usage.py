@@ -47,7 +47,10 @@ async def count(db: Database, *, batch: int = BATCH) -> Metered:
             await store.add(conn, [], place=Cursor(counted.upto), read_at=counted.read_at)
             return Metered()
         executions = sum(each.executions for each in counted.counts)
-        if executions or counted.more or counted.upto.xmax - at.upto.xmax > STRIDE:
+        passed = counted.upto.xmax - at.upto.xmax
+        # Without open transactions the next position sees all that was read: nothing is to be counted until there is a
+        # new event.
+        if executions or counted.more or passed > STRIDE or (passed and not counted.upto.under_way):
             await store.add(conn, counted.counts, place=Cursor(counted.upto), read_at=counted.read_at)
     return Metered(executions, counted.more)
 

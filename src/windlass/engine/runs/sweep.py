@@ -3,7 +3,6 @@ expired timers, runs that expire, pending runs that may begin."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
@@ -34,10 +33,10 @@ from windlass.store import claims, compositions, runs, steps, workers
 from windlass.store.messages import waiters
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import LockedRun
-from windlass.store.steps import EndedJob
+from windlass.store.steps import EndedJob, TimersDue
 from windlass.store.workers import PendingRunWork
 
-__all__ = ["PendingRunWork"]
+__all__ = ["PendingRunWork", "TimersDue"]
 ACTOR = "engine"
 MOST_GENERATIONS = 4 * MAX_LEVELS  # up, down and back again; the rest is left to the loops
 Load = Callable[[Connection, list[LockedRun]], Awaitable[dict[UUID, list[Event]]]]
@@ -188,8 +187,8 @@ async def _expired(_: Connection, locked: list[LockedRun]) -> dict[UUID, list[Ev
     return {run.id: [Expired()] for run in locked if run.state in LIVE and run.expires_at <= run.now}
 
 
-async def next_due(db: Database) -> tuple[timedelta | None, timedelta | None, timedelta | None]:
-    """Return how long until a job becomes due, a sleep ends and a run expires; None: never."""
+async def next_due(db: Database) -> TimersDue:
+    """Return how long until a job becomes due, a sleep ends and a run expires."""
     async with db.once() as conn:
         return await steps.next_due(conn)
 

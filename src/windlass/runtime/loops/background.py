@@ -1,11 +1,10 @@
 """The loops that every process runs: timers, schedules and the sweep of runs, and the function that starts all loops.
 
-The timers and the scheduler wait until the next due time, at most `every`, because rows may be changed by plain SQL,
-which sends no notification.
+They are woken by notifications and by the look of the process (look.py), and wait at most until the next due time.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -15,22 +14,24 @@ from windlass.engine import messages, quarantine, upkeep
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, Retry
 from windlass.engine.runs import requests, sweep
-from windlass.engine.runs.sweep import PendingRunWork
+from windlass.engine.runs.sweep import PendingRunWork, TimersDue
 from windlass.engine.runs.writes import MESSAGES
 from windlass.engine.schedules import ojs as ojs_schedules
 from windlass.engine.schedules import sql as sql_schedules
 from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.engine.schedules.workflow import NextDue
+from windlass.engine.upkeep import PendingWork
 from windlass.runtime.loops.deliveries import Deliveries
-from windlass.runtime.loops.loop import Duties, run_periodically
+from windlass.runtime.loops.look import Look, LookOptions
+from windlass.runtime.loops.loop import SELDOM, Duties, run_periodically
 from windlass.runtime.loops.objects import ObjectRemoval
-from windlass.runtime.loops.upkeep import LeaseRecovery, Upkeep, UpkeepOptions
+from windlass.runtime.loops.upkeep import DUTY, LeaseRecovery, Upkeep, UpkeepOptions
 from windlass.runtime.pools.pool import Pool
 from windlass.runtime.worker.worker import Worker
 
 NOW = timedelta()
 # If the query for due times fails, everything counts as due.
-ALL_TIMERS_DUE: tuple[timedelta | None, timedelta | None, timedelta | None] = (NOW, NOW, NOW)
+ALL_TIMERS_DUE = TimersDue(NOW, NOW, NOW)
 ALL_SCHEDULES_DUE = NextDue(job=NOW, run=NOW, waits=False, ready=True, cron=NOW, cron_ready=True)
 ALL_RUN_WORK = PendingRunWork(starts=True, messages=True, events=True, retries=True)
 
@@ -52,8 +53,11 @@ async def run_loops(
     # If the process dies, its leader terms must not outlast the leases of its worker.
     term = min(worker.options.lease, UpkeepOptions.term) if worker is not None else UpkeepOptions.term
     recovery = LeaseRecovery(db, holder, replace(options, term=term))
-    upkeep_loops = (recovery, Upkeep(db, recovery), ObjectRemoval(db, recovery))
-    loops = (Timers(db), Sweeper(db), Scheduler(db), *upkeep_loops, Deliveries(db, holder))
+    woken = (Timers(db), Sweeper(db), Scheduler(db), recovery, Upkeep(db, recovery), Deliveries(db, holder))
+    # A term must be renewed in time.
+    pace = LookOptions(idle=min(LookOptions.idle, term / 2))
+    look = Look(db, woken, duty=DUTY, kinds=list(retries(db)), options=pace)
+    loops = (*woken, look, ObjectRemoval(db, recovery))
     async with asyncio.TaskGroup() as group:
         for loop in loops:
             group.create_task(loop.run(stop), name=f"windlass-{type(loop).__name__.lower()}")
@@ -65,7 +69,7 @@ async def run_loops(
 
 @dataclass(frozen=True, kw_only=True)
 class LoopOptions:
-    every: timedelta = timedelta(seconds=1)
+    every: timedelta = SELDOM
     again: timedelta = timedelta(milliseconds=50)  # when another session holds what is due
     batch: int = 100
 
@@ -81,10 +85,10 @@ class Timers:
 
     async def tick(self) -> timedelta:
         """Handle the timers that are due; return the wait until the next. One query if nothing is due."""
-        job, sleep, expiry = await self._duties.run("look", lambda: sweep.next_due(self._db), ALL_TIMERS_DUE)
-        waits = [wait for wait in (job, sleep, expiry) if wait is not None]
-        if not waits or min(waits) > NOW:
-            return min(waits, default=self.options.every)
+        due = await self._duties.run("look", lambda: sweep.next_due(self._db), ALL_TIMERS_DUE)
+        job, sleep, expiry = due
+        if not _is_due(wait := _first(due)):
+            return self.options.every if wait is None else wait
         moved, batch = 0, self.options.batch
         if _is_due(job) or _is_due(sleep):
             # A message that was sent before the end of a wait counts, even if it is not routed yet.
@@ -101,9 +105,17 @@ class Timers:
         with self._db.subscribe(self._woken):
             await run_periodically(self.tick, every=self.options.every, stop=stop, wake=self._wake)
 
+    def notice(self, work: PendingWork, within: timedelta) -> bool:
+        if has_work := _is_due(_first(work.timers), within):
+            self.wake()
+        return has_work
+
+    def wake(self) -> None:
+        self._wake.set()
+
     def _woken(self, topic: str) -> None:
         if topic == "timer":
-            self._wake.set()
+            self.wake()
 
 
 class Scheduler:
@@ -119,10 +131,9 @@ class Scheduler:
     async def tick(self) -> timedelta:
         """Fire the schedules that are due; return the wait until the next. One query if nothing is due."""
         due = await self._duties.run("look", lambda: workflow_schedules.next_due(self._db), ALL_SCHEDULES_DUE)
-        self._waits = due.waits
-        waits = [wait for wait in (due.job, due.run, due.cron) if wait is not None]
-        if not (due.ready or due.cron_ready) and (not waits or min(waits) > NOW):
-            return min(waits, default=self.options.every)
+        self._waits, wait = due.waits, _first((due.job, due.run, due.cron))
+        if not (due.ready or due.cron_ready or _is_due(wait)):
+            return self.options.every if wait is None else wait
         served, batch = 0, self.options.batch
         if due.cron_ready or _is_due(due.cron):
             served += await self._duties.run("crons", lambda: ojs_schedules.tick(self._db, batch=batch), 0)
@@ -136,9 +147,19 @@ class Scheduler:
         with self._db.subscribe(self._woken):
             await run_periodically(self.tick, every=self.options.every, stop=stop, wake=self._wake)
 
+    def notice(self, work: PendingWork, within: timedelta) -> bool:
+        due = work.schedules
+        self._waits = due.waits
+        if has_work := due.ready or due.cron_ready or _is_due(_first((due.job, due.run, due.cron)), within):
+            self.wake()
+        return has_work
+
+    def wake(self) -> None:
+        self._wake.set()
+
     def _woken(self, topic: str) -> None:
         if topic == "run" and self._waits:
-            self._wake.set()
+            self.wake()
 
 
 class Sweeper:
@@ -148,7 +169,7 @@ class Sweeper:
     """
 
     def __init__(self, db: Database, options: LoopOptions | None = None) -> None:
-        self.options = options or LoopOptions(every=timedelta(milliseconds=500), batch=500)
+        self.options = options or LoopOptions(batch=500)
         self._db = db
         self._duties = Duties(db, "sweeper")
         self._held = sweep.PendingRuns(db, batch=self.options.batch)
@@ -177,9 +198,17 @@ class Sweeper:
         with self._db.subscribe(self._woken):
             await run_periodically(round_, every=self.options.every, stop=stop, wake=self._wake)
 
+    def notice(self, work: PendingWork, within: timedelta) -> bool:
+        if has_work := any(work.runs):
+            self.wake()
+        return has_work
+
+    def wake(self) -> None:
+        self._wake.set()
+
     def _woken(self, topic: str) -> None:
         if topic in ("settle", MESSAGES, ""):
-            self._wake.set()
+            self.wake()
 
 
 def retries(db: Database) -> dict[Kind, Retry]:
@@ -206,5 +235,9 @@ def _by_id(process: Callable[[UUID], Awaitable[bool]]) -> Retry:
     return retry
 
 
-def _is_due(wait: timedelta | None) -> bool:
-    return wait is not None and wait <= NOW
+def _first(waits: Iterable[timedelta | None]) -> timedelta | None:
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
+def _is_due(wait: timedelta | None, within: timedelta = NOW) -> bool:
+    return wait is not None and wait <= within

@@ -19,8 +19,9 @@ from windlass.effects.tracing import traceparent
 from windlass.engine.database import Database, Tenant
 from windlass.engine.events import subscriptions
 from windlass.engine.events.subscriptions import FeedResult
+from windlass.engine.upkeep import PendingWork
 from windlass.errors import NotFound, Unavailable
-from windlass.runtime.loops.loop import LeaderTerm, run_periodically
+from windlass.runtime.loops.loop import SELDOM, LeaderTerm, run_periodically
 
 GONE = 410  # HTTP 410 Gone: the receiver wants no further deliveries
 
@@ -28,7 +29,7 @@ GONE = 410  # HTTP 410 Gone: the receiver wants no further deliveries
 @dataclass(frozen=True, kw_only=True)
 class DeliveryOptions:
     every: timedelta = timedelta(milliseconds=500)  # while there are subscriptions
-    idle: timedelta = timedelta(seconds=5)  # without one
+    idle: timedelta = SELDOM  # without one
     term: timedelta = timedelta(seconds=10)
     batch: int = 500
 
@@ -65,9 +66,18 @@ class Deliveries:
         with contextlib.suppress(Unavailable):
             await self._term.resign()
 
+    def notice(self, work: PendingWork, within: timedelta) -> bool:
+        """With subscriptions it ticks by itself: it is woken for the first one."""
+        if has_work := work.process.subscriptions and not self._has_subscriptions:
+            self.wake()
+        return has_work
+
+    def wake(self) -> None:
+        self._wake.set()
+
     def _woken(self, topic: str) -> None:
         if topic in (subscriptions.TOPIC, ""):
-            self._wake.set()
+            self.wake()
 
 
 def delivery_handler(http: Http, open_: Callable[[], Awaitable[Database]]) -> Handler:

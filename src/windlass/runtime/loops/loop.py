@@ -8,6 +8,7 @@ at every failure.
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -27,6 +28,7 @@ LONGEST_PAUSE = 1.0  # between retries while the database is unavailable: it may
 DEFECT_PAUSE = 10.0  # between retries after an unexpected error
 RECOVERY_PAUSE = 10.0  # between retries if a recovery event ends the wait early
 LONGEST_DUTY_PAUSE = 60.0  # between retries of a failing duty
+SELDOM = timedelta(seconds=30)  # between the ticks of a loop that others wake: see look.py
 Done = TypeVar("Done")
 
 
@@ -73,6 +75,11 @@ async def until(
     recovered: asyncio.Event | None = None,
 ) -> None:
     """Wait for `stop`, `wake`, `recovered` or the time to pass, whichever is first; clear `wake`."""
+    if wake is None and recovered is None:  # most waits of an idle process: no tasks are needed
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, wait.total_seconds())):
+                await stop.wait()
+        return
     waiters = [asyncio.ensure_future(event.wait()) for event in (stop, wake, recovered) if event is not None]
     try:
         await asyncio.wait(waiters, timeout=max(0.0, wait.total_seconds()), return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
 """Recovers expired leases, ends overdue jobs, and removes old rows and events.
 
 Lease recovery has its own loop: the other duties (removing many rows may take seconds) and their errors must not delay
-it, and its ticks record when the database answered (see `core.jobs.job.Continuity`).
+it, and it records when the database answered (see `core.jobs.job.Continuity`).
 """
 
 import asyncio
@@ -16,19 +16,20 @@ from windlass.engine.database import Database
 from windlass.engine.jobs import queues
 from windlass.engine.orgs import usage
 from windlass.engine.orgs.usage import Metered
-from windlass.engine.upkeep import PendingJobWork, UpkeepResult
+from windlass.engine.upkeep import PendingJobWork, PendingWork, UpkeepResult
 from windlass.engine.workers import remote_reports
 from windlass.errors import Unavailable
-from windlass.runtime.loops.loop import Duties, LeaderTerm, run_periodically
+from windlass.runtime.loops.loop import SELDOM, Duties, LeaderTerm, run_periodically
 
 SOON = timedelta(milliseconds=20)  # the wait after a full batch
 REST, LONGEST_REST = 10, 30.0
+DUTY = "upkeep"  # the name of the leader term
 ALL_JOB_WORK = PendingJobWork(rate_limited=True, expired=True, overdue=True, unlogged=True)  # if the look fails
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpkeepOptions:
-    every: timedelta = timedelta(milliseconds=500)
+    every: timedelta = SELDOM
     meter_every: timedelta = timedelta(seconds=1)
     prune_every: timedelta = timedelta(seconds=30)
     tend_every: timedelta = timedelta(minutes=10)
@@ -46,26 +47,47 @@ class LeaseRecovery:
         self.options = options or UpkeepOptions()
         self.leading = False  # whether this process holds the term
         self._db = db
-        self._term = LeaderTerm(db, "upkeep", holder, length=self.options.term)
+        self._holder = holder
+        self._term = LeaderTerm(db, DUTY, holder, length=self.options.term)
         self._duties = Duties(db, "upkeep")
         self._continuity = Continuity()
         self._release_at = float("-inf")
+        self._leased = True  # there may be leased jobs
+        self._wake = asyncio.Event()
 
     async def tick(self) -> UpkeepResult:
         """Renew the term and release expired leases; nothing is released if another process holds the term."""
         answer = await self._term.renew()
         self.leading = answer.held
         self._continuity.answered(answer.now, before=answer.renewed_before)
-        return await self._duties.run("leases", self._release, UpkeepResult()) if answer.held else UpkeepResult()
+        is_needed = answer.held and self._leased
+        return await self._duties.run("leases", self._release, UpkeepResult()) if is_needed else UpkeepResult()
 
     async def run(self, stop: asyncio.Event) -> None:
         async def tick() -> timedelta | None:
             swept = await self.tick()
             return SOON if swept.released + swept.failed == self.options.batch else None
 
-        await run_periodically(tick, every=self.options.every, stop=stop)
+        await run_periodically(tick, every=self.options.every, stop=stop, wake=self._wake)
         with contextlib.suppress(Unavailable):
             await self._term.resign()
+
+    def notice(self, work: PendingWork, within: timedelta) -> bool:
+        """Leases are checked while there are any. The term is renewed before half of it has passed."""
+        now, leader, renewed_at, self._leased, *_ = work.process
+        if self._continuity.answered_at is None:  # the first tick is to come: it compares with the last renewal
+            return False
+        self._continuity.answered(now)
+        if leader is not None:  # a free term may just have been taken by this process
+            self.leading = leader == self._holder
+        is_old = renewed_at is None or now + within - renewed_at >= self.options.term / 2
+        if leader is None or (self.leading and (is_old or self._leased)):
+            self._wake.set()
+        return False  # neither keeps a process busy
+
+    def wake(self) -> None:
+        self._leased = True  # whoever calls this does not know
+        self._wake.set()
 
     async def _release(self) -> UpkeepResult:
         """Release expired leases.
@@ -92,13 +114,14 @@ class Upkeep:
         self._duties = Duties(db, "upkeep")
         self._meter_at = self._prune_at = self._tend_at = float("-inf")
         self._lagging = False  # there are more jobs to count
+        self._wake = asyncio.Event()
 
     async def tick(self) -> UpkeepResult:
         """Run the duties that are due. A failing duty does not prevent the others."""
         if not self._recovery.leading:
             return UpkeepResult()
         db, batch, run = self._db, self.options.batch, self._duties.run
-        has = await run("look", lambda: upkeep.pending_work(db), ALL_JOB_WORK)
+        has = await run("look", lambda: upkeep.pending_job_work(db), ALL_JOB_WORK)
         await run("rates", lambda: queues.wake_rate_limited(db), 0, is_needed=has.rate_limited)
         late = await run("expired", lambda: upkeep.expire(db, batch=batch), 0, is_needed=has.expired)
         overdue = await run("overdue", lambda: remote_reports.end_overdue(db, batch=batch), 0, is_needed=has.overdue)
@@ -114,7 +137,16 @@ class Upkeep:
             full = max(swept.failed, swept.logged, swept.pruned) >= self.options.batch
             return SOON if full or self._lagging else None
 
-        await run_periodically(tick, every=self.options.every, stop=stop)
+        await run_periodically(tick, every=self.options.every, stop=stop, wake=self._wake)
+
+    def notice(self, work: PendingWork, within: timedelta) -> bool:
+        has_work = self._recovery.leading and (any(work.jobs) or work.process.uncounted)
+        if has_work or (self._recovery.leading and time.monotonic() >= min(self._prune_at, self._tend_at)):
+            self.wake()
+        return has_work
+
+    def wake(self) -> None:
+        self._wake.set()
 
     async def _meter(self) -> Metered:
         now = time.monotonic()

@@ -1,4 +1,19 @@
--- What the background loops have to do. Each query is a few looks at indexes that are nearly always empty, in one round trip.
+-- What the background loops have to do. Each query returns one row, from a few looks at indexes that are nearly always empty: the
+-- loops of a process ask for all of them at once (store/workers.py, `pending_work`), and a loop that is woken for its own.
+
+-- name: process
+-- scope: global
+-- Return the time; who holds the leader term of duty $1 now, and when it was last renewed; whether any job is leased, whoever holds it
+-- (true without a look if not $2: see runtime/loops/look.py); whether events were written that are not counted yet, or the count has not begun (the position is a snapshot whose text begins with
+-- the first transaction that it may not see; after a failover it may be ahead of the server); and whether a subscription is active.
+select windlass.now(),
+       (select holder from windlass.term where duty = $1 and until > windlass.now()),
+       (select renewed_at from windlass.term where duty = $1),
+       case when $2 then exists (select from workflow.workflow_run where status = 'leased') else true end,
+       coalesce((select exists (select from workflow.workflow_event where xid >= split_part(b.place, '+', 1)::xid8)
+                        or split_part(b.place, '+', 1)::xid8 > pg_snapshot_xmax(pg_current_snapshot())
+                   from windlass.bookmark b where b.reader = 'usage'), true),
+       exists (select from windlass.subscription where active)
 
 -- name: runs
 -- scope: global
@@ -29,10 +44,14 @@ select exists (select from windlass.run where state = 'pending'),
 -- name: jobs
 -- scope: global
 -- Return whether jobs wait for a rate limit, jobs were not started before their expiry, attempts exceeded their timeout, and jobs
--- that plain SQL inserted have no `created` event.
+-- that plain SQL inserted have no `created` event. What is in quarantine is left out until its next retry.
 select exists (select from windlass.rate_line where called_at is null),
        exists (select from workflow.workflow_run
-                where status = 'pending' and expires_at is not null and expires_at <= windlass.now()),
+                where status = 'pending' and expires_at is not null and expires_at <= windlass.now()
+                  and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))),
        exists (select from workflow.workflow_run
-                where status = 'leased' and stop_at is not null and stop_at <= windlass.now()),
-       exists (select from workflow.workflow_run where needs_created_event)
+                where status = 'leased' and stop_at is not null and stop_at <= windlass.now()
+                  and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))),
+       exists (select from workflow.workflow_run
+                where needs_created_event
+                  and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())))

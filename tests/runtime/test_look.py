@@ -1,0 +1,182 @@
+"""One query tells all loops of a process what to do: those with work are woken, the others sleep on."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.engine.harness import begin, letters, node
+from tests.engine.job_harness import LEASE, submit, take
+from tests.engine.upkeep_harness import hold
+from windlass.core.jobs.job import Success
+from windlass.core.workflows.step import SleepAction
+from windlass.engine import quarantine
+from windlass.engine.database import Tenant
+from windlass.engine.events import subscriptions
+from windlass.engine.workers import turn
+from windlass.engine.workers.turn import Turn
+from windlass.runtime.loops.background import Scheduler, Sweeper, Timers, retries
+from windlass.runtime.loops.deliveries import Deliveries
+from windlass.runtime.loops.look import Look, LookOptions
+from windlass.runtime.loops.upkeep import DUTY, LeaseRecovery, Upkeep
+from windlass.testing import Clock
+
+Connection = Any
+SECOND = timedelta(seconds=1)
+
+
+class Process:
+    """The loops of a process. Their ticks are run by the test."""
+
+    def __init__(self, db: Tenant, holder: str = "one") -> None:
+        self.recovery = LeaseRecovery(db, holder)
+        self.upkeep = Upkeep(db, self.recovery)
+        self.timers, self.sweeper, self.scheduler = Timers(db), Sweeper(db), Scheduler(db)
+        self.deliveries = Deliveries(db, holder)
+        self.loops = (self.timers, self.sweeper, self.scheduler, self.recovery, self.upkeep, self.deliveries)
+        self.look = Look(db, self.loops, duty=DUTY, kinds=list(retries(db)), options=LookOptions(rest=0))
+
+    async def tick(self, *, woken_only: bool = True) -> set[str]:
+        """Run the loops that were woken, or all; return the names of those that were woken."""
+        woken = [loop for loop in self.loops if loop._wake.is_set()]
+        for loop in woken if woken_only else self.loops:
+            loop._wake.clear()
+            await loop.tick()
+        return {type(loop).__name__.lower() for loop in woken}
+
+    async def woken(self) -> set[str]:
+        """Look once and run the loops that it wakes."""
+        await self.look.tick()
+        return await self.tick()
+
+
+@pytest.fixture
+async def process(db: Tenant, clock: Clock) -> Process:
+    """A process that holds the term of upkeep and has nothing to do."""
+    clock.move(timedelta(hours=1))
+    idle = Process(db)
+    await idle.tick(woken_only=False)
+    while await idle.woken():
+        pass
+    return idle
+
+
+async def test_without_work_nothing_is_woken_and_the_next_look_comes_later(process: Process) -> None:
+    assert await process.look.tick() == process.look.options.idle
+    assert await process.tick() == set()
+
+
+async def test_the_leader_checks_leases_at_every_look_while_there_are_any(process: Process, db: Tenant) -> None:
+    await submit(db)
+    [job] = await take(db)
+    for _ in range(3):
+        assert await process.look.tick() == process.look.options.every
+        assert "leaserecovery" in await process.tick()
+    await turn.turn(db, Turn(worker="w1", lease=LEASE, reports=[Success(job, "1")]))
+    assert "leaserecovery" not in await process.woken()
+
+
+async def test_leased_jobs_are_looked_for_less_often_if_that_takes_long(process: Process, db: Tenant) -> None:
+    look = Look(db, process.loops, duty=DUTY, kinds=[], options=LookOptions(rest=10**9))
+    assert await look.tick() == look.options.idle
+    await process.tick()
+    assert await look.tick() == look.options.every
+    assert await process.tick() == {"leaserecovery"}  # which limits the time of its own queries
+
+
+async def test_the_end_of_a_step_by_plain_sql_wakes_the_sweeper(process: Process, db: Tenant, conn: Connection) -> None:
+    run = await begin(db, node("a"), node("b", "a"))
+    await process.woken()
+    await conn.execute("update workflow.workflow_run set status = 'succeeded'")
+    assert "sweeper" in await process.woken()
+    assert await letters(db, run) == "sa"
+
+
+async def test_the_timers_are_woken_before_something_is_due(process: Process, db: Tenant, clock: Clock) -> None:
+    run = await begin(db, node("nap", action=SleepAction(timedelta(minutes=1))))
+    await process.woken()
+    assert "timers" not in await process.woken()
+    clock.move(timedelta(seconds=59.5))
+    await process.look.tick()
+    assert process.timers._wake.is_set()
+    assert await process.timers.tick() == timedelta(seconds=0.5)
+    clock.move(timedelta(seconds=0.5))
+    await process.timers.tick()
+    assert await letters(db, run) == "s"
+
+
+async def test_the_scheduler_is_woken_by_a_schedule_of_plain_sql(
+    process: Process, conn: Connection, clock: Clock
+) -> None:
+    await conn.execute(
+        """insert into workflow.workflow_schedule (type, payload, schedule, next_run_at)
+           values ('report.v1', '{}', '0 12 * * *', $1)""",
+        clock.now(),
+    )
+    assert await process.woken() == {"scheduler"}
+    assert await conn.fetchval("select count(*) from workflow.workflow_run where type = 'report.v1'") == 1
+
+
+async def test_the_first_subscription_wakes_the_deliveries(process: Process, db: Tenant) -> None:
+    await subscriptions.create(db, {"url": "https://hooks.example/x", "events": ["*"]})
+    assert "deliveries" in await process.woken()
+    assert "deliveries" not in await process.woken()  # it ticks by itself from now on
+
+
+async def test_the_term_is_renewed_before_half_of_it_has_passed_and_not_at_every_look(
+    process: Process, conn: Connection, clock: Clock
+) -> None:
+    began = await renewal(conn)
+    woken = []
+    for _ in range(4):
+        clock.move(SECOND)
+        woken.append("leaserecovery" in await process.woken())
+    assert woken == [False, False, False, False]
+    clock.move(SECOND / 2)
+    assert "leaserecovery" in await process.woken()
+    assert (await renewal(conn) - began) == 4.5 * SECOND
+
+
+async def test_another_process_takes_over_when_the_leader_is_gone(process: Process, db: Tenant, clock: Clock) -> None:
+    other = Process(db, "two")
+    await other.tick(woken_only=False)
+    assert "leaserecovery" not in await other.woken()
+    assert (process.recovery.leading, other.recovery.leading) == (True, False)
+    clock.move(11 * SECOND)
+    assert "leaserecovery" in await other.woken()
+    assert other.recovery.leading
+    assert "upkeep" in await other.woken()  # it begins with what is due by time: partitions, old rows
+    await process.look.tick()
+    assert not process.recovery.leading
+
+
+async def test_a_process_that_does_not_lead_is_not_woken_for_the_leader(db: Tenant, clock: Clock) -> None:
+    clock.move(timedelta(hours=1))
+    await hold(db, "leader")
+    process = Process(db)
+    await process.tick(woken_only=False)
+    await submit(db)
+    await take(db)
+    assert await process.woken() == set()
+
+
+async def test_if_the_look_fails_every_loop_looks_for_itself(process: Process, db: Tenant, conn: Connection) -> None:
+    """A row that no code of ours writes: the part of the scheduler fails, and so does the look."""
+    await conn.execute(
+        """with bad as (
+             insert into windlass.quarantine (kind, key, error_type, reason) values ('schedule', 'no uuid', 'E', 'odd'))
+           insert into workflow.workflow_schedule (type, payload, schedule, next_run_at)
+           values ('report.v1', '{}', '0 12 * * *', '2100-01-01')"""
+    )
+    run = await begin(db, node("a"), node("b", "a"))
+    await conn.execute("update workflow.workflow_run set status = 'succeeded'")
+    assert await process.look.tick() == process.look.options.every
+    assert await process.tick() == {type(loop).__name__.lower() for loop in process.loops}
+    assert await letters(db, run) == "sa"
+    failing = {entry.key for entry in await quarantine.list_(db) if entry.kind == "duty"}
+    assert failing == {"loops.look", "scheduler.look"}
+
+
+async def renewal(conn: Connection) -> datetime:
+    at: datetime = await conn.fetchval("select renewed_at from windlass.term where duty = $1", DUTY)
+    return at
