@@ -8,6 +8,7 @@ import functools
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI
@@ -18,6 +19,7 @@ from windlass import __version__
 from windlass.app import Windlass
 from windlass.errors import Invalid, Unavailable
 from windlass.runtime.access import Authority
+from windlass.runtime.loops.loop import until
 from windlass.web import approvals as approval_pages
 from windlass.web import auth, dashboard, docs, health, hooks, openapi, problems
 from windlass.web.api import (
@@ -209,7 +211,7 @@ async def serving(app: ASGIApp, listener: Listener) -> AsyncIterator[None]:
         yield
     finally:
         stopping.set()
-        server.should_exit = True
+        server.stop()
         await task
 
 
@@ -218,6 +220,16 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self.server_state = self.connections = Connections()
         self.up = asyncio.Event()
+        self._stop = asyncio.Event()
+
+    def stop(self) -> None:
+        self.should_exit = True
+        self._stop.set()
+
+    async def main_loop(self) -> None:
+        """Update the Date header every second until `stop`. Uvicorn's own loop wakes up ten times a second."""
+        while not await self.on_tick(0):
+            await until(self._stop, timedelta(seconds=1))
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         try:

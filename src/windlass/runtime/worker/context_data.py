@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -34,6 +34,7 @@ from windlass.engine.runs import outputs
 from windlass.engine.runs.outputs import TooMany
 from windlass.errors import Unavailable
 from windlass.runtime.batching import Batcher
+from windlass.runtime.loops.loop import SELDOM, run_periodically, until
 from windlass.runtime.worker.streams import StreamWriter
 
 MOST_LISTED = 10_000  # artifacts that a handler can list
@@ -50,6 +51,7 @@ class ContextData:
         self._loop = asyncio.get_running_loop()
         self._progress: dict[UUID, ProgressReport] = {}
         self._lock = threading.Lock()  # guards `_progress`: handlers report progress from any thread
+        self._has_progress = asyncio.Event()
         self._upstreams = Batcher[Claimed, Upstream](self._load_upstreams, most=200)
         self._positions = Batcher[Claimed, Position](self._load_positions, most=200)
         self._recorded = Batcher[UUID, list[Recorded]](self._load_recorded, most=200, lanes=2)
@@ -128,13 +130,26 @@ class ContextData:
     def progress(self, job: UUID, fence: int, fraction: float, message: str | None, data: Any) -> None:
         latest = ProgressReport(job, fence, fraction, message, None if data is None else encode(data, field="data"))
         with self._lock:
+            is_first = not self._progress
             self._progress[job] = latest
+        if is_first:
+            with contextlib.suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(self._has_progress.set)
 
     def stream(self, chunk: NewChunk) -> None:
         self.streams.add(chunk)
 
     async def _append(self, chunks: Sequence[NewChunk]) -> None:
         await _retry(lambda: streams.append(self._db, chunks))
+
+    async def follow_progress(self, stop: asyncio.Event, *, every: timedelta) -> None:
+        """Write reported progress until `stop`, once in `every` at most."""
+
+        async def tick() -> None:
+            await self.write_progress()
+            await until(stop, every)
+
+        await run_periodically(tick, every=SELDOM, stop=stop, wake=self._has_progress)
 
     async def write_progress(self) -> None:
         """Write the progress reported since the last call. If the database is unavailable, keep it for the next call,

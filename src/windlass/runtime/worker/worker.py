@@ -99,9 +99,9 @@ class Worker:
             (self._register, timedelta(seconds=1)),
             (self._types.refresh, self.options.registry_every),
             (lambda: self._pages.refresh(self._db), self.options.registry_every),
-            (self._context_data.write_progress, self.options.progress_every),
         ]
         loops = [asyncio.create_task(run_periodically(tick, every=every, stop=over)) for tick, every in periodic]
+        loops.append(asyncio.create_task(self._context_data.follow_progress(over, every=self.options.progress_every)))
         self._heartbeat.start(Watchdog(self.options.id, self._attempts.of_task))
         try:
             with self._db.subscribe(self._woken):
