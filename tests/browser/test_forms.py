@@ -76,6 +76,29 @@ async def test_a_run_is_started_from_the_form_of_its_input(page: Page, on_stage:
     assert run["input"] == expected
 
 
+async def test_a_run_is_rerun_with_another_input_from_its_form(page: Page, on_stage: Stage) -> None:
+    schema = {"type": "object", "properties": {"good_at": {"type": "integer"}}, "required": ["good_at"]}
+    tasks = {"note": {"job": "shop.note.v1", "input": {"text": "{{trigger.body.good_at}}"}}}
+    ask(on_stage.url, "/workflows", {"name": "typed-rerun", "input": schema, "tasks": tasks})
+    run = ask(on_stage.url, "/workflows/typed-rerun/runs?wait=30", {"input": {"good_at": 3}})["run_id"]
+    changed = {**schema, "properties": {"other": {"type": "string"}}, "required": ["other"]}
+    ask(
+        on_stage.url, "/workflows", {"name": "typed-rerun", "input": changed, "tasks": tasks}
+    )  # the run keeps its version
+    await page.goto(f"/runs/{run}")
+    await page.get_by_role("button", name="Rerun…").click()
+    field = page.get_by_label("good_at (required)")
+    await expect(field).to_have_value("3")
+    await expect_accessible(page)
+    await field.fill("")
+    await page.get_by_role("button", name="Rerun with this input").click()
+    await expect(page.get_by_role("alert")).to_have_text("is required")
+    await field.fill("1")
+    await page.get_by_role("button", name="Rerun with this input").click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    assert ask(on_stage.url, f"/runs/{run}")["input"] == {"good_at": 1}
+
+
 async def test_a_job_is_submitted_from_the_form_of_its_type(page: Page, on_stage: Stage) -> None:
     db = await Database.open(DatabaseOptions(url=on_stage.database))
     try:

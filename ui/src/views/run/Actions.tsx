@@ -1,13 +1,13 @@
 /** Pause, resume, cancel, retry, rerun from a task with another input, start a copy. */
-import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
 import { api, data, type RunDetail } from "../../api/client";
 import { Allowed } from "../../parts/Allowed";
 import { Dialog } from "../../parts/Dialog";
-import { Editor, parseJson } from "../../parts/Editor";
 import { Trouble } from "../../parts/Feedback";
 import { LIVE } from "./queries";
+import { Rerun } from "./Rerun";
+import { useSteer } from "./steer";
 
 export function Actions({ run }: { run: RunDetail }) {
   const [open, setOpen] = useState<"cancel" | "rerun" | null>(null);
@@ -92,56 +92,4 @@ function Cancel({ run, onClose }: { run: RunDetail; onClose: () => void }) {
       </form>
     </Dialog>
   );
-}
-
-function Rerun({ run, onClose }: { run: RunDetail; onClose: () => void }) {
-  const names = Object.keys(run.tasks).filter((name) => !run.tasks[name]!.compensates);
-  const worst = names.find((name) => ["failed", "timeout", "template_error"].includes(run.tasks[name]!.status)) ?? names[0] ?? "";
-  const [from, setFrom] = useState(worst);
-  const before = JSON.stringify(run.input, null, 2);
-  const [text, setText] = useState(before);
-  const { value, mistake } = parseJson(text);
-  const body = text === before ? { from } : { from, input: value };
-  const rerun = useSteer(run.id, () => data(api.POST("/api/v1/runs/{run_id}/rerun", { params: { path: { run_id: run.id } }, body: body as never })), onClose);
-  return (
-    <Dialog title="Rerun from a task" onClose={onClose} wide>
-      <p>Runs the task and everything after it again. The results of earlier tasks are kept.</p>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          rerun.mutate();
-        }}
-      >
-        <label className="field">
-          From
-          <select value={from} onChange={(event) => setFrom(event.target.value)}>
-            {names.map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-          </select>
-        </label>
-        <Editor label="Input of the run" value={text} onChange={setText} mistake={mistake} />
-        {rerun.error && <Trouble error={rerun.error} />}
-        <div className="actions">
-          <button type="button" onClick={onClose}>
-            Close
-          </button>
-          <button type="submit" className="primary" disabled={rerun.isPending || mistake !== null}>
-            {text === before ? "Rerun" : "Rerun with this input"}
-          </button>
-        </div>
-      </form>
-    </Dialog>
-  );
-}
-
-function useSteer(id: string, act: () => Promise<unknown>, done?: () => void) {
-  const client = useQueryClient();
-  return useMutation({
-    mutationFn: act,
-    onSuccess: () => {
-      void client.invalidateQueries({ queryKey: ["run", id] });
-      done?.();
-    },
-  });
 }
