@@ -28,7 +28,7 @@ from windlass.engine.jobs import submit as job_submit
 from windlass.engine.maintenance import Place, check_commands
 from windlass.engine.runs import control as runs
 from windlass.engine.runs import start as run_start
-from windlass.engine.runs.start import RunSpec
+from windlass.engine.runs.start import RunSpec, Started
 from windlass.engine.workflows import Published
 from windlass.errors import Invalid
 from windlass.runtime.batching import JobSubmitter, RunStarter
@@ -329,15 +329,16 @@ class Windlass(Operations):
         db = await self.open()
         await self.publish()
         if connection is None and len(specs) == 1 and self._starter is not None:
-            return [self._run(db, await self._starter.start(db, workflow, specs[0]))]
+            return [self._run(db, (await self._starter.start(db, workflow, specs[0])).id)]
         return [self._run(db, id_) for id_ in await run_start.start(db, workflow, specs, connection=connection)]
 
-    async def start_for(self, db: Tenant, workflow: str, spec: RunSpec) -> Run:
+    async def start_for(self, db: Tenant, workflow: str, spec: RunSpec) -> tuple[Run, Started]:
         """Start a run for the caller of a request; concurrent ones of a caller share a transaction."""
         await self.open()
         await self.publish()
         assert self._starter is not None
-        return self._run(db, await self._starter.start(db, workflow, spec))
+        started = await self._starter.start(db, workflow, spec)
+        return self._run(db, started.id), started
 
     async def live(self) -> Live:
         """Return the hub that streams events of runs, tasks and jobs."""

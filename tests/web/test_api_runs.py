@@ -37,6 +37,24 @@ async def test_the_payload_of_a_trigger_is_kept_as_it_is(app: Windlass, payload:
         assert data(await http.get(f"/runs/{run}"))["input"] == payload
 
 
+async def test_the_answer_to_a_start_is_the_run_as_it_is_in_the_list(app: Windlass) -> None:
+    """One that runs, one that waits for a place, and one that has ended at once because none of its steps applies."""
+    limited = {**ONE, "name": "limited", "concurrency": 1}
+    skipped = {"name": "skipped", "tasks": {"a": {"job": "a.b.v1", "if": "input.wanted"}}}
+    async with served(app) as http:
+        for workflow in (limited, skipped):
+            data(await http.post("/workflows", json=workflow), 201)
+        names, answers = ("limited", "limited", "skipped"), []
+        for name in names:
+            answers.append(data(await http.post(f"/workflows/{name}/trigger", json={"wanted": False}), 201))
+        for answer in answers:
+            run = data(await http.get(f"/runs/{answer['run_id']}"))
+            assert {name: run[name] for name in ("status", "started_at", "workflow_id")} == {
+                name: value for name, value in answer.items() if name != "run_id"
+            }
+        assert [answer["status"] for answer in answers] == ["running", "pending", "completed"]
+
+
 async def test_no_payload_is_an_empty_object(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=ONE)

@@ -21,7 +21,7 @@ from windlass.engine.jobs import submit
 from windlass.engine.jobs.submit import Pushed
 from windlass.engine.quarantine import split_batch
 from windlass.engine.runs import start as run_start
-from windlass.engine.runs.start import RunSpec
+from windlass.engine.runs.start import RunSpec, Started
 from windlass.engine.workers import remote, remote_reports
 from windlass.engine.workers.remote import Fetch, Job
 from windlass.engine.workers.remote_reports import NewState, RemoteReport
@@ -163,12 +163,12 @@ class RunStarter:
     """Starts concurrently requested runs in batches: a batch costs little more than a single run."""
 
     def __init__(self) -> None:
-        self._batcher = Batcher[RunRequest, UUID](self._start_all, lanes=2)
+        self._batcher = Batcher[RunRequest, Started](self._start_all, lanes=2)
 
-    async def start(self, db: Tenant, workflow: str, spec: RunSpec) -> UUID:
+    async def start(self, db: Tenant, workflow: str, spec: RunSpec) -> Started:
         return await self._batcher.call((db, workflow, spec))
 
-    async def _start_all(self, requests: Sequence[RunRequest]) -> Sequence[UUID | Exception]:
+    async def _start_all(self, requests: Sequence[RunRequest]) -> Sequence[Started | Exception]:
         """Start the runs, one transaction per caller and workflow; return the answers in the order of the requests.
 
         Failures are split here, per workflow, and never raised: `Batcher` would repeat the whole batch, including the
@@ -177,8 +177,8 @@ class RunStarter:
         by_workflow: dict[tuple[Tenant, str], list[int]] = defaultdict(list)
         for n, (db, workflow, _) in enumerate(requests):
             by_workflow[db, workflow].append(n)
-        answers: dict[int, UUID | Exception] = {}
+        answers: dict[int, Started | Exception] = {}
         for (db, workflow), numbers in by_workflow.items():
-            start = partial(run_start.start, db, workflow)
+            start = partial(run_start.start_many, db, workflow)
             answers |= zip(numbers, await _answers([requests[n][2] for n in numbers], start), strict=True)
         return [answers[n] for n in range(len(requests))]

@@ -64,6 +64,12 @@ class NewRun(NamedTuple):
     headers: str | None = None  # of the request that started it
 
 
+class InsertedRun(NamedTuple):
+    id: UUID
+    state: str
+    started_at: datetime | None  # None: it waits to begin
+
+
 class SavedRun(NamedTuple):
     """The new state of a locked run."""
 
@@ -184,9 +190,9 @@ async def insert(
     version_id: int,
     max_duration: timedelta,
     actor: str,
-) -> set[UUID]:
-    born = await conn.fetch(_SQL["insert"], *columns(rows), org, workflow_id, version_id, max_duration, actor)
-    return set(column(born))
+) -> list[InsertedRun]:
+    inserted = await conn.fetch(_SQL["insert"], *columns(rows), org, workflow_id, version_id, max_duration, actor)
+    return list(map(InsertedRun._make, inserted))
 
 
 async def insert_children(conn: Connection, rows: Sequence[NewChildren], *, actor: str) -> None:

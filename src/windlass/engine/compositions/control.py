@@ -120,7 +120,7 @@ async def begin(
 
     labels = {key: value for key, value in (("name", name), ("workflow_id", alias)) if value}
     row = NewRun(root, state, letters, fans, input_, encode(labels, field="labels") if labels else None)
-    new = NewRuns(db.org, shape.workflow_id, shape.version_id, {timeout or NO_TIME_LIMIT: [row]})
+    new = NewRuns(db.org, shape.workflow_id, shape.version_id, {timeout or NO_TIME_LIMIT: [row]}, [])
     try:
         return await settle(conn, db, [locked], {root: [Begun()]}, actor=db.actor, new=new)
     except KeyTaken:

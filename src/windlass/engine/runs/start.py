@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from windlass.core.cron import schedule
@@ -26,7 +26,7 @@ from windlass.errors import Conflict, Invalid
 from windlass.schemas.common import CREATE_LIMIT
 from windlass.store import runs
 from windlass.store.postgres.pool import Connection, savepoint, translated
-from windlass.store.runs import LockedRun, NewRun
+from windlass.store.runs import InsertedRun, LockedRun, NewRun
 from windlass.store.workflows import Live
 
 TRIES = 3  # a key may be taken between the lookup and the insert
@@ -47,11 +47,26 @@ class RunSpec:
     depth: int = 0  # how deep it is below other runs, if a handler waits for it
 
 
+class Started(NamedTuple):
+    """A run. `inserted` is None if its key was known, or if it may have ended meanwhile: then it must be read."""
+
+    id: UUID
+    workflow_id: UUID
+    inserted: InsertedRun | None
+
+
 async def start(db: Tenant, name: str, specs: Sequence[RunSpec], *, connection: Connection | None = None) -> list[UUID]:
     """Start runs of a workflow, all or none; a known key returns the run that has it.
 
     With `connection` the runs become part of the caller's transaction.
     """
+    return [run.id for run in await start_many(db, name, specs, connection=connection)]
+
+
+async def start_many(
+    db: Tenant, name: str, specs: Sequence[RunSpec], *, connection: Connection | None = None
+) -> list[Started]:
+    """Start runs as `start` does, and return them as they were inserted."""
     if len(specs) > CREATE_LIMIT:
         raise Invalid(f"{len(specs)} runs in one call, the limit is {CREATE_LIMIT}: start in batches", field="runs")
     for spec in specs:
@@ -67,15 +82,15 @@ async def start(db: Tenant, name: str, specs: Sequence[RunSpec], *, connection: 
     if not specs:
         return []
 
-    async def attempt(checked: Versions) -> list[UUID]:
+    async def attempt(checked: Versions) -> list[Started]:
         if connection is not None:
             with translated():
                 async with savepoint(connection):  # all or none, even if the caller catches the error and commits
                     return (await _start(connection, db, name, specs, checked))[0]
         async with db.begin() as conn:
-            ids, wakeups = await _start(conn, db, name, specs, checked)
+            started, wakeups = await _start(conn, db, name, specs, checked)
         wakeups.poke(db)
-        return ids
+        return started
 
     checked = await check_early(db, name, [spec.input for spec in specs])
     for _ in range(TRIES):
@@ -96,9 +111,10 @@ async def include(
     for spec in specs:
         check(spec)
     try:
-        return await _start(conn, db, name, specs, checked) if specs else ([], Wakeups())
+        started, wakeups = await _start(conn, db, name, specs, checked) if specs else ([], Wakeups())
     except KeyTaken:
         raise Conflict("a run with one of these keys was started at this moment: start again") from None
+    return [run.id for run in started], wakeups
 
 
 def check(spec: RunSpec) -> None:
@@ -115,7 +131,7 @@ def check(spec: RunSpec) -> None:
 
 async def _start(
     conn: Connection, db: Tenant, name: str, specs: Sequence[RunSpec], checked: Versions | None
-) -> tuple[list[UUID], Wakeups]:
+) -> tuple[list[Started], Wakeups]:
     live = await find_live(conn, name, org=db.org)
     if not live.enabled:
         raise Conflict(f"workflow {name!r} is disabled: windlass workflows enable {name}")
@@ -127,10 +143,13 @@ async def _start(
         require_checked(live.version_id, workflow, [spec.input for _, spec in fresh], checked)
     if fresh and not quota.is_unlimited(db, db.org):
         await quota.admit_runs(conn, db, len(fresh))
-    wakeups = await _begin(conn, db, live, workflow, fresh) if fresh else Wakeups()
+    new: list[InsertedRun] = []
+    wakeups = await _begin(conn, db, live, workflow, fresh, new) if fresh else Wakeups()
+    inserted = {} if wakeups.ended else {run.id: run for run in new}
     ids = {spec.idempotency_key: id_ for id_, spec in fresh if spec.idempotency_key is not None} | known
     made = iter([id_ for id_, spec in fresh if spec.idempotency_key is None])
-    return [next(made) if spec.idempotency_key is None else ids[spec.idempotency_key] for spec in specs], wakeups
+    started = [next(made) if spec.idempotency_key is None else ids[spec.idempotency_key] for spec in specs]
+    return [Started(id_, live.workflow_id, inserted.get(id_)) for id_ in started], wakeups
 
 
 async def _known(conn: Connection, db: Tenant, live: Live, specs: Sequence[RunSpec]) -> dict[str, UUID]:
@@ -157,8 +176,14 @@ def _fresh(specs: Sequence[RunSpec], known: Mapping[str, UUID]) -> list[tuple[UU
 
 
 async def _begin(
-    conn: Connection, db: Tenant, live: Live, workflow: Workflow, fresh: Sequence[tuple[UUID, RunSpec]]
+    conn: Connection,
+    db: Tenant,
+    live: Live,
+    workflow: Workflow,
+    fresh: Sequence[tuple[UUID, RunSpec]],
+    inserted: list[InsertedRun],
 ) -> Wakeups:
+    """Insert the runs, which are added to `inserted`, and begin those for which there is room."""
     room, now = len(fresh), live.now
     if workflow.concurrency is not None:
         # Lock the workflow: otherwise two transactions could both count the last free place as theirs.
@@ -177,7 +202,7 @@ async def _begin(
     rows: dict[timedelta, list[NewRun]] = defaultdict(list)
     for row, (_, spec) in zip(locked, fresh, strict=True):
         rows[spec.max_duration or workflow.max_duration].append(_row(row, spec, workflow))
-    new = NewRuns(db.org, live.workflow_id, live.version_id, rows)
+    new = NewRuns(db.org, live.workflow_id, live.version_id, rows, inserted)
     events = {id_: [Begun()] if n < room else [] for n, (id_, _) in enumerate(fresh)}
     return await settle(conn, db, locked, events, actor=db.actor, new=new)
 

@@ -15,7 +15,7 @@ from windlass.engine.faults import point
 from windlass.store import compositions, runs, steps
 from windlass.store.compositions import NewPart
 from windlass.store.postgres.pool import Connection
-from windlass.store.runs import LockedRun, NewRun, RunNote, SavedRun
+from windlass.store.runs import InsertedRun, LockedRun, NewRun, RunNote, SavedRun
 from windlass.store.steps import NewJobs, Shape, StepRef
 
 MESSAGES = "message"  # the topic of the router
@@ -62,6 +62,7 @@ class NewRuns(NamedTuple):
     workflow_id: UUID
     version_id: int
     rows: Mapping[timedelta, Sequence[NewRun]]
+    inserted: list[InsertedRun]  # filled by `RunWrites.insert`
 
 
 class RunWrites:
@@ -149,6 +150,7 @@ class RunWrites:
             )
             if len(inserted) < len(rows):
                 raise KeyTaken
+            new.inserted.extend(inserted)
         point("start.inserted")
 
     async def save(self, saved: Sequence[SavedRun]) -> None:

@@ -60,6 +60,7 @@ from windlass.schemas.tasks import (
     TaskExplanation,
     TaskLogLine,
 )
+from windlass.store.runs import InsertedRun
 
 TASK_STATUS: Mapping[Letter, TaskStatus] = {letter: TaskStatus(status) for letter, status in STATUS.items()}
 INSTANCE_STATUS: Mapping[JobState, TaskStatus] = {
@@ -94,6 +95,13 @@ _LETTERS: Mapping[str, Letter] = {word: letter for letter, word in WORDS.items()
 
 def started(row: RunRow) -> NewRun:
     return NewRun(run_id=str(row.id), workflow_id=str(row.workflow_id), status=row.state, started_at=row.started_at)
+
+
+def inserted(workflow_id: UUID, run: InsertedRun) -> NewRun:
+    """Return a run that was started just now; it need not be read for that."""
+    return NewRun(
+        run_id=str(run.id), workflow_id=str(workflow_id), status=RunState(run.state), started_at=run.started_at
+    )
 
 
 def line(row: RunRow) -> Run:

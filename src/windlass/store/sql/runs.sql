@@ -3,7 +3,7 @@
 
 -- name: insert
 -- scope: org
--- Insert runs with their first events. Returns the inserted ids: a run whose idempotency key (or position below its parent)
+-- Insert runs with their first events. Returns the inserted ones: a run whose idempotency key (or position below its parent)
 -- already exists is left out. Rows are inserted in the order of their keys, because two batches that share keys could otherwise
 -- deadlock.
 with requested as (
@@ -18,10 +18,10 @@ born as (
          parent_round, depth, headers, (select windlass.now()), case state when 'pending' then null else (select windlass.now()) end,
          case when state in ('pending', 'running') then null else (select windlass.now()) end,
          (select windlass.now()) + $17::interval
-    from requested order by idempotency_key on conflict do nothing returning id, state),
+    from requested order by idempotency_key on conflict do nothing returning id, state, started_at),
 logged as (
   insert into windlass.event (run_id, word, actor, created_at) select id, state, $18, (select windlass.now()) from born)
-select id from born
+select id, state, started_at from born
 
 -- name: insert_children
 -- scope: org

@@ -127,13 +127,15 @@ async def _start(
     app: Windlass, db: Tenant, name: str, spec: RunSpec, wait: float | None, response: Response
 ) -> Data[NewRun] | Data[WaitedRun]:
     id_ = new_ids(1)[0]
-    run = await app.start_for(db, name, replace(spec, id=id_))
+    run, started = await app.start_for(db, name, replace(spec, id=id_))
     row = None
     if run.id != id_:  # the key is known
         row = await runs.get(db, run.id)
         if row.input != spec.input:
             raise Conflict(f"idempotency_key {spec.idempotency_key!r} belongs to run {run.id}, which has another input")
         response.status_code = 200
+    if wait is None and started.inserted is not None:
+        return Data(views.inserted(started.workflow_id, started.inserted))
     if wait is None:
         return Data(views.started(row or await runs.get(db, run.id)))
     with contextlib.suppress(TimeoutError):
