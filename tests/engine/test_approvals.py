@@ -11,8 +11,9 @@ import pytest
 from tests.engine.fake_services import play, run_of
 from tests.engine.harness import letters, reasons, state, tick
 from windlass.core.approvals import Decision
+from windlass.core.events.ojs import REQUESTED
 from windlass.core.orgs import Role
-from windlass.engine import approvals, upkeep
+from windlass.engine import approvals, upkeep, workflows
 from windlass.engine.database import Tenant
 from windlass.engine.events import ojs, stream, subscriptions
 from windlass.engine.orgs import audit
@@ -289,6 +290,22 @@ async def test_the_list_has_the_open_ones_first_page_by_page(db: Tenant) -> None
 async def decide_all_but_last(db: Tenant) -> list[str]:
     first, second, _ = [approval.id for approval in (await approvals.list_(db)).items]
     return [(await approvals.decide(db, UUID(id_), APPROVE)).id for id_ in (first, second)]
+
+
+async def test_the_fields_of_a_form_keep_their_order(db: Tenant) -> None:
+    address = {"properties": {"street": {"type": "string"}, "city": {"type": "string"}, "zip": {"type": "string"}}}
+    form = {"properties": {"reason": {"enum": ["b", "a"]}, "amount": {"type": "number"}, "to": address}, "required": []}
+    at = await stream.here(db)
+    run = await waiting(db, form=form)
+    approval = await only(db)
+    version = await workflows.get(db, (await runs.get(db, run)).workflow)
+    [task] = [task for task in version.document["tasks"] if "approve" in task]
+    events = [event for event, _ in await ojs.of_batch(db.database, await stream.since(db, at))]
+    [event] = [event for event in events if event.type == REQUESTED]
+    for stored in (approval.form, task["approve"]["form"], event.data["form"]):
+        assert stored == form
+        assert list(stored["properties"]) == ["reason", "amount", "to"]
+        assert list(stored["properties"]["to"]["properties"]) == ["street", "city", "zip"]
 
 
 async def test_a_form_that_is_no_schema_is_refused_when_it_is_published(db: Tenant) -> None:

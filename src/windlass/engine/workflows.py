@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from windlass.core import property_order
 from windlass.core.definition.parser import checked, parse
 from windlass.core.definition.publish import (
     advice,
@@ -342,7 +343,7 @@ async def _record(db: Tenant, workflows: Sequence[Workflow]) -> tuple[set[int], 
     rows = [
         NewVersion(
             workflow.name,
-            encode(workflow.to_document(), field=workflow.name),
+            encode(property_order.of_forms(workflow.to_document(), property_order.add), field=workflow.name),
             workflow.fingerprint,
             workflow.input_schema,
         )

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from windlass.core import property_order
 from windlass.core.approvals import Requested, Times, output
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
@@ -167,4 +168,6 @@ async def list_(
 
 
 def _row(row: Any) -> ApprovalRow:
-    return ApprovalRow(**{**row, "form": decode(row["form"]), "form_values": decode(row["form_values"])})
+    return ApprovalRow(
+        **{**row, "form": property_order.restore(decode(row["form"])), "form_values": decode(row["form_values"])}
+    )

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from windlass.core import property_order
 from windlass.core.json_value import decode
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, statements
@@ -105,8 +106,8 @@ async def get(conn: Connection, name: str, *, org: str, number: int | None = Non
 
 
 def _document(document: str, input_: str | None) -> Any:
-    """Return a stored document, with the keys of its `input` in their order."""
-    value = decode(document)
+    """Return a stored document, with the fields of its forms and of its `input` in their order."""
+    value = property_order.of_forms(decode(document), property_order.restore)
     return value if input_ is None or not isinstance(value, dict) else {**value, "input": decode(input_)}
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from windlass.core import property_order
 from windlass.core.compositions import callbacks_of
 from windlass.core.events.cursor import Cursor, Snapshot
 from windlass.core.events.ojs import REQUESTED, OjsEvent, error_document, instant, job_event_types
@@ -126,7 +127,7 @@ def _requested(entry: TrailEntry, approval: Described | None) -> Fields | None:
         "approval_id": str(approval.id),
         "task": entry.step.name if entry.step else None,
         "message": approval.message,
-        "form": decode(approval.form),
+        "form": property_order.restore(decode(approval.form)),
         "roles": approval.roles,
         "until": None if approval.until is None else instant(approval.until),
         "again": line.word != "active",

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import assert_never
 from uuid import UUID
 
+from windlass.core import property_order
 from windlass.core.approvals import (
     BY_TIMEOUT,
     ApprovalState,
@@ -43,7 +44,7 @@ def request(run: LockedRun, template: StepTemplate, facts: Facts, until: datetim
     action = template.step.action
     assert isinstance(action, ApprovalAction)
     message = check_message(template.payload.fill(facts)["message"])
-    form = None if action.form is None else encode(action.form, field="approve.form")
+    form = None if action.form is None else encode(property_order.add(action.form), field="approve.form")
     [id_] = new_ids(1)
     place = id_, run.id, template.number, run.round, template.step.name
     return NewApproval(*place, message, form, ",".join(action.roles), run.now, until)

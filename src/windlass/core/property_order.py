@@ -1,0 +1,60 @@
+"""Keeps the order of the properties of a JSON Schema in jsonb, which does not keep the order of keys.
+
+A form has its fields in the order of the definition. Where a schema has properties, the stored one has a list of their
+names, too; it is removed when the schema is read.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+ORDER = "x-windlass-order"
+OF_SCHEMAS = ("properties", "$defs", "patternProperties", "dependentSchemas")  # keywords with a schema for each name
+OF_VALUES = ("const", "default", "enum", "examples")  # keywords with values, which only look like schemas
+
+
+def add(schema: Any) -> Any:
+    """Return a schema, with the order of its properties, for jsonb."""
+    if not isinstance(schema, Mapping):
+        return schema
+    properties = schema.get("properties")
+    order = {ORDER: list(properties)} if isinstance(properties, Mapping) and len(properties) > 1 else {}
+    return _within(schema, add) | order
+
+
+def restore(schema: Any) -> Any:
+    """Return a schema of `add` as it was. What the list does not name, because plain SQL wrote it, comes last."""
+    if not isinstance(schema, Mapping):
+        return schema
+    result = _within({key: value for key, value in schema.items() if key != ORDER}, restore)
+    names, properties = schema.get(ORDER), result.get("properties")
+    if isinstance(names, list) and isinstance(properties, dict):
+        known = [name for name in names if isinstance(name, str) and name in properties]
+        result["properties"] = {name: properties[name] for name in (*known, *properties)}
+    return result
+
+
+def of_forms(document: Any, change: Callable[[Any], Any]) -> Any:
+    """Return the document of a workflow with a change of the forms of its approvals."""
+    if not isinstance(document, dict) or not isinstance(tasks := document.get("tasks"), list):
+        return document
+    return {**document, "tasks": [_of_form(task, change) for task in tasks]}
+
+
+def _of_form(task: Any, change: Callable[[Any], Any]) -> Any:
+    approval = task.get("approve") if isinstance(task, dict) else None
+    if not isinstance(approval, dict) or "form" not in approval:
+        return task
+    return {**task, "approve": {**approval, "form": change(approval["form"])}}
+
+
+def _within(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return a schema whose inner schemas are changed."""
+    return {key: _changed(key, value, change) for key, value in schema.items()}
+
+
+def _changed(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
+    if key in OF_VALUES:
+        return value
+    if key in OF_SCHEMAS and isinstance(value, Mapping):
+        return {name: change(inner) for name, inner in value.items()}
+    return [change(inner) for inner in value] if isinstance(value, list) else change(value)
