@@ -28,7 +28,7 @@ type Options struct {
 // Complete returns the options with defaults in place of zero values, or an error if a value is out of range.
 func (o Options) Complete() (Options, error) {
 	if o.Concurrency < 0 || o.Grace < 0 || o.Lease < 0 || (o.Lease > 0 && o.Lease < leastLease) {
-		return o, errors.New("Concurrency, Lease and Grace must not be negative, and Lease must be at least " + leastLease.String())
+		return o, errors.New("the options Concurrency, Lease and Grace must not be negative, and Lease must be at least " + leastLease.String())
 	}
 	if o.ID == "" {
 		host, _ := os.Hostname()
