@@ -21,7 +21,6 @@ from bench import machine
 from bench.contestants.http import started
 from bench.contestants.stage import Turn
 from bench.environment import ROOT
-from bench.runner import HISTORY_BYTES
 from bench.scale import shape
 from bench.scale.shape import LANES, STEPS, WORKFLOW, Shape
 from bench.scale.trend import FLAT, Minute, percentile, trends
@@ -32,6 +31,9 @@ from windlass.settings import Settings
 
 # Checkpoints come as they do in production; the connections of twelve processes must fit.
 SETTINGS = {"max_wal_size": "8GB", "max_connections": "300"}
+WAL = 8 * 2**30  # where `max_wal_size` ends its growth
+PAST_BYTES, PAST_WAL = 800, 1500  # of disk for each ended job that is inserted
+MINUTE_BYTES, MINUTE_WAL = 400_000_000, 1_000_000_000  # of disk for each minute of load, on two cores
 BACKLOG = 20_000  # jobs that wait at most; a tenth as many runs
 ROUND = 1000  # jobs submitted at once, with a tenth as many runs: the two stay in proportion
 STATE = """
@@ -192,7 +194,7 @@ def main() -> int:
     others = asyncio.run(machine.others())
     with own_server(SETTINGS) as server:
         try:
-            server.ensure_space(args.history * HISTORY_BYTES)
+            server.ensure_space(disk(args.history, args.minutes))
             trial = asyncio.run(_trial(server, args))
         except (NoSpace, Broken) as error:
             print(error, file=sys.stderr)
@@ -207,6 +209,12 @@ async def _trial(server: Server, args: argparse.Namespace) -> Trial:
     trial = Trial(await server.fresh("scale"), args)
     await trial.run(server)
     return trial
+
+
+def disk(history: int, minutes: float) -> int:
+    """Bytes that the trial needs."""
+    wal = history * PAST_WAL + minutes * MINUTE_WAL
+    return int(history * PAST_BYTES + minutes * MINUTE_BYTES + min(wal, WAL))
 
 
 def verdict(minutes: Sequence[Minute], warm_up: int) -> str:

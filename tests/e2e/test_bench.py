@@ -31,13 +31,13 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
     """One tiny run without the peers: what it printed, and what it wrote."""
     file = tmp_path_factory.mktemp("bench") / "bench.json"
     command = [sys.executable, "-m", "bench", "--contestants", "bare,windlass", *COUNTS, "--json", str(file)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, env=dict(os.environ))
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=580, env=dict(os.environ))
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout, json.loads(file.read_text())
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(300)  # many processes start, one after the other
+@pytest.mark.timeout(600)  # many processes start, one after the other
 def test_every_measure_has_a_positive_number_for_each_contestant(ran: tuple[str, dict[str, Any]]) -> None:
     rows = {(row["measure"], row["contestant"], row["column"]): row["values"] for row in ran[1]["results"]}
     assert rows.keys() == {
@@ -73,7 +73,7 @@ def test_every_measure_has_a_positive_number_for_each_contestant(ran: tuple[str,
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(300)  # many processes start, one after the other
+@pytest.mark.timeout(600)  # many processes start, one after the other
 def test_the_table_names_contestants_and_floors(ran: tuple[str, dict[str, Any]]) -> None:
     printed = ran[0]
     assert "bare" in printed
@@ -148,26 +148,26 @@ def test_a_history_that_would_fill_the_disk_is_refused(bench: Callable[[str], An
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(300)  # many processes start, one after the other
+@pytest.mark.timeout(600)  # many processes start, one after the other
 def test_what_was_recorded_is_compared_and_a_loss_ends_with_code_1(tmp_path: Path) -> None:
     file = tmp_path / "recorded.json"
     command = [sys.executable, "-m", "bench", "--contestants", "bare,windlass", "--only", "submit", "--file", str(file)]
-    assert subprocess.run([*command, *COUNTS, "--record"], cwd=ROOT, timeout=200).returncode == 0
+    assert subprocess.run([*command, *COUNTS, "--record"], cwd=ROOT, timeout=280).returncode == 0
     [row] = json.loads(file.read_text())["ratios"]
     assert (row["measure"], row["rival"], row["count"], row["repetitions"]) == ("submit", "bare", 300, 1)
     file.write_text(json.dumps({"ratios": [row | {"ratio": 1000.0, "quartiles": [1000.0, 1000.0]}]}))
-    done = subprocess.run([*command, *COUNTS, "--check"], cwd=ROOT, capture_output=True, text=True, timeout=200)
+    done = subprocess.run([*command, *COUNTS, "--check"], cwd=ROOT, capture_output=True, text=True, timeout=280)
     assert done.returncode == 1
     assert "WORSE" in done.stdout
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(300)  # many processes start
+@pytest.mark.timeout(600)  # many processes start
 def test_the_trial_of_scale_ends_by_itself_with_rows_and_a_verdict() -> None:
     amounts = ["--history", "3000", "--live", "100", "--held", "20", "--workers", "2"]
     times = ["--minutes", "0.2", "--warm-up", "0", "--interval", "3", "--fill-limit", "2"]
     command = [sys.executable, "-m", "bench.scale", *amounts, *times]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, env=dict(os.environ))
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=580, env=dict(os.environ))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "'ended': 3000, 'live': 100" in done.stderr
     assert done.stderr.count("doctor: nothing to report") == 2
