@@ -104,7 +104,13 @@ roles = st.lists(st.sampled_from(Role), min_size=1, unique=True).map(tuple)
 ends = st.sampled_from(OnTimeout) | st.builds(Escalation, roles, st.none() | spans)
 forms = st.none() | st.just({"properties": {"amount": {"type": "number"}}})
 approvals: st.SearchStrategy[Action] = st.builds(
-    ApprovalAction, lines, forms, roles, spans, ends, st.none() | spans.map(lambda span: span + timedelta(minutes=1))
+    ApprovalAction,
+    lines,
+    forms,
+    roles,
+    spans,
+    ends,
+    st.none() | st.timedeltas(timedelta(minutes=1), timedelta(days=36_525)),
 )
 triggers: st.SearchStrategy[Trigger] = st.one_of(
     st.just(ApiTrigger()),
