@@ -108,7 +108,9 @@ async def test_a_dead_worker_that_was_in_charge_of_recovery_is_replaced_within_i
             return bool(await inbox.effects_of(job))
 
         async def in_charge() -> bool:
-            return bool(await inbox.value("select true from windlass.term where duty = 'upkeep' and holder = 'first'"))
+            return bool(
+                await inbox.value("select true from windlass.term where duty = 'recovery' and holder = 'first'")
+            )
 
         await eventually(running, "the job was running")
         await eventually(in_charge, "the first worker was in charge")

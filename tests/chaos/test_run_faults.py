@@ -16,7 +16,7 @@ IN_ENGINE = ("settle.decided", "settle.saved", "settle.enqueued")
 HITS = (1, 2, 3)
 TURNS = (*HITS, 6, 7)  # one job at a time: from the second on each turn brings a report, and these two end the fan-out
 # Whoever else asks for the term of upkeep waits: nobody has to wait for a dead worker's term to end.
-RESERVE = "insert into windlass.term (duty, holder, until) values ('upkeep', $1, now() + interval '1 minute')"
+RESERVE = "insert into windlass.term (duty, holder, until) values ('recovery', $1, now() + interval '1 minute')"
 ROWS = """select (select count(*) from windlass.run), (select count(*) from workflow.workflow_run),
   (select count(*) from windlass.event), (select count(*) from workflow.workflow_event),
   (select count(*) from windlass.timer), (select count(*) from windlass.item)"""

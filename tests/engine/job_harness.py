@@ -21,11 +21,36 @@ async def submit(db: Tenant, **fields: Any) -> UUID:
     return (await jobs.submit(db, [replace(SPEC, **fields)]))[0]
 
 
-async def take(db: Tenant, count: int = 1, *, reports: list[Report] | None = None) -> list[Claimed]:
+async def take(
+    db: Tenant, count: int = 1, *, reports: list[Report] | None = None, worker_lease: int | None = None
+) -> list[Claimed]:
     queues = [stored(db.org, name) for name in ("default", "sql", "other")]
     lanes = [(replace(lane, seq=0), count) for lane in await turn.look(db, queues)]
-    request = Turn(worker="w1", lease=LEASE, reports=reports or [], lanes=lanes, count=count)
+    request = Turn(worker="w1", lease=LEASE, worker_lease=worker_lease, reports=reports or [], lanes=lanes, count=count)
     return (await turn.turn(db, request))[0]
+
+
+class Holder:
+    """The worker `w1`, with a lease of its own, or with one for each job."""
+
+    def __init__(self, db: Tenant, *, has_lease: bool = True) -> None:
+        self.db = db
+        self.has_lease = has_lease
+        self.lease: int | None = None
+
+    async def take(self, count: int = 1) -> list[Claimed]:
+        if self.has_lease and self.lease is None:
+            self.lease = await turn.open_lease(self.db, "w1", lease=LEASE)
+        await self.extend()
+        return await take(self.db, count, worker_lease=self.lease)
+
+    async def extend(self, *held: Claimed) -> None:
+        """Send heartbeats for all jobs that it holds."""
+        if self.lease is not None:
+            await turn.extend_lease(self.db, self.lease, "w1", lease=LEASE)
+        elif held:
+            extended = await turn.heartbeat(self.db, [job.fence for job in held], worker="w1", lease=LEASE)
+            assert extended == [(*job.fence, False, True) for job in held]
 
 
 async def finish(db: Tenant, id_: UUID, status: str) -> None:

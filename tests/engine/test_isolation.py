@@ -23,7 +23,7 @@ EVERY = PROTECTED.replace("and c.relrowsecurity", "")
 SHARED = {
     "windlass.bookmark", "windlass.identity", "windlass.migration", "windlass.plan", "windlass.pool",
     "windlass.public_url", "windlass.server_key", "windlass.session", "windlass.sql_role", "windlass.term",
-    "workflow.workflow_registry",
+    "windlass.worker_lease", "workflow.workflow_registry",
 }  # fmt: skip
 Conn = Any
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.engine.job_harness import LEASE, SPEC, submit, take
+from tests.engine.job_harness import LEASE, SPEC, Holder, submit, take
 from tests.engine.upkeep_harness import TERM, Connection, by_sql, hold, record
 from windlass.core.jobs.job import Continuity, JobMove, Setback
 from windlass.engine import upkeep
@@ -19,6 +19,11 @@ from windlass.runtime.loops.upkeep import LeaseRecovery
 from windlass.testing import Clock
 
 pytestmark = pytest.mark.usefixtures("an_hour_later")
+
+
+@pytest.fixture(params=[False, True], ids=["lease of the job", "lease of the worker"])
+def holder(request: pytest.FixtureRequest, db: Tenant) -> Holder:
+    return Holder(db, has_lease=request.param)
 
 
 # Expired leases
@@ -43,12 +48,12 @@ async def test_an_expired_lease_returns_to_pending_whoever_held_it(db: Tenant, c
     assert await upkeep.release_expired(db) == UpkeepResult()
 
 
-async def test_a_heartbeat_keeps_a_lease(db: Tenant, clock: Clock) -> None:
+async def test_a_heartbeat_keeps_a_lease(db: Tenant, clock: Clock, holder: Holder) -> None:
     await submit(db)
-    [job] = await take(db)
+    [job] = await holder.take()
     for _ in range(5):
         clock.move(LEASE - timedelta(seconds=1))
-        assert await turn.heartbeat(db, [job.fence], worker="w1", lease=LEASE) == [(*job.fence, False, True)]
+        await holder.extend(job)
         assert await upkeep.release_expired(db) == UpkeepResult()
 
 
@@ -57,7 +62,7 @@ async def rounds(db: Tenant, clock: Clock, continuity: Continuity, *waits: float
     released = []
     for wait in waits:
         clock.move(timedelta(seconds=wait))
-        answer = await upkeep.take_term(db, duty="upkeep", holder="a", term=TERM)
+        answer = await upkeep.take_term(db, duty="recovery", holder="a", term=TERM)
         continuity.answered(answer.now, before=answer.renewed_before)
         released.append((await upkeep.release_expired(db, continuity=continuity)).released)
     return released
@@ -66,70 +71,79 @@ async def rounds(db: Tenant, clock: Clock, continuity: Continuity, *waits: float
 # Gaps between heartbeats
 
 
-async def test_after_a_gap_every_holder_has_the_time_of_one_lease_to_be_heard(db: Tenant, clock: Clock) -> None:
+async def test_after_a_gap_every_holder_has_the_time_of_one_lease_to_be_heard(
+    db: Tenant, clock: Clock, holder: Holder
+) -> None:
     await submit(db)
-    [job] = await take(db)
+    [job] = await holder.take()
     continuity = Continuity()
     assert await rounds(db, clock, continuity, 0, 0.5, 60, 0.5, *[1] * 28) == [0] * 32
-    assert await turn.heartbeat(db, [job.fence], worker="w1", lease=LEASE) == [(*job.fence, False, True)]
+    await holder.extend(job)
     assert await rounds(db, clock, continuity, *[1] * 30) == [0] * 30
     assert await rounds(db, clock, continuity, 1) == [1]
 
 
-async def test_a_holder_that_is_not_heard_after_a_gap_either_loses_its_lease(db: Tenant, clock: Clock) -> None:
+async def test_a_holder_that_is_not_heard_after_a_gap_either_loses_its_lease(
+    db: Tenant, clock: Clock, holder: Holder
+) -> None:
     await submit(db)
-    await take(db)
+    await holder.take()
     assert await rounds(db, clock, Continuity(), 0, 60, *[1] * 29, 0.9, 0.2) == [0] * 32 + [1]
 
 
-async def test_a_gap_that_left_time_for_a_heartbeat_delays_nothing(db: Tenant, clock: Clock) -> None:
+async def test_a_gap_that_left_time_for_a_heartbeat_delays_nothing(db: Tenant, clock: Clock, holder: Holder) -> None:
     await submit(db)
-    await take(db)
+    await holder.take()
     assert await rounds(db, clock, Continuity(), 0, 9, *[1] * 21, 0.5) == [0] * 23 + [1]
 
 
-async def test_a_gap_that_ends_with_the_release_itself_counts_too(db: Tenant, clock: Clock) -> None:
+async def test_a_gap_that_ends_with_the_release_itself_counts_too(db: Tenant, clock: Clock, holder: Holder) -> None:
     """The answer that shows the gap is that of the statement that would release."""
     await submit(db)
-    await take(db)
+    await holder.take()
     continuity = Continuity()
     assert await rounds(db, clock, continuity, 0) == [0]
     clock.move(timedelta(minutes=1))
     assert await upkeep.release_expired(db, continuity=continuity) == UpkeepResult()
 
 
-async def test_a_process_that_takes_over_from_a_dead_one_sees_no_gap(db: Tenant, clock: Clock) -> None:
+async def test_a_process_that_takes_over_from_a_dead_one_sees_no_gap(db: Tenant, clock: Clock, holder: Holder) -> None:
     await submit(db)
-    await take(db)
+    await holder.take()
     waiting = Continuity()
     assert await hold(db, "dead")
     assert await rounds(db, clock, waiting, *[0.5] * 60, 0.5) == [0] * 60 + [1]
 
 
-async def test_a_process_that_starts_after_an_outage_gives_everybody_a_lease(db: Tenant, clock: Clock) -> None:
+async def test_a_process_that_starts_after_an_outage_gives_everybody_a_lease(
+    db: Tenant, clock: Clock, holder: Holder
+) -> None:
     await submit(db)
-    await take(db)
+    await holder.take()
     assert await hold(db, "former")
     clock.move(timedelta(minutes=5))
     assert await rounds(db, clock, Continuity(), 0, *[1] * 29, 1) == [0] * 30 + [1]
 
 
-async def test_a_process_that_starts_after_an_orderly_end_does_not_wait(db: Tenant, clock: Clock) -> None:
+async def test_a_process_that_starts_after_an_orderly_end_does_not_wait(
+    db: Tenant, clock: Clock, holder: Holder
+) -> None:
     await submit(db)
-    await take(db)
+    await holder.take()
     assert await hold(db, "former")
     clock.move(timedelta(seconds=28))
-    await upkeep.resign_term(db, duty="upkeep", holder="former")
+    await upkeep.resign_term(db, duty="recovery", holder="former")
     clock.move(timedelta(seconds=3))
     assert await rounds(db, clock, Continuity(), 0) == [1]
 
 
-async def suspects(db: Tenant, clock: Clock, conn: Connection, count: int) -> list[UUID]:
+async def suspects(holder: Holder, clock: Clock, conn: Connection, count: int) -> list[UUID]:
     """Jobs that one more loss would end, all in the hands of one worker of ours."""
+    db = holder.db
     ids = await jobs.submit(db, [replace(SPEC, max_attempts=2)] * count)
     await turn.register(db, id_="w1", host="h", pid=1, queues=["default"], types=["a"], concurrency=9)
     for _ in range(2):
-        assert len(await take(db, count)) == count
+        assert len(await holder.take(count)) == count
         if not await conn.fetchval("select bool_and(alone) from workflow.workflow_run"):
             clock.move(LEASE * 2)
             await upkeep.release_expired(db)
@@ -140,9 +154,9 @@ async def suspects(db: Tenant, clock: Clock, conn: Connection, count: int) -> li
 
 
 async def test_suspects_that_are_lost_together_are_not_charged_for_it(
-    db: Tenant, clock: Clock, conn: Connection
+    db: Tenant, clock: Clock, conn: Connection, holder: Holder
 ) -> None:
-    ids = await suspects(db, clock, conn, 3)
+    ids = await suspects(holder, clock, conn, 3)
     clock.move(LEASE * 2)
     assert await upkeep.release_expired(db) == UpkeepResult(released=3)
     rows = [await jobs.get(db, id_) for id_ in ids]
@@ -153,7 +167,7 @@ async def test_suspects_that_are_lost_together_are_not_charged_for_it(
 async def test_suspects_of_a_dead_worker_are_judged_together_though_they_expire_one_by_one(
     db: Tenant, clock: Clock, conn: Connection
 ) -> None:
-    ids = await suspects(db, clock, conn, 2)
+    ids = await suspects(Holder(db, has_lease=False), clock, conn, 2)
     later = "update workflow.workflow_run set lease_until = lease_until + interval '5 seconds' where id = $1"
     await conn.execute(later, ids[1])
     clock.move(LEASE + timedelta(seconds=1))
@@ -162,34 +176,36 @@ async def test_suspects_of_a_dead_worker_are_judged_together_though_they_expire_
     assert await upkeep.release_expired(db) == UpkeepResult(released=2)
 
 
-async def test_a_suspect_that_is_lost_by_itself_ends(db: Tenant, clock: Clock, conn: Connection) -> None:
-    await suspects(db, clock, conn, 1)
+async def test_a_suspect_that_is_lost_by_itself_ends(
+    db: Tenant, clock: Clock, conn: Connection, holder: Holder
+) -> None:
+    await suspects(holder, clock, conn, 1)
     clock.move(LEASE * 2)
     assert await upkeep.release_expired(db) == UpkeepResult(failed=1)
 
 
 async def test_suspects_of_a_worker_that_is_not_ours_are_charged(db: Tenant, clock: Clock, conn: Connection) -> None:
     """It does not begin with one at a time, so nothing would ever end them."""
-    await suspects(db, clock, conn, 2)
+    await suspects(Holder(db, has_lease=False), clock, conn, 2)
     await conn.execute("update windlass.worker set pid = 0")
     clock.move(LEASE * 2)
     assert await upkeep.release_expired(db) == UpkeepResult(failed=2)
 
 
-async def losses_until_the_end(db: Tenant, clock: Clock, id_: UUID) -> int:
+async def losses_until_the_end(holder: Holder, clock: Clock, id_: UUID) -> int:
     for losses in range(1, 50):
-        assert [job.id for job in await take(db)] == [id_]
+        assert [job.id for job in await holder.take()] == [id_]
         clock.move(LEASE * 2)
-        swept = await upkeep.release_expired(db)
+        swept = await upkeep.release_expired(holder.db)
         if swept == UpkeepResult(failed=1):
             return losses
         assert swept == UpkeepResult(released=1)
     raise AssertionError("it never ends")
 
 
-async def test_a_poison_job_ends_as_failed(db: Tenant, clock: Clock) -> None:
+async def test_a_poison_job_ends_as_failed(db: Tenant, clock: Clock, holder: Holder) -> None:
     id_ = await submit(db, max_attempts=3)
-    assert await losses_until_the_end(db, clock, id_) == 3
+    assert await losses_until_the_end(holder, clock, id_) == 3
     job = await jobs.get(db, id_)
     assert (job.status, job.lost, job.attempt) == ("failed", 3, 0)
     assert [error["type"] for error in job.errors] == ["LeaseLost"] * 3
@@ -197,23 +213,23 @@ async def test_a_poison_job_ends_as_failed(db: Tenant, clock: Clock) -> None:
     assert await take(db) == []
 
 
-async def test_a_bare_sql_row_gets_five_more_losses(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_a_bare_sql_row_gets_five_more_losses(db: Tenant, clock: Clock, conn: Connection, holder: Holder) -> None:
     id_ = await by_sql(conn, max_attempts=2)
-    assert await losses_until_the_end(db, clock, id_) == 7
+    assert await losses_until_the_end(holder, clock, id_) == 7
 
 
-async def test_losses_and_failures_use_up_the_same_attempts(db: Tenant, clock: Clock) -> None:
+async def test_losses_and_failures_use_up_the_same_attempts(db: Tenant, clock: Clock, holder: Holder) -> None:
     id_ = await submit(db, max_attempts=3)
-    [job] = await take(db)
+    [job] = await holder.take()
     await record(db, Setback(job, JobMove.RETRY, {"message": "boom"}, timedelta()))
-    assert await losses_until_the_end(db, clock, id_) == 2
+    assert await losses_until_the_end(holder, clock, id_) == 2
 
 
-async def test_a_reopened_poison_job_has_its_attempts_again(db: Tenant, clock: Clock) -> None:
+async def test_a_reopened_poison_job_has_its_attempts_again(db: Tenant, clock: Clock, holder: Holder) -> None:
     id_ = await submit(db, max_attempts=2)
-    await losses_until_the_end(db, clock, id_)
+    await losses_until_the_end(holder, clock, id_)
     await jobs.reopen(db, id_)
-    assert await losses_until_the_end(db, clock, id_) == 2
+    assert await losses_until_the_end(holder, clock, id_) == 2
 
 
 # Leader terms

@@ -32,6 +32,7 @@ from windlass.engine.upkeep import PendingWork
 from windlass.engine.workers import remote, remote_reports
 from windlass.engine.workers.remote import Fetch
 from windlass.runtime.loops.background import retries
+from windlass.runtime.loops.upkeep import DUTY
 from windlass.testing import Clock
 
 pytestmark = pytest.mark.usefixtures("an_hour_later")
@@ -44,7 +45,7 @@ CASES: dict[str, tuple[Create, Duty]] = {}
 
 
 async def look(db: Tenant) -> PendingWork:
-    return await upkeep.pending_work(db, duty="upkeep", kinds=list(retries(db)))
+    return await upkeep.pending_work(db, duty=DUTY, kinds=list(retries(db)))
 
 
 async def reported(db: Tenant) -> set[str]:

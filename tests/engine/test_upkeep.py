@@ -235,9 +235,9 @@ async def test_a_term_that_ended_is_taken_over_and_not_given_back(db: Tenant, cl
 
 async def test_whoever_resigns_makes_room_at_once_but_only_for_himself(db: Tenant) -> None:
     assert await hold(db, "a")
-    await upkeep.resign_term(db, duty="upkeep", holder="b")
+    await upkeep.resign_term(db, duty="recovery", holder="b")
     assert not await hold(db, "b")
-    await upkeep.resign_term(db, duty="upkeep", holder="a")
+    await upkeep.resign_term(db, duty="recovery", holder="a")
     assert await hold(db, "b")
 
 

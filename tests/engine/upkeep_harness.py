@@ -10,6 +10,7 @@ from windlass.engine import upkeep
 from windlass.engine.database import Tenant
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
+from windlass.runtime.loops.upkeep import DUTY
 
 Connection = Any
 TERM = timedelta(seconds=10)
@@ -28,5 +29,5 @@ async def by_sql(conn: Connection, **columns: Any) -> UUID:
     return id_
 
 
-async def hold(db: Tenant, holder: str, duty: str = "upkeep") -> bool:
+async def hold(db: Tenant, holder: str, duty: str = DUTY) -> bool:
     return (await upkeep.take_term(db, duty=duty, holder=holder, term=TERM)).held

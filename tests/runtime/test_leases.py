@@ -4,8 +4,9 @@ import asyncio
 import logging
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -16,13 +17,19 @@ import pytest
 
 from tests.runtime.conftest import Working, eventually
 from windlass import Context, Windlass
+from windlass.engine.workers import registry as workers
+from windlass.engine.workers import turn
 from windlass.runtime.metrics import loop_blocked_total
+from windlass.runtime.worker import heartbeat
 from windlass.settings import Settings
 
 Connection = Any
 LEASE = timedelta(seconds=1)  # extended every third of a second
 TAKE_BACK = """update workflow.workflow_run set status = 'pending', lost = lost + 1, alone = $2
                 where id = $1 and status = 'leased' returning true"""
+ENDS = """select min(coalesce(l.until, j.lease_until)), count(*)
+            from workflow.workflow_run j left join windlass.worker_lease l on l.id = j.worker_lease
+           where j.id = any($1) and j.status = 'leased'"""
 
 
 @pytest.fixture(autouse=True)
@@ -45,20 +52,15 @@ async def locked(database: str, statement: str, *values: Any) -> AsyncIterator[N
         await session.close()
 
 
-async def heartbeats(conn: Connection, id_: UUID) -> int:
-    count: int = await conn.fetchval(
-        "select count(*) from workflow.workflow_event where workflow_id = $1 and event_type = 'heartbeat'", id_
-    )
-    return count
-
-
-def extended(conn: Connection, *ids: UUID, times: int = 5) -> Callable[[], Awaitable[bool]]:
-    """Each of these was extended so often since now that its first lease would be over."""
+async def outlast_their_leases(conn: Connection, *ids: UUID) -> None:
+    """Wait until these jobs have been leased longer than the leases that they have now could last."""
+    first, _ = await conn.fetchrow(ENDS, ids)
 
     async def look() -> bool:
-        return min([await heartbeats(conn, id_) for id_ in ids]) >= times
+        end, held = await conn.fetchrow(ENDS, ids)
+        return held == len(ids) and bool(end > first + 2 * LEASE)
 
-    return look
+    await eventually(look)
 
 
 async def ended(app: Windlass, id_: UUID, status: str = "succeeded") -> None:
@@ -105,8 +107,9 @@ async def test_a_job_taken_back_while_it_runs_is_done_by_the_same_worker_afterwa
             await ended(app, id_)
 
 
+@pytest.mark.parametrize("is_handed_over", [False, True], ids=["of the process", "of each job"])
 async def test_a_row_that_somebody_locked_costs_no_other_job_its_lease(
-    app: Windlass, database: str, conn: Connection, working: Working
+    app: Windlass, database: str, conn: Connection, working: Working, is_handed_over: bool
 ) -> None:
     starts, release = Counter[int](), asyncio.Event()
 
@@ -116,11 +119,10 @@ async def test_a_row_that_somebody_locked_costs_no_other_job_its_lease(
         await release.wait()
 
     ids = [await app.submit("a.b.v1", {"n": n}) for n in range(3)]
-    async with working(app, lease=LEASE):
+    async with working(app, lease=LEASE, is_handed_over=is_handed_over):
         await eventually(lambda: _is(len(starts) == 3))
         async with locked(database, "select from workflow.workflow_run where id = $1 for update", ids[0]):
-            before = await heartbeats(conn, ids[1])
-            await eventually(extended(conn, *ids[1:], times=before + 5))
+            await outlast_their_leases(conn, *ids[1:])
             assert starts == {0: 1, 1: 1, 2: 1}
         release.set()
         for id_ in ids:
@@ -144,8 +146,7 @@ async def test_a_handler_that_blocks_the_event_loop_costs_nobody_a_lease_and_is_
     async def blocking_job(ctx: Context) -> None:
         async def watch() -> None:
             conn = await asyncpg.connect(database)
-            ids = (*calm, ctx.id)
-            await eventually(extended(conn, *ids, times=max([await heartbeats(conn, id_) for id_ in ids]) + 5))
+            await outlast_their_leases(conn, *calm, ctx.id)
             await conn.close()
 
         watcher = threading.Thread(target=lambda: asyncio.run(watch()))
@@ -180,7 +181,7 @@ async def test_heartbeats_need_no_connection_of_the_pool(database: str, conn: Co
         async with working(app, lease=LEASE):
             await started.wait()
             taken = [await db.pool.acquire() for _ in range(2)]
-            await eventually(extended(conn, id_, times=await heartbeats(conn, id_) + 5))
+            await outlast_their_leases(conn, id_)
             for one in taken:
                 await db.pool.release(one)
             release.set()
@@ -206,7 +207,7 @@ async def test_a_report_that_waits_for_a_locked_run_keeps_its_lease(
             is_locked.set()
             await eventually(lambda: _is(bool(done)))
             [job] = (await app.list()).jobs
-            await eventually(extended(conn, job.id, times=await heartbeats(conn, job.id) + 5))
+            await outlast_their_leases(conn, job.id)
         await run.wait(timeout=15)
     assert (done, (await app.get(job.id)).lost) == ([1], 0)
 
@@ -224,10 +225,10 @@ async def test_heartbeats_come_back_after_the_server_ended_their_connection(
     id_ = await app.submit("a.b.v1", max_attempts=1)
     async with working(app, lease=LEASE):
         await started.wait()
-        await eventually(extended(conn, id_, times=1))
+        await outlast_their_leases(conn, id_)
         await conn.execute("""select pg_terminate_backend(pid) from pg_stat_activity
                                where datname = current_database() and pid <> pg_backend_pid()""")
-        await eventually(extended(conn, id_, times=await heartbeats(conn, id_) + 4))
+        await outlast_their_leases(conn, id_)
         release.set()
         await ended(app, id_)
 
@@ -265,3 +266,28 @@ async def test_a_locked_run_holds_up_only_the_report_that_needs_it(
     async with working(app):
         await asyncio.wait_for(run.ended(), 60)
     assert await conn.fetchval("select state from windlass.run") == "completed"
+
+
+async def test_a_claim_whose_answer_was_lost_is_done_again_though_its_worker_lives(
+    app: Windlass, conn: Connection, working: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker is quieted, so it does not look for orphans: it gives up jobs under its lease that it does not run."""
+    monkeypatch.setattr(heartbeat, "UNKNOWN_AFTER", timedelta())
+    db, done = await app.open(), []
+
+    @app.job("a.b.v1")
+    async def handle(ctx: Context) -> None:
+        done.append(ctx.attempt)
+
+    async with working(app, id="w", lease=LEASE):
+        lease = await eventually(lambda: conn.fetchval("select id from windlass.worker_lease"))
+        await workers.direct(db, "w", "quiet")
+        await eventually(lambda: conn.fetchval("select true from windlass.worker where state = 'draining'"))
+        id_ = await app.submit("a.b.v1")
+        lanes = [(replace(lane, seq=0), 1) for lane in await turn.look(db, ["default"])]
+        request = turn.Turn(worker="w", lease=LEASE, worker_lease=lease, lanes=lanes, count=1)
+        assert [job.id for job in (await turn.turn(db, request))[0]] == [id_]
+        await ended(app, id_, "pending")
+        await workers.direct(db, "w", None)
+        await ended(app, id_)
+    assert (done, await conn.fetchval("select count(*) from windlass.worker_lease")) == ([2], 0)

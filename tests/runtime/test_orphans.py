@@ -34,7 +34,7 @@ async def claimed(db: Tenant, count: int, worker: str = "w") -> list[tuple[UUID,
 async def test_a_worker_finds_what_is_leased_to_it_and_it_does_not_hold(db: Tenant) -> None:
     known, *forgotten = await claimed(db, 3)
     await claimed(db, 2, "another")
-    adopted = await turn.adopt(db, worker="w", held={known})
+    adopted = await turn.adopt(db, worker="w", held={known}, lease=LEASE)
     assert [job.fence for job in adopted] == forgotten
     assert adopted[0].type == "a.b.v1"
 
@@ -44,7 +44,7 @@ async def test_a_job_that_cannot_be_read_is_handed_back_uncharged_and_the_others
 ) -> None:
     first, strange, last = await claimed(db, 3)
     await conn.execute(UNREADABLE, strange[0])
-    assert [job.fence for job in await turn.adopt(db, worker="w", held=())] == [first, last]
+    assert [job.fence for job in await turn.adopt(db, worker="w", held=(), lease=LEASE)] == [first, last]
     row = await conn.fetchrow(
         "select status, due, attempt, lost, last_error from workflow.workflow_run where id = $1", strange[0]
     )
@@ -78,7 +78,7 @@ async def test_two_processes_with_one_worker_id_notice_each_other(
     db: Tenant, conn: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     known: dict[str, Any] = {"queues": ["default"], "types": [], "concurrency": 1}
-    first, second = Registration("w"), Registration("w")
+    first, second = Registration("w", lease=LEASE), Registration("w", lease=LEASE)
     await first.register(db, **known)
     await first.touch(db, active=0)
     assert first.exclusive
@@ -93,8 +93,8 @@ async def test_two_processes_with_one_worker_id_notice_each_other(
 
 async def test_a_worker_that_restarts_after_an_orderly_end_has_its_id_to_itself(db: Tenant, conn: Connection) -> None:
     known: dict[str, Any] = {"queues": ["default"], "types": [], "concurrency": 1}
-    await Registration("w").register(db, **known)
+    await Registration("w", lease=LEASE).register(db, **known)
     await conn.execute("update windlass.worker set pid = pid + 1, state = 'stopped'")
-    again = Registration("w")
+    again = Registration("w", lease=LEASE)
     await again.register(db, **known)
     assert again.exclusive

@@ -134,13 +134,13 @@ async def test_a_full_look_hops_from_lane_to_lane(crowded: str) -> None:
 
 async def test_a_claim_reads_what_it_takes(crowded: str) -> None:
     lanes = (["default"], ["ours.x.v1"], [100], [0], [False], [100])
-    await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE)
+    await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE, None)
 
 
 async def test_a_claim_from_many_lanes_reads_what_it_takes(crowded: str) -> None:
     types = ["ours.x.v1", *(f"none{n}.x.v1" for n in range(98)), "theirs.x.v1"]
     lanes = (["default"] * 100, types, [100] * 100, [0] * 100, [False] * 100, [100] * 100)
-    await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE)
+    await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE, None)
 
 
 async def test_a_fetch_by_queue_reads_what_it_takes(crowded: str) -> None:
@@ -151,7 +151,7 @@ async def test_a_fetch_by_queue_reads_what_it_takes(crowded: str) -> None:
 
 async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
     lanes = (["default"], ["ours.x.v1"], [100], [0], [False], [1])
-    rows, _ = await touched(crowded, sql("jobs", "claim"), *lanes, 1, "w1", LEASE)
+    rows, _ = await touched(crowded, sql("jobs", "claim"), *lanes, 1, "w1", LEASE, None)
     assert rows < 10
 
 
@@ -165,8 +165,8 @@ async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
         ("runs", "find_pending", [500, UUID(int=0)]),
         ("pending", "runs", [["run"]]),
         ("pending", "jobs", []),
-        ("pending", "process", ["upkeep", True]),
-        ("jobs", "date_open_leases", [LEASE]),
+        ("pending", "process", ["recovery", True]),
+        ("workers", "date_open_leases", [LEASE, LEASE]),
         ("queues", "wake_rate_limited", []),
         ("runs", "live_below", [[UUID(int=0)], 10_000]),
         ("runs", "find_expired", [500]),
@@ -185,7 +185,36 @@ async def test_the_loops_find_nothing_quickly_when_there_is_nothing(
 
 
 async def test_one_query_finds_quickly_that_no_loop_has_anything_to_do(crowded: str) -> None:
-    await assert_bounded(crowded, ALL_PENDING, "upkeep", True, ["run"])
+    await assert_bounded(crowded, ALL_PENDING, "recovery", True, ["run"])
+
+
+@pytest.mark.parametrize(
+    ("noun", "name", "arguments"),
+    [
+        ("jobs", "release_expired", [500, "upkeep", [], [], None, None]),
+        ("jobs", "find_expired", [500]),
+        ("workers", "find_under_lease", [2, LEASE]),
+        ("workers", "close_lease", [2]),
+        ("workers", "forget_leases", [LEASE]),
+    ],
+)
+async def test_the_jobs_of_living_workers_are_not_read_for_those_of_dead_ones(
+    database: str, noun: str, name: str, arguments: list[Any]
+) -> None:
+    conn = await asyncpg.connect(database)
+    await conn.execute("select set_config('windlass.now', (now() - interval '1 hour')::text, false)")
+    await conn.execute("insert into windlass.worker_lease (worker, until) select 'w', now() + interval '1 day'")
+    await conn.execute("insert into windlass.worker_lease (worker, until) select 'dead', windlass.now()")
+    await conn.execute(
+        """insert into workflow.workflow_run (type, payload, status, leased_by, worker_lease)
+           select 'a.b.v1', '{}', 'leased', 'w', case when n > 3 then 1 else 2 end from generate_series(1, 5000) as n"""
+    )
+    for analyzed in (False, True):
+        if analyzed:
+            await conn.execute("analyze")
+        rows, _ = await touched(database, sql(noun, name), *arguments)
+        assert rows < 50, analyzed
+    await conn.close()
 
 
 async def test_pruning_reads_a_batch(crowded: str) -> None:

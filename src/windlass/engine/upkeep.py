@@ -25,6 +25,8 @@ MONTHS_AHEAD = 2
 MOST_SCHEMAS_OF_TYPE, MOST_SCHEMAS = 50, 10_000  # of handlers that are kept: for a type, for an org
 LOCK_MILLISECONDS = 50  # how long writers of the event trail may wait behind an upkeep that waits for a lock
 OPEN_LEASE = timedelta(hours=1)  # for plain SQL clients that claim without `lease_until`
+UNKNOWN_LEASE = timedelta(seconds=30)  # for jobs whose worker lease does not exist; workers extend every 10 s or sooner
+KEEP_LEASE = timedelta(hours=1)  # how long the expired lease of a worker without jobs is kept
 Row = TypeVar("Row")
 _log = logging.getLogger("windlass.upkeep")
 
@@ -134,9 +136,9 @@ async def prune(db: Database, *, age: timedelta, batch: int = 500) -> int:
 
 
 async def date_open_leases(db: Database) -> None:
-    """Set an end for leases that plain SQL took without one."""
+    """Set an end for leases that plain SQL took without one, and for jobs whose worker lease does not exist."""
     async with db.once() as conn:
-        await jobs.date_open_leases(conn, OPEN_LEASE)
+        await workers.date_open_leases(conn, OPEN_LEASE, of_unknown_worker=UNKNOWN_LEASE)
 
 
 async def tend(db: Database, *, age: timedelta) -> None:
@@ -156,6 +158,8 @@ async def tend(db: Database, *, age: timedelta) -> None:
         await job_schemas.tend(conn, most_of_type=MOST_SCHEMAS_OF_TYPE, most_of_org=MOST_SCHEMAS)
     async with db.once() as conn:
         await workers.forget(conn, silent_for=timedelta(days=1))
+    async with db.once() as conn:
+        await workers.forget_leases(conn, expired_for=KEEP_LEASE)
     async with db.once() as conn:
         await queue_store.forget_rate_limited(conn)
     async with db.once() as conn:

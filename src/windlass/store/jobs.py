@@ -104,7 +104,7 @@ class HeldLease(NamedTuple):
     job_id: UUID
     claim_no: int
     cancel_requested: bool  # the run was cancelled: the handler should stop
-    extended: bool  # False after a heartbeat: another session had locked the row
+    extended: bool  # by this heartbeat, or with the lease of the worker
 
     @property
     def fence(self) -> Fence:
@@ -121,6 +121,9 @@ class Lane:
     priority: int
     seq: int
     alone: bool = False  # its jobs are suspects: one more lost lease would fail them
+
+
+Offer = Iterable[tuple[Lane, int]]  # lanes, each with the maximum to claim from it
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +193,13 @@ async def find_orgs(conn: Connection, *, after: str, limit: int) -> list[str]:
 
 
 async def claim(
-    conn: Connection, lanes: Iterable[tuple[Lane, int]], *, count: int, worker: str, lease: timedelta
+    conn: Connection, lanes: Offer, *, count: int, worker: str, lease: timedelta, worker_lease: int | None = None
 ) -> list[Claimed]:
-    """Claim up to `count` jobs; each lane has the maximum to claim from it."""
+    """Claim up to `count` jobs, under the worker's lease if it has one."""
     taken = [(lane.queue, lane.type, lane.priority, lane.seq, lane.alone, room) for lane, room in lanes]
     if not taken or count < 1:
         return []
-    rows = await conn.fetch(_SQL["claim"], *columns(taken), count, worker, lease)
+    rows = await conn.fetch(_SQL["claim"], *columns(taken), count, worker, lease, worker_lease)
     return list(map(Claimed._make, rows))
 
 
@@ -251,7 +254,7 @@ async def set_back(
 
 
 async def heartbeat(conn: Connection, claims: Iterable[Fence], *, worker: str, lease: timedelta) -> list[HeldLease]:
-    """Extend leases; return those that are still held."""
+    """Extend the leases of single jobs; return those that are still held."""
     return list(map(HeldLease._make, await conn.fetch(_SQL["heartbeat"], *_columns(claims), worker, lease)))
 
 
@@ -341,10 +344,6 @@ async def list_held(conn: Connection, worker: str, *, org: str, limit: int) -> l
     return [job(row) for row in await conn.fetch(_SQL["list_held"], worker, org, limit)]
 
 
-async def date_open_leases(conn: Connection, lease: timedelta) -> None:
-    await conn.execute(_SQL["date_open_leases"], lease)
-
-
 async def prune(conn: Connection, *, age: timedelta, batch: int) -> int:
     count: int = await conn.fetchval(_SQL["prune"], age, batch)
     return count
@@ -385,7 +384,7 @@ def job(row: asyncpg.Record) -> Job:
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         leased_by=row["leased_by"] and shown(row["org"], row["leased_by"]),
-        lease_until=row["lease_until"],
+        lease_until=row.get("worker_until") or row["lease_until"],
         last_error=row["last_error"],
         errors=decode_objects(row["errors"]),
         idempotency_key=row["idempotency_key"],

@@ -1,15 +1,17 @@
-"""The worker table, the registry of which runtime serves a job type, orphaned claims (committed, but the worker did not
-receive the result), leader terms (leases on duties), and what the background loops have to do."""
+"""The worker table, the leases of workers, the registry of which runtime serves a job type, orphaned claims (committed,
+but the worker did not receive the result), leader terms (leases on duties), and what the background loops have to do.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
+from uuid import UUID
 
 from windlass.core.jobs.job import Claimed, Fence
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import sql, statements
+from windlass.store.postgres.queries import column, sql, statements
 from windlass.store.schedules import NextDue
 from windlass.store.steps import TimersDue
 
@@ -74,6 +76,37 @@ async def forget(conn: Connection, *, silent_for: timedelta) -> None:
     await conn.execute(_SQL["forget"], silent_for)
 
 
+async def open_lease(conn: Connection, worker: str, *, lease: timedelta) -> int:
+    """Begin the lease of a process; return its id."""
+    id_: int = await conn.fetchval(_SQL["open_lease"], worker, lease)
+    return id_
+
+
+async def extend_lease(conn: Connection, id_: int, worker: str, *, lease: timedelta) -> None:
+    await conn.execute(_SQL["extend_lease"], id_, worker, lease)
+
+
+async def find_under_lease(conn: Connection, id_: int, *, older_than: timedelta) -> list[Fence]:
+    return [(row[0], row[1]) for row in await conn.fetch(_SQL["find_under_lease"], id_, older_than)]
+
+
+async def part_from_lease(conn: Connection, fences: Iterable[Fence], id_: int, *, lease: timedelta) -> list[UUID]:
+    jobs, claims = zip(*sorted(fences), strict=True)
+    return column(await conn.fetch(_SQL["part_from_lease"], list(jobs), list(claims), id_, lease))
+
+
+async def close_lease(conn: Connection, id_: int) -> None:
+    await conn.execute(_SQL["close_lease"], id_)
+
+
+async def forget_leases(conn: Connection, *, expired_for: timedelta) -> None:
+    await conn.execute(_SQL["forget_leases"], expired_for)
+
+
+async def date_open_leases(conn: Connection, lease: timedelta, *, of_unknown_worker: timedelta) -> None:
+    await conn.execute(_SQL["date_open_leases"], lease, of_unknown_worker)
+
+
 async def direct(conn: Connection, id_: str, directive: str | None, *, org: str) -> bool:
     return await conn.fetchval(_SQL["direct"], id_, directive, org) is True
 
@@ -90,8 +123,8 @@ async def find_orphans(conn: Connection, *, worker: str) -> list[Fence]:
     return [(row[0], row[1]) for row in await conn.fetch(_ORPHANS["find"], worker)]
 
 
-async def read_orphan(conn: Connection, fence: Fence, *, worker: str) -> Claimed | None:
-    row = await conn.fetchrow(_ORPHANS["read"], *fence, worker)
+async def take_orphan(conn: Connection, fence: Fence, *, worker: str, lease: timedelta) -> Claimed | None:
+    row = await conn.fetchrow(_ORPHANS["take"], *fence, worker, lease)
     return Claimed._make(row) if row else None
 
 

@@ -40,6 +40,7 @@ class Turn:
 
     worker: str
     lease: timedelta
+    worker_lease: int | None = None  # the lease of the worker; without one each job gets a lease of its own
     reports: Sequence[Report] = ()
     lines: Sequence[NewLogLine] = ()
     lanes: Sequence[tuple[Lane, int]] = ()

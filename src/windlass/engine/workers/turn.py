@@ -6,7 +6,7 @@ charged a loss.
 """
 
 import logging
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol
 from uuid import UUID
@@ -61,7 +61,14 @@ async def _turn_together(db: Database, request: Turn, *, atomic: bool = False) -
     async with db.once() if single else db.begin() as conn:
         recorded, wakeups = await lock_and_record(conn, db, request)
         lanes = await _within_limits(conn, db, request, limited) if limited else request.lanes
-        claimed = await jobs.claim(conn, lanes, count=request.count, worker=request.worker, lease=request.lease)
+        claimed = await jobs.claim(
+            conn,
+            lanes,
+            count=request.count,
+            worker=request.worker,
+            lease=request.lease,
+            worker_lease=request.worker_lease,
+        )
         known = await db.definitions.readable(conn, {job.version_id for job in claimed if job.version_id is not None})
         if known:
             await start_compositions(conn, claimed, known, actor=request.worker)
@@ -99,7 +106,13 @@ async def _claim_apart(db: Database, request: Turn) -> list[Claimed]:
     for lane, room in request.lanes:
         count = min(room, request.count - len(claimed))
         while count > 0:
-            part = Turn(worker=request.worker, lease=request.lease, lanes=[(lane, count)], count=count)
+            part = Turn(
+                worker=request.worker,
+                lease=request.lease,
+                worker_lease=request.worker_lease,
+                lanes=[(lane, count)],
+                count=count,
+            )
             try:
                 claimed += (await _turn_together(db, part, atomic=True))[0]
                 break
@@ -146,8 +159,8 @@ async def start_compositions(
         await compositions.start(conn, sorted(begun), actor=actor)
 
 
-async def adopt(db: Database, *, worker: str, held: Container[Fence]) -> list[Claimed]:
-    """Return the jobs leased to a worker that does not know of them: it should start them.
+async def adopt(db: Database, *, worker: str, held: Container[Fence], lease: timedelta) -> list[Claimed]:
+    """Return the jobs leased to a worker that does not know of them: it should start them, and extend their leases.
 
     Each is read by itself: one that cannot be read is handed back. Call it only for a worker without a claim under way,
     whose result may still arrive, and whose id no other process uses.
@@ -159,7 +172,7 @@ async def adopt(db: Database, *, worker: str, held: Container[Fence]) -> list[Cl
         if fence in held:
             continue
         try:
-            job = await _read_orphan(db, fence, worker)
+            job = await _take_orphan(db, fence, worker, lease)
         except Unavailable:
             raise  # those read so far are found again
         except Exception as error:
@@ -169,10 +182,10 @@ async def adopt(db: Database, *, worker: str, held: Container[Fence]) -> list[Cl
     return adopted
 
 
-async def _read_orphan(db: Database, fence: Fence, worker: str) -> Claimed | None:
-    """Read a job as a turn does: with its run's definition, and with its composition started if it is the first job."""
+async def _take_orphan(db: Database, fence: Fence, worker: str, lease: timedelta) -> Claimed | None:
+    """Take a job as a turn does: with its run's definition, and with its composition started if it is the first job."""
     async with db.begin() as conn:
-        job = await workers.read_orphan(conn, fence, worker=worker)
+        job = await workers.take_orphan(conn, fence, worker=worker, lease=lease)
         if job is not None and job.version_id is not None:
             known = await db.definitions.readable(conn, {job.version_id})
             await start_compositions(conn, [job], known, actor=worker)
@@ -240,7 +253,7 @@ async def look(
 
 
 async def heartbeat(db: Database, claims: Iterable[Fence], *, worker: str, lease: timedelta) -> list[HeldLease]:
-    """Extend leases; those missing from the result are no longer held."""
+    """Extend the leases of single jobs; those missing from the result are no longer held."""
     async with db.once() as conn:
         return await jobs.heartbeat(conn, claims, worker=worker, lease=lease)
 
@@ -249,6 +262,42 @@ async def held(db: Database, claims: Iterable[Fence], *, worker: str) -> list[He
     """Return which of these leases are still held, without extending them."""
     async with db.once() as conn:
         return await jobs.held(conn, claims, worker=worker)
+
+
+async def open_lease(db: Database, worker: str, *, lease: timedelta) -> int:
+    """Begin the lease of a process that works under this id; return the id of the lease."""
+    async with db.once() as conn:
+        return await workers.open_lease(conn, worker, lease=lease)
+
+
+async def extend_lease(db: Database, id_: int, worker: str, *, lease: timedelta) -> None:
+    """Extend the lease of a worker, and so all jobs that were claimed under it."""
+    async with db.once() as conn:
+        await workers.extend_lease(conn, id_, worker, lease=lease)
+
+
+async def part_unknown(
+    db: Database, id_: int, known: Callable[[], Container[Fence]], *, older_than: timedelta, lease: timedelta
+) -> list[UUID]:
+    """Give the jobs under a worker's lease that its process does not run leases of their own; return their ids.
+
+    Nobody extends those, so the jobs are released as if their worker had died. If the process gets to know such a job
+    after all (the result of its claim was late), it extends the job's lease like any other. `known` is called after the
+    jobs were read, because claims go on.
+    """
+    async with db.once() as conn:
+        found = await workers.find_under_lease(conn, id_, older_than=older_than)
+    held = known()
+    if unknown := [fence for fence in found if fence not in held]:
+        async with db.once() as conn:
+            return await workers.part_from_lease(conn, unknown, id_, lease=lease)
+    return []
+
+
+async def close_lease(db: Database, id_: int) -> None:
+    """End the lease of a worker that holds no job any more."""
+    async with db.once() as conn:
+        await workers.close_lease(conn, id_)
 
 
 async def register(

@@ -23,7 +23,7 @@ from windlass.runtime.loops.loop import SELDOM, Duties, LeaderTerm, run_periodic
 
 SOON = timedelta(milliseconds=20)  # the wait after a full batch
 REST, LONGEST_REST = 10, 30.0
-DUTY = "upkeep"  # the name of the leader term
+DUTY = "recovery"  # the name of the leader term; processes that cannot release worker leases take `upkeep`
 ALL_JOB_WORK = PendingJobWork(rate_limited=True, expired=True, overdue=True, unlogged=True)  # if the look fails
 
 
@@ -41,7 +41,7 @@ class UpkeepOptions:
 
 
 class LeaseRecovery:
-    """Renews the leader term of upkeep and releases expired leases."""
+    """Renews the leader term of recovery and upkeep, and releases expired leases."""
 
     def __init__(self, db: Database, holder: str, options: UpkeepOptions | None = None) -> None:
         self.options = options or UpkeepOptions()

@@ -1,12 +1,17 @@
 """The heartbeat thread of a worker, with its own event loop and connection: extends leases, keeps the registration
 current and watches whether the worker's event loop is blocked.
 
+A process has one lease, which covers all jobs that it claims: one row is extended, however many jobs there are. Some
+jobs have leases of their own, which are extended beside it: those that were claimed while the lease of the process was
+late or that the process took over, and all jobs of a worker whose id is handed from process to process.
+
 A handler that blocks the worker's loop, or a pool without a free connection, must not cost other jobs their leases.
 Lost leases, cancellation requests and an operator's directive are passed to the worker's loop.
 
 Failure policy: a round in which the database is unavailable or too slow closes its connection, and the next round
-opens a new one. Leases are extended at least every third of their length; leases whose rows another session had locked
-are tried again every 200 ms.
+opens a new one. Leases are extended at least every third of their length; leases of single jobs whose rows another
+session had locked are tried again every 200 ms. A job under the lease of the process that the process does not run (the
+result of its claim was lost) is parted from that lease: otherwise the job would never be released.
 """
 
 import asyncio
@@ -35,6 +40,8 @@ SETTLING = 0.5  # seconds; younger claims are not checked, because most jobs end
 BLOCKED_AFTER = 1.0  # seconds after which a blocked event loop is logged
 WATCH_EVERY = 0.25  # seconds
 REMEDY = "write the handler as a plain function, which runs in a thread, or move the call to asyncio.to_thread"
+UNKNOWN_AFTER = timedelta(seconds=5)  # when a job under the lease that does not run here is no claim under way
+REST = 100  # the search for unknown jobs takes at most one part in so many of the time
 AGAIN = timedelta(milliseconds=200)  # after rows were locked, or the database was unavailable
 
 Learn = Callable[[Sequence[Fence], Sequence[Fence]], None]  # lost leases; jobs with a cancellation request
@@ -75,13 +82,16 @@ class Leases:
 class Registration:
     """Registers a worker in `windlass.worker` and keeps its row current.
 
-    A worker id must belong to one process, because leases are attributed to the id. An id given on the command line may
+    A worker id should belong to one process, because reports are fenced by the id. An id given on the command line may
     be used twice by mistake; a process that sees another one under its id clears `exclusive` and adopts no orphaned
-    claims.
+    claims. The lease belongs to the process, not to the id: a process never keeps the jobs of another one alive. If the
+    id is handed over from process to process, there is no such lease, and each job has its own.
     """
 
-    def __init__(self, worker: str, *, is_handed_over: bool = False) -> None:
+    def __init__(self, worker: str, *, lease: timedelta, is_handed_over: bool = False) -> None:
         self.worker = worker
+        self.lease = lease
+        self.lease_id: int | None = None
         self.done = False
         self._is_handed_over = is_handed_over
         self.exclusive = True  # no other process was seen with this id
@@ -90,12 +100,25 @@ class Registration:
 
     async def register(self, db: Database, *, queues: Sequence[str], types: Sequence[str], concurrency: int) -> None:
         host, pid = self._here
+        if not self._is_handed_over and self.lease_id is None:
+            self.lease_id = await turn.open_lease(db, self.worker, lease=self.lease)
         other = await turn.register(
             db, id_=self.worker, host=host, pid=pid, queues=queues, types=types, concurrency=concurrency
         )
         if other is not None and other.alive:
             self._compare(other.host, other.pid)
         self.done = True
+
+    async def extend(self, db: Database) -> None:
+        """Extend the lease of this process."""
+        if self.lease_id is not None:
+            await turn.extend_lease(db, self.lease_id, self.worker, lease=self.lease)
+
+    async def record_stop(self, db: Database) -> None:
+        """Record that the worker has stopped."""
+        await turn.seen(db, id_=self.worker, state="stopped", active=0)
+        if self.lease_id is not None:
+            await turn.close_lease(db, self.lease_id)
 
     async def touch(self, db: Database, *, active: int) -> str | None:
         """Update the worker's row; return the operator's directive: `quiet`, `terminate` or None."""
@@ -181,18 +204,17 @@ class Heartbeat:
         leases: Leases,
         registration: Registration,
         *,
-        lease: timedelta,
         learn: Learn,
         obey: Callable[[str | None], None],
     ) -> None:
         self._origin = db
         self._leases = leases
         self._registration = registration
-        self._lease = lease
+        self._lease = registration.lease
         self._learn = learn
         self._obey = obey
         self._db: Database | None = None
-        self._extend_at = float("-inf")
+        self._extend_at = self._part_at = float("-inf")
         self._locked: Sequence[Fence] = ()
         self._away = False
         self._home = asyncio.get_running_loop()
@@ -246,26 +268,56 @@ class Heartbeat:
             self._db = await self._origin.open_apart()
         started = time.monotonic()
         if started >= self._extend_at:
-            await self._extend(self._db, self._leases.fences())
+            await self._extend(self._db)
             self._extend_at = started + self._interval  # not before: a round that fails is repeated at once
             await self._touch(self._db)
+            await self._part_unknown(self._db)
         elif self._locked:
-            await self._extend(self._db, self._locked)
+            await self._extend_jobs(self._db, self._locked)
         else:
-            await self._check(self._db)
+            await self._check(self._db, older_than=SETTLING)
         return AGAIN if self._locked else None
 
-    async def _extend(self, db: Database, fences: Sequence[Fence]) -> None:
-        """Send heartbeats, and remember the fences whose rows another session had locked."""
+    async def _extend(self, db: Database) -> None:
+        """Extend the lease of the process, then those of jobs with a lease of their own."""
+        if self._registration.lease_id is None:
+            await self._extend_jobs(db, self._leases.fences())
+            return
+        await self._registration.extend(db)
+        held = await self._check(db)
+        await self._extend_jobs(db, [lease.fence for lease in held if not lease.extended])
+
+    async def _extend_jobs(self, db: Database, fences: Sequence[Fence]) -> None:
+        """Extend the leases of single jobs, and remember the fences whose rows another session had locked."""
         self._locked = []
         if fences:
             held = await turn.heartbeat(db, fences, worker=self._registration.worker, lease=self._lease)
             self._locked = [lease.fence for lease in held if not lease.extended]
             self._notify(fences, held)
 
-    async def _check(self, db: Database) -> None:
-        if fences := self._leases.fences(older_than=SETTLING):
-            self._notify(fences, await turn.held(db, fences, worker=self._registration.worker))
+    async def _check(self, db: Database, *, older_than: float = 0.0) -> Sequence[turn.HeldLease]:
+        """Notify the worker of jobs that were lost or are to be cancelled; return the leases that it holds."""
+        fences = self._leases.fences(older_than=older_than)
+        held = await turn.held(db, fences, worker=self._registration.worker) if fences else ()
+        self._notify(fences, held)
+        return held
+
+    async def _part_unknown(self, db: Database) -> None:
+        """Give up jobs under the lease of the process that it does not run.
+
+        While an old snapshot keeps dead index entries alive, the search can be slow: then it is made less often.
+        """
+        started, lease_id = time.monotonic(), self._registration.lease_id
+        if lease_id is None or started < self._part_at:
+            return
+        parted = await turn.part_unknown(
+            db, lease_id, lambda: set(self._leases.fences()), older_than=UNKNOWN_AFTER, lease=self._lease
+        )
+        self._part_at = started + REST * (time.monotonic() - started)
+        if parted:
+            _log.warning(
+                "%d jobs are leased to this process and do not run in it: their leases will expire", len(parted)
+            )
 
     async def _touch(self, db: Database) -> None:
         if self._registration.done:

@@ -75,10 +75,10 @@ class Worker:
         self._metrics = WorkerMetrics(self.options.id)
         self._born = time.monotonic()
         self._leases = Leases()
-        self._registration = Registration(self.options.id, is_handed_over=self.options.is_handed_over)
-        self._heartbeat = Heartbeat(
-            db, self._leases, self._registration, lease=self.options.lease, learn=self._learn, obey=self._obey
+        self._registration = Registration(
+            self.options.id, lease=self.options.lease, is_handed_over=self.options.is_handed_over
         )
+        self._heartbeat = Heartbeat(db, self._leases, self._registration, learn=self._learn, obey=self._obey)
 
     @property
     def left(self) -> list[UUID]:
@@ -207,6 +207,7 @@ class Worker:
         request = Turn(
             worker=self.options.id,
             lease=self.options.lease,
+            worker_lease=self._registration.lease_id,
             reports=reports,
             lines=lines,
             lanes=offer,
@@ -260,7 +261,7 @@ class Worker:
         """
         if self._registration.exclusive:
             held = set(self._leases.fences())
-            adopted = await turn.adopt(self._db, worker=self.options.id, held=held)
+            adopted = await turn.adopt(self._db, worker=self.options.id, held=held, lease=self.options.lease)
             if adopted:
                 _log.warning("%d jobs are leased to this worker and do not run: starting them now", len(adopted))
             self._begin(adopted)
@@ -396,4 +397,4 @@ class Worker:
     async def _record_stop(self) -> None:
         with contextlib.suppress(Unavailable):
             await self._context_data.write_progress()
-            await turn.seen(self._db, id_=self.options.id, state="stopped", active=0)
+            await self._registration.record_stop(self._db)

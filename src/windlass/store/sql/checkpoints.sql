@@ -118,7 +118,7 @@ wait as (
 done as (
   update workflow.workflow_run j
      set status = case when j.cancel_requested then 'cancelled' else 'pending' end, settled = j.settled or j.cancel_requested,
-         run_at = coalesce(w.until, (select windlass.now())), expires_at = null, leased_by = null, lease_until = null,
+         run_at = coalesce(w.until, (select windlass.now())), expires_at = null, leased_by = null, lease_until = null, worker_lease = null,
          updated_at = (select windlass.now())
     from held left join wait w on w.job_id = held.id
    where j.id = held.id

@@ -51,7 +51,7 @@ picked as (
    limit $2::int),
 claimed as (
   update workflow.workflow_run
-     set status = 'leased', leased_by = $3, claim_no = claim_no + 1, updated_at = (select windlass.now()),
+     set status = 'leased', leased_by = $3, worker_lease = null, claim_no = claim_no + 1, updated_at = (select windlass.now()),
          lease = least(coalesce($4::interval, visibility, $5::interval), $7::interval),
          lease_until = (select windlass.now()) + least(coalesce($4::interval, visibility, $5::interval), $7::interval),
          stop_at = (select windlass.now()) + case when timeout > interval '36525 days' then interval '36525 days' else timeout end,
@@ -77,7 +77,7 @@ with done as (
      set status = 'pending', run_at = (select windlass.now()) + $4::interval, last_error = d.reason,
          errors = windlass.remember(j.errors, jsonb_build_object('type', 'Unreadable', 'message', d.reason,
                     'attempt', j.attempt + j.lost + 1, 'at', (select windlass.now()))),
-         leased_by = null, lease_until = null, updated_at = (select windlass.now())
+         leased_by = null, lease_until = null, worker_lease = null, updated_at = (select windlass.now())
     from unnest($1::uuid[], $2::text[]) as d(id, reason)
    where j.id = d.id and j.leased_by = $3
   returning j.id, j.last_error, j.attempt + j.lost + 1 as number)
@@ -105,7 +105,7 @@ select id, type, '' as payload, queue, priority, seq, attempt, lost, max_attempt
 -- moves: leased -> succeeded
 with done as (
   update workflow.workflow_run j
-     set status = 'succeeded', result = d.result, settled = true, leased_by = null, lease_until = null,
+     set status = 'succeeded', result = d.result, settled = true, leased_by = null, lease_until = null, worker_lease = null,
          updated_at = (select windlass.now())
     from unnest($1::uuid[], $2::int[], $3::jsonb[]) as d(id, claim_no, result)
    where j.id = d.id and j.claim_no = coalesce(d.claim_no, j.claim_no) and j.leased_by = $4 and j.org = $5 and j.run_id is null
@@ -119,7 +119,8 @@ select id, queue from done
 -- name: read
 -- scope: owned
 -- Return the current rows of these jobs.
-select * from workflow.workflow_run where id = any($1)
+select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_lease) as worker_until
+  from workflow.workflow_run j where j.id = any($1)
 
 -- name: heartbeat
 -- scope: org
@@ -209,7 +210,8 @@ select id from workflow.workflow_run where id = any($1::uuid[]) and meta ->> 'te
 -- scope: org
 -- Return one job with all columns, and when its last attempt since the latest restart began, with the number of that attempt,
 -- from its event trail.
-select j.*, trail.started_at, trail.number, windlass.now() as now
+select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_lease) as worker_until,
+       trail.started_at, trail.number, windlass.now() as now
   from workflow.workflow_run j
  cross join lateral (
    select max(e.created_at) filter (where e.event_type = 'leased') as started_at,

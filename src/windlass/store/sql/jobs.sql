@@ -97,8 +97,12 @@ select hop.org from hop where not exists (select from windlass.org o where o.nam
 -- (`rate_admit`). Removing a long row of such jobs takes several claims, and none of them spends more than half a second on it
 -- (`rate_enough`). Paused queues are read once per statement: a claim that starts after a pause was committed returns nothing
 -- from that queue.
+-- The jobs belong to the worker lease $10. If there is none, or it was not extended for two thirds of its length, each job gets a
+-- lease of its own: the first would be over before the worker can extend it.
 -- moves: pending -> leased
-with lane as materialized (
+with lease as materialized (
+  select id from windlass.worker_lease where id = $10::bigint and until - (until - extended_at) / 3 > windlass.now()),
+lane as materialized (
   select l.queue, l.type, l.priority, l.alone, l.room, head.seq
     from unnest($1::text[], $2::text[], $3::int[], $4::bigint[], $5::boolean[], $6::int[])
          as l(queue, type, priority, seq, alone, room)
@@ -123,7 +127,8 @@ picked as (
    limit $7),
 claimed as (
   update workflow.workflow_run
-     set status = 'leased', leased_by = $8, lease_until = (select windlass.now()) + $9::interval,
+     set status = 'leased', leased_by = $8, worker_lease = (select id from lease),
+         lease_until = case when not exists (select from lease) then (select windlass.now()) + $9::interval end,
          claim_no = claim_no + 1, stop_at = null, updated_at = (select windlass.now())
    where id = any(array(select id from picked))
   returning id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no,
@@ -158,7 +163,7 @@ select from workflow.workflow_run where id = any($1) order by id for update
 -- moves: leased -> succeeded
 with done as (
   update workflow.workflow_run j
-     set status = 'succeeded', result = d.result, settled = true, leased_by = null, lease_until = null,
+     set status = 'succeeded', result = d.result, settled = true, leased_by = null, lease_until = null, worker_lease = null,
          updated_at = (select windlass.now())
     from unnest($1::uuid[], $2::int[], $3::jsonb[], $5::text[]) as d(id, claim_no, result, holder)
    where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = coalesce(d.holder, $4)
@@ -191,7 +196,7 @@ done as (
          last_error = coalesce(d.error ->> 'message', j.last_error),
          errors = case when d.error is null or d.move = 'release' then j.errors else windlass.remember(j.errors, jsonb_build_object(
            'attempt', j.attempt + j.lost + 1, 'at', (select windlass.now())) || d.error) end,
-         dead_letter = case when d.status = 'failed' then d.dead_letter end, leased_by = null, lease_until = null, updated_at = (select windlass.now())
+         dead_letter = case when d.status = 'failed' then d.dead_letter end, leased_by = null, lease_until = null, worker_lease = null, updated_at = (select windlass.now())
     from decided d
    where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = coalesce(d.holder, $7)
   returning j.id, j.status, d.move, d.error, d.delay, d.holder,
@@ -209,8 +214,8 @@ select id, status from done
 
 -- name: heartbeat
 -- scope: global
--- Extend the leases that this worker still holds, and return them with `cancel_requested`. A job that is not returned was lost or
--- cancelled. A row that another session has locked is skipped: otherwise one session with an open transaction would stop the
+-- Extend the leases of single jobs that this worker still holds, and return them with `cancel_requested`. A job that is not returned
+-- was lost or cancelled. A row that another session has locked is skipped: otherwise one session with an open transaction would stop the
 -- heartbeats of all jobs of this worker. A skipped row is read as it was before: it counts as held, and `extended` is false.
 with named as materialized (select id, claim_no from unnest($1::uuid[], $2::int[]) as d(id, claim_no)),
 free as (
@@ -219,18 +224,14 @@ free as (
 held as (
   update workflow.workflow_run j set lease_until = (select windlass.now()) + $4::interval, updated_at = (select windlass.now())
    where j.id = any(array(select id from free))
-  returning j.id, j.attempt + j.lost + 1 as number),
-logged as (
-  insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt, created_at)
-  select id, 'heartbeat', jsonb_build_object('extended_by_seconds', extract(epoch from $4::interval)), $3, number,
-         (select windlass.now()) from held)
+  returning j.id)
 select j.id, j.claim_no, j.cancel_requested, j.id = any(array(select id from held)) as extended
   from named d join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
 
 -- name: held
 -- scope: global
--- Return the jobs that this worker still holds, with `cancel_requested`.
-select j.id, j.claim_no, j.cancel_requested, false as extended from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
+-- Return the jobs that this worker still holds, with `cancel_requested`. `extended` is false for a job with a lease of its own.
+select j.id, j.claim_no, j.cancel_requested, j.lease_until is null as extended from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
   join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
 
 -- name: become_due
@@ -279,36 +280,56 @@ select id from workflow.workflow_run
 -- name: find_expired
 -- scope: global
 -- Return the jobs with expired leases that `release_expired` would check.
-select id from workflow.workflow_run
- where status = 'leased' and lease_until < windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())) order by id limit $1
+select id from (
+  select id from workflow.workflow_run where status = 'leased' and worker_lease is null and lease_until < windlass.now()
+  union all
+  select id from workflow.workflow_run
+   where status = 'leased' and worker_lease = any(array(select id from windlass.worker_lease where until < windlass.now()))) as expired
+ where id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())) order by id limit $1
 
 -- name: release_expired
 -- scope: global
--- Release jobs whose lease has expired, whatever kind of worker held it. A job that has used up its attempts this way fails. A
--- job that was requested to stop is cancelled instead of retried.
+-- Release jobs whose lease has expired, whatever kind of worker held it: the lease of the job, or that of its worker. A job that has
+-- used up its attempts this way fails. A job that was requested to stop is cancelled instead of retried.
 -- Releases nothing in the first 5 seconds after the server started, and no lease within one lease length after a gap in which no
 -- worker could send a heartbeat (gaps are $3 and $4, and the latest one may have ended just now: $5). See
--- core/jobs/job.py (`Continuity`). `lease_until - updated_at` is the length of a lease, because every extension sets both.
+-- core/jobs/job.py (`Continuity`). `lease_until - updated_at` is the length of a lease, because every extension sets both. A job
+-- with a worker lease that also has a `lease_until` got that from an older process, which takes its lease for one without an end.
 -- A job that one more loss would end is marked `alone`: it is claimed by itself from then on, so that a job that kills its
 -- workers takes no other jobs down with it. A Python worker (pid <> 0) may hold several such jobs. They are released together,
 -- when all of them have expired, and none is charged, because it is unknown which one killed the worker. A worker that starts
 -- again begins with one of them, so that the job at fault is charged and ends.
+-- `expired` has two parts because a condition with `or` would read all leased jobs. It is checked again when the rows are locked;
+-- `status ||` keeps that on the primary key.
 -- moves: leased -> pending; leased -> failed; leased -> cancelled
 with gap as materialized (
   select since, until from unnest($3::timestamptz[], $4::timestamptz[]) as g(since, until)
    union all
   select $5::timestamptz, windlass.now()),
+silent_worker as materialized (
+  select id from windlass.worker_lease l
+   where until < windlass.now()
+     and not exists (
+       select from gap where l.extended_at < gap.until and gap.until - gap.since >= (l.until - l.extended_at) / 3
+          and windlass.now() < gap.until + (l.until - l.extended_at))),
+expired as materialized (
+  select id from workflow.workflow_run where status = 'leased' and worker_lease is null and lease_until < windlass.now()
+   union all
+  select id from workflow.workflow_run where status = 'leased' and worker_lease = any(array(select id from silent_worker))),
 silent as materialized (
   select id, leased_by, alone from workflow.workflow_run j
-   where status = 'leased' and lease_until < windlass.now()
+   where id = any(array(select id from expired)) and status || '' = 'leased'
+     and (worker_lease is null and lease_until < windlass.now() or worker_lease = any(array(select id from silent_worker)))
      and pg_postmaster_start_time() < windlass.now() - interval '5 seconds'
      and ($6::uuid[] is null or id = any($6)) and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
-     and not exists (
+     and not (worker_lease is null and exists (
        select from gap where j.updated_at < gap.until and gap.until - gap.since >= (j.lease_until - j.updated_at) / 3
-          and windlass.now() < gap.until + (j.lease_until - j.updated_at))
+          and windlass.now() < gap.until + (j.lease_until - j.updated_at)))
      and not (j.alone and exists (
        select from windlass.worker w join workflow.workflow_run o on o.leased_by = w.id
-        where w.id = j.leased_by and w.pid <> 0 and o.status = 'leased' and o.alone and o.lease_until >= windlass.now()))
+         left join windlass.worker_lease l on l.id = o.worker_lease
+        where w.id = j.leased_by and w.pid <> 0 and o.status = 'leased' and o.alone
+          and coalesce(l.until, o.lease_until) >= windlass.now()))
    order by id limit $1 for update of j skip locked),
 judged as (
   select id, alone and count(*) filter (where alone) over (partition by leased_by) > 1
@@ -327,7 +348,7 @@ freed as (
          last_error = 'lease lost: ' || coalesce(j.leased_by, 'the worker') || ' fell silent',
          errors = windlass.remember(j.errors, jsonb_build_object('type', 'LeaseLost', 'at', windlass.now(),
            'attempt', j.attempt + j.lost + 1, 'message', 'lease lost: ' || coalesce(j.leased_by, 'the worker') || ' fell silent')),
-         leased_by = null, lease_until = null, updated_at = windlass.now()
+         leased_by = null, lease_until = null, worker_lease = null, updated_at = windlass.now()
     from judged s
    where j.id = s.id
   returning j.id, j.status, j.last_error, j.attempt + j.lost + case when s.spared then 1 else 0 end as number),
@@ -342,7 +363,7 @@ select id, status from freed
 -- Cancel live jobs at once. Their workers learn of it with their next heartbeat, and a late report has no effect.
 -- moves: pending -> cancelled; leased -> cancelled
 with ended as (
-  update workflow.workflow_run j set status = 'cancelled', leased_by = null, lease_until = null, updated_at = windlass.now()
+  update workflow.workflow_run j set status = 'cancelled', leased_by = null, lease_until = null, worker_lease = null, updated_at = windlass.now()
    where j.id = any(array(
            select id from workflow.workflow_run
             where id = any($1) and org = $2 and status in ('pending', 'leased') and deleted_at is null
@@ -408,7 +429,8 @@ update workflow.workflow_run set deleted_at = windlass.now()
 -- name: get
 -- scope: org
 -- Return one job with all columns.
-select * from workflow.workflow_run where id = $1 and org = $2 and deleted_at is null
+select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_lease) as worker_until
+  from workflow.workflow_run j where j.id = $1 and j.org = $2 and j.deleted_at is null
 
 -- name: list
 -- scope: org
@@ -449,7 +471,7 @@ with page as (
       and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4)
       and ($7::text is null or j.tags @> array[$7]) and ($8 or j.run_id is null)
     order by j.seq desc limit $6))
-select j.* from workflow.workflow_run j
+select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_lease) as worker_until from workflow.workflow_run j
  where j.id = any(array(select id from page order by seq desc limit $6)) order by j.seq desc
 
 -- name: list_of_org
@@ -457,7 +479,7 @@ select j.* from workflow.workflow_run j
 -- List jobs of an org other than `default`, in the same order, from the index of its own jobs. The cost grows with the page; with a
 -- filter that few jobs match it grows with the jobs of the org, but never with those of other orgs. $9 is the label that the caller is
 -- restricted to.
-select * from workflow.workflow_run j
+select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_lease) as worker_until from workflow.workflow_run j
  where j.org = $1 and j.org <> 'default' and j.deleted_at is null and ($2::text[] is null or j.status = any($2))
    and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4) and j.seq < $5
    and ($7::text is null or j.tags @> array[$7])
@@ -481,14 +503,14 @@ with page as (
       and 'leased' = any($2) and ($3 is null or j.queue = $3) and ($4 is null or j.type like $4) and j.seq < $5
       and ($7 is null or j.tags @> array[$7]) and ($9 is null or j.meta ->> 'tenant_id' = $9) and ($8 or j.run_id is null)
     order by j.seq desc limit $6))
-select j.* from workflow.workflow_run j
+select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_lease) as worker_until from workflow.workflow_run j
  where j.id = any(array(select id from page order by seq desc limit $6)) order by j.seq desc
 
 -- name: list_of_label
 -- scope: org
 -- List jobs of `default` with label $9, in the same order: the cost grows with the jobs of the label. A condition on the label in `list`
 -- would make the planner read all pending jobs.
-select * from workflow.workflow_run j
+select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_lease) as worker_until from workflow.workflow_run j
  where j.meta ->> 'tenant_id' = $9::text and j.org = $1 and j.deleted_at is null and ($2::text[] is null or j.status = any($2))
    and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4) and j.seq < $5
    and ($7::text is null or j.tags @> array[$7]) and ($8::boolean or j.run_id is null)
@@ -497,7 +519,7 @@ select * from workflow.workflow_run j
 -- name: list_of_run
 -- scope: org
 -- List the step jobs of run $8, in the same order. All jobs of the run are scanned, so the cost grows with the run.
-select * from workflow.workflow_run j
+select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_lease) as worker_until from workflow.workflow_run j
  where j.run_id = $8 and j.org = $1 and j.deleted_at is null and ($2::text[] is null or j.status = any($2))
    and ($3::text is null or j.queue = $3) and ($4::text is null or j.type like $4) and j.seq < $5
    and ($7::text is null or j.tags @> array[$7]) and ($9::text is null or j.meta ->> 'tenant_id' = $9)
@@ -506,16 +528,8 @@ select * from workflow.workflow_run j
 -- name: list_held
 -- scope: org
 -- List the jobs that a worker holds, newest first. They are searched among all leased jobs.
-select * from workflow.workflow_run j
+select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_lease) as worker_until from workflow.workflow_run j
  where j.status = 'leased' and j.leased_by = $1 and j.org = $2 and j.deleted_at is null order by j.seq desc limit $3
-
--- name: date_open_leases
--- scope: global
--- Give leases that plain SQL took without `lease_until` an end: $1 after their last update. After that, the job is released like
--- any other.
-update workflow.workflow_run
-   set lease_until = least(updated_at, windlass.now()) + $1::interval
- where status = 'leased' and lease_until is null
 
 -- name: prune
 -- scope: global

@@ -5,14 +5,17 @@
 -- Return the jobs that are leased to this worker: only id and claim number, which can always be decoded.
 select id, claim_no from workflow.workflow_run where status = 'leased' and leased_by = $1 order by seq limit 10000
 
--- name: read
+-- name: take
 -- scope: global
--- Return one of these jobs in the form in which `claim` in jobs.sql returns it.
-select id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no,
-       case when timeout > interval '36525 days' then interval '36525 days' else timeout end as timeout, retry,
-       least(greatest(created_at, '0001-01-02'), '9999-12-30') as created_at, meta, alone,
-       run_id, version_id, step, item, items, epoch
-  from workflow.workflow_run where id = $1 and claim_no = $2 and leased_by = $3
+-- Give one of these jobs a lease of its own, for the process that found it, and return it in the form in which `claim` in jobs.sql
+-- does. The worker lease that it was claimed under may be that of a process that had this id before.
+update workflow.workflow_run
+   set lease_until = windlass.now() + $4::interval, worker_lease = null, updated_at = windlass.now()
+ where id = $1 and claim_no = $2 and leased_by = $3
+returning id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no,
+          case when timeout > interval '36525 days' then interval '36525 days' else timeout end as timeout, retry,
+          least(greatest(created_at, '0001-01-02'), '9999-12-30') as created_at, meta, alone,
+          run_id, version_id, step, item, items, epoch
 
 -- name: put_back
 -- scope: global
@@ -21,7 +24,7 @@ select id, type, payload, queue, priority, seq, attempt, lost, max_attempts, cla
 -- moves: leased -> pending
 with back as (
   update workflow.workflow_run
-     set status = 'pending', run_at = windlass.now() + $4::interval, last_error = $5, leased_by = null, lease_until = null,
+     set status = 'pending', run_at = windlass.now() + $4::interval, last_error = $5, leased_by = null, lease_until = null, worker_lease = null,
          updated_at = windlass.now()
    where id = $1 and claim_no = $2 and leased_by = $3 and not cancel_requested
   returning id, attempt + lost + 1 as number),

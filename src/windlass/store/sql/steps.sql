@@ -67,7 +67,7 @@ logged as (
   select id, 'cancelled', '{"reason": "deleted"}', 'engine', number from news where ends)
 update workflow.workflow_run j
    set settled = true, status = case when j.status in ('pending', 'leased') then 'cancelled' else j.status end,
-       leased_by = null, lease_until = null
+       leased_by = null, lease_until = null, worker_lease = null
  where j.id = any(array(select id from news))
 returning j.run_id, j.step, j.status, j.last_error, j.errors -> -1 ->> 'type' as error_type, j.deleted_at is not null as deleted
 

@@ -33,6 +33,61 @@ select id, host, pid, queues, types, concurrency, state, active, started_at, see
 -- Delete workers whose last heartbeat is older than the cutoff.
 delete from windlass.worker where seen_at < windlass.now() - $1::interval
 
+-- name: open_lease
+-- scope: global
+-- Begin the lease of a process that works under this worker id. A process never uses the lease of another one, even if that had the
+-- same id: the jobs of a dead process must not be kept by its successor.
+insert into windlass.worker_lease (worker, until) values ($1, windlass.now() + $2::interval) returning id
+
+-- name: extend_lease
+-- scope: global
+-- Extend the lease of a worker, and so those of all jobs that were claimed under it. A row that is missing was deleted while the
+-- process was suspended.
+insert into windlass.worker_lease (id, worker, until) values ($1, $2, windlass.now() + $3::interval)
+on conflict (id) do update set extended_at = excluded.extended_at, until = excluded.until
+
+-- name: find_under_lease
+-- scope: global
+-- Return the jobs that were claimed under a worker lease at least $2 ago.
+select id, claim_no from workflow.workflow_run
+ where status = 'leased' and worker_lease = $1 and updated_at <= windlass.now() - $2::interval
+
+-- name: part_from_lease
+-- scope: global
+-- Give jobs of a worker lease leases of their own, because the process that has the worker lease does not run them. A row that
+-- another session has locked is left for the next time.
+with parted as (
+  select j.id from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
+    join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.worker_lease = $3
+     for no key update of j skip locked)
+update workflow.workflow_run set worker_lease = null, lease_until = windlass.now() + $4::interval, updated_at = windlass.now()
+ where id = any(array(select id from parted)) returning id
+
+-- name: close_lease
+-- scope: global
+-- Delete the lease of a worker that has stopped, unless there are jobs under it: these wait until it expires.
+delete from windlass.worker_lease where id = $1
+   and not exists (select from workflow.workflow_run j where j.status = 'leased' and j.worker_lease = $1)
+
+-- name: forget_leases
+-- scope: global
+-- Delete leases that expired before the cutoff and have no jobs any more. `not exists` would be planned as a join of all leased jobs.
+delete from windlass.worker_lease l where until < windlass.now() - $1::interval
+   and (select j.id from workflow.workflow_run j where j.status = 'leased' and j.worker_lease = l.id limit 1) is null
+
+-- name: date_open_leases
+-- scope: global
+-- Give leases that plain SQL took without `lease_until` an end: $1 after their last update. After that, the job is released like
+-- any other. A job whose worker lease does not exist (the row was deleted by hand) gets a lease of $2: its worker, if it is alive,
+-- extends that.
+update workflow.workflow_run j
+   set lease_until = case when worker_lease is null then least(updated_at, windlass.now()) + $1::interval
+                          else windlass.now() + $2::interval end,
+       updated_at = case when worker_lease is null then updated_at else windlass.now() end, worker_lease = null
+ where status = 'leased'
+   and (worker_lease is null and lease_until is null
+        or worker_lease is not null and not exists (select from windlass.worker_lease l where l.id = j.worker_lease))
+
 -- name: direct
 -- scope: org
 -- Set the directive for a worker.
