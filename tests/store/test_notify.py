@@ -61,6 +61,27 @@ async def test_a_wake_up_that_comes_while_one_is_sent_does_not_delay_the_end(
             await notifier.close()
 
 
+async def test_the_check_of_an_idle_connection_does_not_end_the_listening(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that never sends, such as a worker, would otherwise hear nothing after the first check."""
+    monkeypatch.setattr(notify, "CHECK_SECONDS", 0.001)
+    here, there = Notifier(DatabaseOptions(url=database)), Notifier(DatabaseOptions(url=database))
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    there.subscribe(heard.put_nowait)
+    here.start()
+    there.start()
+    try:
+        async with asyncio.timeout(30):
+            assert await heard.get() == ""
+            for number in range(50):  # each takes longer than the time after which the connection is checked
+                here.poke(f"queue {number}")
+                assert await heard.get() == f"queue {number}"
+    finally:
+        await here.close()
+        await there.close()
+
+
 async def test_without_notify_only_this_process_is_told(database: str) -> None:
     notifier = Notifier(DatabaseOptions(url=database, notify=False))
     heard: list[str] = []

@@ -7,6 +7,7 @@ other work. Lost notifications only cost time: each loop polls as well. The conn
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,7 @@ LONGEST_TOPIC = 255  # queue names written by plain SQL may exceed the size of a
 CHECK_SECONDS = 15.0  # without a notification to send, after which the connection is checked
 ANSWER_SECONDS = 10.0
 Listener = Callable[[str], None]
+_log = logging.getLogger("windlass.database")
 
 
 class Notifier:
@@ -63,8 +65,12 @@ class Notifier:
 
     async def _run(self) -> None:
         while True:
-            with contextlib.suppress(*UNAVAILABLE, Unavailable):
-                await self._serve()
+            try:
+                with contextlib.suppress(*UNAVAILABLE, Unavailable):
+                    await self._serve()
+            except Exception:
+                # Without this task the process would hear nothing until it ends, and only polling would remain.
+                _log.exception("the listening for wake-ups failed: trying again")
             await asyncio.sleep(0.5)
 
     async def _serve(self) -> None:
@@ -81,7 +87,9 @@ class Notifier:
                     async with asyncio.timeout(CHECK_SECONDS):
                         await self._pending.wait()
                 except TimeoutError:
-                    await conn.execute("")  # a connection that only listens would not notice that the server is gone
+                    # A connection that only listens would not notice that the server is gone. Not an empty statement:
+                    # asyncpg fails with an AttributeError on its answer, which ended this task.
+                    await conn.execute("select 1")
                 else:
                     await self._send(conn)
         finally:
