@@ -57,7 +57,7 @@ async def examine(db: Database) -> list[Finding]:
         types, lines = await store.types(conn), await store.waiting(conn)
         snapshots = await store.snapshots(conn, older_than=PATIENCE)
         workers = await worker_store.list_(conn, alive_within=ALIVE_WITHIN)
-        registry = {name: (runtime, on) for name, runtime, on in await worker_store.registry(conn)}
+        registry = (await worker_store.registry(conn)).types
         urls = await hooks.list_urls(conn, live_within=URL_LIVE_WITHIN)
         called = await hooks.hooks_in_use(conn)
         aside = await quarantine.list_(conn, limit=1000)

@@ -115,8 +115,15 @@ async def remove(conn: Connection, id_: str, *, org: str) -> None:
     await conn.execute(_SQL["remove"], id_, org)
 
 
-async def registry(conn: Connection) -> list[tuple[str, str, bool]]:
-    return [(row[0], row[1], row[2]) for row in await conn.fetch(_SQL["registry"])]
+class Registry(NamedTuple):
+    types: dict[str, tuple[str, bool]]  # runtime and whether it is enabled, of the registered types
+    several_orgs: bool
+
+
+async def registry(conn: Connection) -> Registry:
+    rows = await conn.fetch(_SQL["registry"])
+    types = {name: (runtime, enabled) for _, name, runtime, enabled in rows if name is not None}
+    return Registry(types, several_orgs=rows[0][0])
 
 
 async def find_orphans(conn: Connection, *, worker: str) -> list[Fence]:

@@ -289,7 +289,7 @@ async def _service(conn: Connection, org: str, jobs: Sequence[JobSnapshot]) -> d
     waiting = [job for job in jobs if job.state is JobState.PENDING and job.served is Served.YES]
     if waiting:
         alive = [worker for worker in await workers.list_(conn, alive_within=ALIVE_WITHIN) if worker.alive]
-        registry = {name: (runtime, enabled) for name, runtime, enabled in await workers.registry(conn)}
+        registry = (await workers.registry(conn)).types
         paused = await store.paused(conn, {job.queue for job in waiting})
         waits = await checkpoints.waits(conn, [job.id for job in waiting])
         judged = [_judged(job, alive, registry, paused) for job in waiting]

@@ -25,9 +25,8 @@ from windlass.errors import Locked, Unavailable
 from windlass.store import compositions, jobs, workers
 from windlass.store.events import NewLogLine
 from windlass.store.jobs import HeldLease, Lane, Served
-from windlass.store.orgs import orgs
 from windlass.store.postgres.pool import Connection
-from windlass.store.workers import Registered
+from windlass.store.workers import Registered, Registry
 
 __all__ = ["HeldLease", "Lane", "NewLogLine", "Served", "Turn", "record"]
 
@@ -209,13 +208,8 @@ class OrgPages:
     """Which orgs the next look visits. There may be thousands: a look visits ORGS_PER_LOOK that have due jobs."""
 
     def __init__(self) -> None:
-        self.several = False  # there are other orgs than `default`
+        self.several = False  # there are other orgs than `default`, whose queues are searched, too
         self._after = ""
-
-    async def refresh(self, db: Database) -> None:
-        """Read whether there are several orgs; until then only the queues of `default` are searched."""
-        async with db.once() as conn:
-            self.several = not await orgs.is_alone(conn)
 
     async def next(self, conn: Connection) -> tuple[list[str], bool]:
         """Return the next orgs, from the beginning after the last one, and whether there are more."""
@@ -316,7 +310,7 @@ async def seen(db: Database, *, id_: str, state: str, active: int) -> Registered
         return await workers.seen(conn, id_=id_, state=state, active=active)
 
 
-async def registry(db: Database) -> dict[str, tuple[str, bool]]:
-    """Return type -> (runtime, enabled), for the registered types."""
+async def registry(db: Database) -> Registry:
+    """Return the registered types, and whether there are several orgs."""
     async with db.once() as conn:
-        return {name: (runtime, enabled) for name, runtime, enabled in await workers.registry(conn)}
+        return await workers.registry(conn)

@@ -8,7 +8,7 @@ from windlass.engine.database import Database
 from windlass.engine.jobs import types
 from windlass.engine.jobs.types import UNTYPED, HandlerSchema
 from windlass.engine.workers import turn
-from windlass.engine.workers.turn import Served
+from windlass.engine.workers.turn import OrgPages, Served
 from windlass.runtime.worker import WorkerOptions
 from windlass.runtime.worker.heartbeat import Registration
 
@@ -20,8 +20,10 @@ class ServedTypes:
     """The job types that a worker runs: it has a handler, the type matches one of `prefixes` (LIKE patterns; none
     match all), and the registry of types neither disables it nor assigns it to another runtime."""
 
-    def __init__(self, db: Database, handlers: Handlers, options: WorkerOptions) -> None:
+    def __init__(self, db: Database, handlers: Handlers, options: WorkerOptions, pages: OrgPages) -> None:
+        """`pages` is told whether there are several orgs, which is read together with the registry."""
         self._db = db
+        self._pages = pages
         self._handlers = handlers
         self._options = options
         self._patterns = [like(prefix) for prefix in options.prefixes]
@@ -37,12 +39,12 @@ class ServedTypes:
         await self._publish()
 
     async def refresh(self) -> None:
-        """Read the registry of types, which operators may change at any time."""
+        """Read the registry of types, which operators may change at any time, and whether there are several orgs."""
         await self._read_registry()
         await self._publish()
 
     async def _read_registry(self) -> None:
-        self._registry = await turn.registry(self._db)
+        self._registry, self._pages.several = await turn.registry(self._db)
 
     async def _publish(self) -> None:
         """Publish the schemas of the served types, if they have changed. A failure does not keep the worker from

@@ -53,9 +53,9 @@ class Worker:
     def __init__(self, db: Database, handlers: Handlers, options: WorkerOptions | None = None) -> None:
         self.options = options or WorkerOptions()
         self._db = db
-        self._types = ServedTypes(db, handlers, self.options)
-        self._lanes = Lanes(self._types.serves)
         self._pages = OrgPages()
+        self._types = ServedTypes(db, handlers, self.options, self._pages)
+        self._lanes = Lanes(self._types.serves)
         self._context_data = ContextData(db, self.options.concurrency)
         self._attempts = Attempts(handlers, self.options.concurrency, self._ended, self._context_data)
         self._reports: list[Report] = []
@@ -98,7 +98,6 @@ class Worker:
             (self._poll, self.options.poll),
             (self._register, timedelta(seconds=1)),
             (self._types.refresh, self.options.registry_every),
-            (lambda: self._pages.refresh(self._db), self.options.registry_every),
         ]
         loops = [asyncio.create_task(run_periodically(tick, every=every, stop=over)) for tick, every in periodic]
         loops.append(asyncio.create_task(self._context_data.follow_progress(over, every=self.options.progress_every)))

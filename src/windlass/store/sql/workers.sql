@@ -100,5 +100,7 @@ delete from windlass.worker where id = $1 and org = $2
 
 -- name: registry
 -- scope: global
--- Return which runtime serves which type.
-select workflow_name, runtime, is_enabled from workflow.workflow_registry where deleted_at is null
+-- Return whether there are other orgs than `default`, and which runtime serves which type: a row without a type if none is
+-- registered. Workers ask for both every few seconds.
+select exists (select from windlass.org where name <> 'default'), r.workflow_name, r.runtime, r.is_enabled
+  from (select 1) as one left join workflow.workflow_registry r on r.deleted_at is null
