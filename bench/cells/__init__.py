@@ -1,0 +1,1 @@
+"""A prototype: runs spread over several databases ("cells"), and what a router in front of them needs."""
