@@ -1,6 +1,7 @@
 """Wake-ups between processes."""
 
 import asyncio
+from typing import Any
 
 import asyncpg
 import pytest
@@ -59,6 +60,31 @@ async def test_a_wake_up_that_comes_while_one_is_sent_does_not_delay_the_end(
                 await asyncio.sleep(0)
             notifier.poke("default")
             await notifier.close()
+
+
+async def test_a_wake_up_that_comes_while_the_same_is_sent_is_sent_again(
+    database: str, conn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who hears the first may look before what the second is about was committed."""
+    slow = "select pg_notify($1, topic), pg_sleep(0.3) from unnest($2::text[]) as topic"
+    monkeypatch.setattr(notify, "sql", lambda *_: slow)
+    being_sent = "select exists (select from pg_stat_activity where state = 'active' and query = $1)"
+    here, there = Notifier(DatabaseOptions(url=database)), Notifier(DatabaseOptions(url=database))
+    heard: asyncio.Queue[str] = asyncio.Queue()
+    there.subscribe(heard.put_nowait)
+    here.start()
+    there.start()
+    try:
+        async with asyncio.timeout(30):
+            assert await heard.get() == ""
+            here.poke("default")
+            while not await conn.fetchval(being_sent, slow):
+                await asyncio.sleep(0)
+            here.poke("default")
+            assert [await heard.get(), await heard.get()] == ["default", "default"]
+    finally:
+        await here.close()
+        await there.close()
 
 
 async def test_the_check_of_an_idle_connection_does_not_end_the_listening(

@@ -97,10 +97,14 @@ class Notifier:
 
     async def _send(self, conn: "asyncpg.Connection[Any]") -> None:
         self._pending.clear()
-        topics = list(self._topics)
+        topics, self._topics = self._topics, set()
         if topics:
-            await conn.execute(sql("server", "notify"), CHANNEL, topics)
-            self._topics.difference_update(topics)
+            try:
+                await conn.execute(sql("server", "notify"), CHANNEL, list(topics))
+            except BaseException:
+                self._topics |= topics
+                raise
+        # A topic that was poked meanwhile is sent again: what it is about may have been committed after this statement.
         if not self._topics:
             self._sent.set()
 
