@@ -6,6 +6,8 @@ from axe_playwright_python.async_playwright import Axe  # type: ignore[import-un
 from playwright.async_api import Page, expect
 
 Box = tuple[float, float, float, float]
+FRAMES = 600  # the graph moves to where it fits
+NEXT_FRAME = "() => new Promise(done => requestAnimationFrame(done))"
 GRAVE = frozenset({"serious", "critical"})
 BOXES = """selector => [...document.querySelectorAll(selector)].map(each => {
   const { left, top, right, bottom } = each.getBoundingClientRect();
@@ -30,15 +32,26 @@ def overlap(one: Box, other: Box) -> bool:
 
 
 async def expect_drawn(page: Page, count: int) -> None:
-    """A graph of so many nodes, all of them inside the canvas, no two of them overlapping."""
+    """A graph of so many nodes, all of them inside the canvas, no two of them overlapping: as soon as it is drawn."""
     await expect(page.locator(".react-flow__node")).to_have_count(count)
     await expect(page.locator(".react-flow__viewport")).to_be_visible()
+    for _ in range(FRAMES):
+        if not (misplaced := await _misplaced(page)):
+            return
+        await page.evaluate(NEXT_FRAME)
+    raise AssertionError(misplaced)
+
+
+async def _misplaced(page: Page) -> list[tuple[Box, Box]]:
+    """Nodes that are not inside the canvas, and those that overlap."""
     [canvas] = await boxes(page, ".canvas")
     nodes = await boxes(page, ".react-flow__node .task")
-    for n, node in enumerate(nodes):
-        assert canvas[0] <= node[0] < node[2] <= canvas[2], (node, canvas)
-        assert canvas[1] <= node[1] < node[3] <= canvas[3], (node, canvas)
-        assert not any(overlap(node, other) for other in nodes[n + 1 :])
+    outside = [(one, canvas) for one in nodes if not is_inside(one, canvas)]
+    return outside + [(one, other) for n, one in enumerate(nodes) for other in nodes[n + 1 :] if overlap(one, other)]
+
+
+def is_inside(one: Box, canvas: Box) -> bool:
+    return canvas[0] <= one[0] < one[2] <= canvas[2] and canvas[1] <= one[1] < one[3] <= canvas[3]
 
 
 async def expect_accessible(page: Page) -> None:
