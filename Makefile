@@ -54,6 +54,7 @@ pythons: setup  ## Unit tests on every other Python from 3.11 up that is found
 	.ci/pythons
 
 soak: setup  ## Long trials: kills and restarts under load, large tables, the benchmark's own tests, many examples
+	WINDLASS_TEST_ARCHIVE=on $(BIN)/pytest -q -n 2 -m "not soak" tests/engine
 	$(BIN)/pytest -q -m soak --timeout 1800
 	$(BIN)/pytest -q -n 2 -m 'hypothesis and not soak' --hypothesis-profile soak --timeout 1800
 

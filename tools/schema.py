@@ -1,7 +1,7 @@
 """The schema as text: what the migrations add up to, read back from the catalog in an order that never changes.
 
 `python -m tools.schema [URL]` prints it; without a URL the migrations are applied to a server of its own.
-Partitions of the trail are left out, because their names are dates.
+Partitions of the trail and the weeks of the archive are left out, because their names are dates.
 """
 
 import asyncio
@@ -23,7 +23,8 @@ select c.oid, n.nspname || '.' || c.relname as name, c.relkind::text as kind,
        coalesce(array_to_string(c.reloptions, ', '), '') as options,
        coalesce(pg_get_partkeydef(c.oid), '') as partition_key
   from pg_class c join pg_namespace n on n.oid = c.relnamespace
- where n.nspname = any($1) and c.relkind in ('r', 'p', 'v', 'S') and not c.relispartition
+ where n.nspname = any($1) and c.relkind in ('r', 'p', 'v', 'S')
+   and not exists (select from pg_inherits where inhrelid = c.oid)
  order by c.relkind, n.nspname collate "C", c.relname collate "C"
 """
 _COLUMNS = """

@@ -273,7 +273,10 @@ class Windlass(Operations):
         from windlass.runtime.loops.upkeep import UpkeepOptions
 
         options = UpkeepOptions(
-            keep=self.settings.keep, keep_audit=self.settings.keep_audit, keep_messages=self.settings.keep_messages
+            archive_after=self.settings.archive_after,
+            keep=self.settings.keep,
+            keep_audit=self.settings.keep_audit,
+            keep_messages=self.settings.keep_messages,
         )
         await run_loops((await self.open()).database, stop, holder=holder, options=options, **worker)
 

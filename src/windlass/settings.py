@@ -9,6 +9,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from windlass.core import duration
 from windlass.core.orgs import check_org
 from windlass.effects.command.process import inherited
 from windlass.effects.launchers import PoolOptions
@@ -62,6 +63,7 @@ class Settings:
     code_version: str | None = None  # WINDLASS_CODE_VERSION: of the handlers of a worker
     http_allow: tuple[IPv4Network | IPv6Network, ...] = ()  # WINDLASS_HTTP_ALLOW, comma-separated
     tree_limit: int = 10_000  # WINDLASS_TREE_LIMIT: live descendants of a top-level run
+    archive_after: timedelta | None = timedelta(days=1)  # WINDLASS_ARCHIVE_AFTER; never: None
     keep: timedelta | None = timedelta(days=30)  # WINDLASS_KEEP_DAYS; 0: forever
     keep_messages: timedelta | None = timedelta(days=7)  # WINDLASS_MESSAGE_DAYS; 0: forever
     keep_audit: timedelta | None = timedelta(days=400)  # WINDLASS_AUDIT_DAYS; 0: forever
@@ -160,6 +162,15 @@ def _objects_url(text: str) -> str:
 def _days(text: str) -> timedelta | None:
     days = _whole(0, 36500)(text)
     return timedelta(days=days) if days else None
+
+
+def _after(text: str) -> timedelta | None:
+    if text == "never":
+        return None
+    try:
+        return duration.parse(text)
+    except Invalid:
+        raise ValueError(f"must be never, or {duration.ALLOWED}") from None
 
 
 def _keys(text: str) -> tuple[str, ...]:
@@ -270,6 +281,7 @@ VARIABLES: dict[str, tuple[str, Callable[[str], object]]] = {
     "WINDLASS_CODE_VERSION": ("code_version", _brief),
     "WINDLASS_HTTP_ALLOW": ("http_allow", _networks),
     "WINDLASS_TREE_LIMIT": ("tree_limit", _whole(1, 10_000_000)),
+    "WINDLASS_ARCHIVE_AFTER": ("archive_after", _after),
     "WINDLASS_KEEP_DAYS": ("keep", _days),
     "WINDLASS_AUDIT_DAYS": ("keep_audit", _days),
     "WINDLASS_MESSAGE_DAYS": ("keep_messages", _days),

@@ -49,7 +49,7 @@ def test_sql_makes_only_legal_moves() -> None:
 def sets_status(sql: str) -> bool:
     statement = re.sub(r"--.*", "", sql)
     return bool(
-        re.search(r"update workflow\.workflow_run\b[^;]*?\bset\b[^;]*?\bstatus = (?!')", statement)
+        re.search(r"update (?:only )?workflow\.workflow_run\b[^;]*?\bset\b[^;]*?\bstatus = (?!')", statement)
         or re.search(r"\bset\s+(?:\w+ = [^,]+,\s*)*status = '", statement)
     )
 
@@ -92,6 +92,13 @@ async def test_the_table_knows_the_same_states_as_the_code(conn: "asyncpg.Connec
 
 async def test_the_trail_knows_the_eight_words_of_the_contract(conn: "asyncpg.Connection[Any]") -> None:
     assert await words(conn, "workflow_event_event_type_check") == EVENTS
+
+
+def test_a_query_that_changes_jobs_or_runs_leaves_the_archive_alone() -> None:
+    """What is archived is restored before it changes. Hiding a job, and noting who waits for a run, happen in place."""
+    change = re.compile(r"\b(?:update|delete from) (?:workflow\.workflow_run|windlass\.run)\b")
+    changing = {name for name, query in QUERIES.items() if change.search(re.sub(r"--.*", "", query.sql))}
+    assert changing == {"jobs.soft_delete", "awaited.await"}
 
 
 def test_every_query_says_what_keeps_orgs_apart() -> None:

@@ -11,6 +11,7 @@ import itertools
 import pkgutil
 import re
 from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -21,6 +22,7 @@ from tests.engine.canary import CANARY, NAME, Planted, plant
 from tests.web.test_scopes import OPERATOR, client, scopes
 from windlass import Windlass, store
 from windlass.core.orgs import ALL_SCOPES
+from windlass.engine import upkeep
 from windlass.engine.orgs import control as orgs
 from windlass.engine.orgs import keys
 
@@ -173,10 +175,13 @@ async def test_acme_itself_sees_the_canary(app: Windlass, planted: Planted) -> N
     assert len(shown) >= LEAST_SHOWN, sorted(shown)
 
 
+@pytest.mark.parametrize("archived", [False, True], ids=["live", "archived"])
 @pytest.mark.parametrize("barriers", ["row-level security alone", "predicates alone"])
 async def test_no_route_shows_or_changes_anything_of_another_org(
-    app: Windlass, planted: Planted, conn: "asyncpg.Connection[Any]", barriers: str
+    app: Windlass, planted: Planted, conn: "asyncpg.Connection[Any]", barriers: str, archived: bool
 ) -> None:
+    if archived:
+        assert await upkeep.archive((await app.open()).database, age=timedelta()) > 0
     if barriers == "predicates alone":
         await without_row_security(conn)
     before = await checksums(conn)

@@ -26,9 +26,10 @@ from windlass.engine.definitions import Definitions, StepTemplates
 from windlass.engine.known_types import KnownTypes
 from windlass.engine.vault import KeySource, Vault, seal_plain
 from windlass.errors import Conflict
-from windlass.store import hooks, runs, secrets
+from windlass.store import hooks, runs
 from windlass.store.hooks import RecordedUrl
 from windlass.store.orgs import orgs as org_store
+from windlass.store.orgs import secrets
 from windlass.store.postgres import migrate
 from windlass.store.postgres.notify import Listener, Notifier
 from windlass.store.postgres.pool import (

@@ -11,7 +11,7 @@ from windlass.engine.orgs import audit
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.secrets import Secret, SecretRotation
-from windlass.store import secrets as store
+from windlass.store.orgs import secrets as store
 
 LONGEST = 100  # characters of a wrong name that are shown
 MAX_VALUE = 64 * 1024  # bytes

@@ -1,7 +1,8 @@
 """Background maintenance: makes jobs due, releases expired leases, removes old rows, manages partitions."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -13,6 +14,7 @@ from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, split_batch
 from windlass.errors import Unavailable
+from windlass.store import archive as archive_store
 from windlass.store import claims, crons, events, job_schemas, jobs, runs, workers
 from windlass.store import queues as queue_store
 from windlass.store.orgs import audit, sessions
@@ -25,6 +27,7 @@ MONTHS_AHEAD = 2
 MOST_SCHEMAS_OF_TYPE, MOST_SCHEMAS = 50, 10_000  # of handlers that are kept: for a type, for an org
 LOCK_MILLISECONDS = 50  # how long writers of the event trail may wait behind an upkeep that waits for a lock
 OPEN_LEASE = timedelta(hours=1)  # for plain SQL clients that claim without `lease_until`
+ARCHIVE_BATCH = 2_000
 UNKNOWN_LEASE = timedelta(seconds=30)  # for jobs whose worker lease does not exist; workers extend every 10 s or sooner
 KEEP_LEASE = timedelta(hours=1)  # how long the expired lease of a worker without jobs is kept
 Row = TypeVar("Row")
@@ -36,6 +39,7 @@ class UpkeepResult:
     released: int = 0
     failed: int = 0
     pruned: int = 0
+    archived: int = 0
     logged: int = 0  # `created` events written for jobs of plain SQL
 
 
@@ -135,6 +139,38 @@ async def prune(db: Database, *, age: timedelta, batch: int = 500) -> int:
     return max(old_jobs, old_runs)
 
 
+async def archive(db: Database, *, age: timedelta, batch: int = ARCHIVE_BATCH) -> int:
+    """Archive a batch of jobs, and one of runs, that ended longer than `age` ago; return the larger number.
+
+    If the archive of their week is still to be created and the table is in use, it is left for the next time.
+    """
+    moved = [0]
+    for move in (archive_store.move_jobs, archive_store.move_runs):
+        async with _short_lock(db) as conn:
+            moved.append(await move(conn, age=age, batch=batch))
+    return max(moved)
+
+
+async def drop_archives(db: Database, *, age: timedelta, batches: int = 20) -> bool:
+    """Drop the archives of weeks that ended longer than `age` ago, after what other tables have about their rows.
+
+    Return whether there is more to do: each call removes a limited number of batches.
+    """
+    async with db.once() as conn:
+        weeks = await archive_store.old(conn, age=age)
+    for week in weeks:
+        has_more = True
+        while has_more and batches > 0:
+            async with db.once() as conn:
+                has_more = await archive_store.clear(conn, week, batch=ARCHIVE_BATCH)
+            batches -= 1
+        if has_more:
+            return True
+        async with _short_lock(db) as conn:
+            await archive_store.drop(conn, week)
+    return False
+
+
 async def date_open_leases(db: Database) -> None:
     """Set an end for leases that plain SQL took without one, and for jobs whose worker lease does not exist."""
     async with db.once() as conn:
@@ -142,18 +178,22 @@ async def date_open_leases(db: Database) -> None:
 
 
 async def tend(db: Database, *, age: timedelta) -> None:
-    """Create upcoming partitions of the event trail and drop old ones; delete silent workers, the
-    oldest schemas of handlers and unused rate limits.
+    """Create upcoming partitions of the event trail and of the archive, and drop old ones of the trail; delete silent
+    workers, the oldest schemas of handlers and unused rate limits.
 
     A session that waits for a lock on the event trail's table blocks every writer behind it, so the wait is short: if a
     reader (a dump, an open psql) is in the way, the change is left for the next time.
     """
     for week in range(WEEKS_AHEAD + 1):
-        await _with_short_lock(db, partial(events.make_partition, week=week))
+        async with _short_lock(db) as conn:
+            await events.make_partition(conn, week=week)
+        async with _short_lock(db) as conn:
+            await archive_store.make(conn, week=week)
     async with db.once() as conn:
         old = await events.old_partitions(conn, age=age)
     for name in old:
-        await _with_short_lock(db, partial(events.drop_partition, name=name))
+        async with _short_lock(db) as conn:
+            await events.drop_partition(conn, name=name)
     async with db.once() as conn:
         await job_schemas.tend(conn, most_of_type=MOST_SCHEMAS_OF_TYPE, most_of_org=MOST_SCHEMAS)
     async with db.once() as conn:
@@ -170,22 +210,25 @@ async def tend_audit(db: Database, *, age: timedelta | None) -> None:
     """Create upcoming partitions of the audit log and drop those whose entries are older than `age` (None: keep all);
     remove sessions that have ended."""
     for month in range(MONTHS_AHEAD + 1):
-        await _with_short_lock(db, partial(audit.make_partition, month=month))
+        async with _short_lock(db) as conn:
+            await audit.make_partition(conn, month=month)
     if age is not None:
         async with db.once() as conn:
             old = await audit.old_partitions(conn, age=age)
         for name in old:
-            await _with_short_lock(db, partial(audit.drop_partition, name=name))
+            async with _short_lock(db) as conn:
+                await audit.drop_partition(conn, name=name)
     async with db.once() as conn:
         await sessions.prune(conn)
 
 
-async def _with_short_lock(db: Database, change: Callable[[Connection], Awaitable[object]]) -> None:
-    """Change partitions in a transaction of its own; give up if the lock is not free soon."""
+@asynccontextmanager
+async def _short_lock(db: Database) -> AsyncIterator[Connection]:
+    """Begin a transaction that changes partitions; give up if a lock is not free soon."""
     try:
         async with db.begin() as conn:
             await limit_lock_wait(conn, LOCK_MILLISECONDS)
-            await change(conn)
+            yield conn
     except Unavailable as error:
         if error.recovered is not None:  # an outage, not a lock
             raise

@@ -16,9 +16,9 @@ from windlass.core.templates.template import secret_named
 from windlass.effects.vault import MAKE_ONE, VARIABLE, MasterKeys, about, new_key, open_sealed, seal
 from windlass.errors import Conflict, MasterKeyRequired
 from windlass.schemas.secrets import Secret
-from windlass.store import secrets as store
+from windlass.store.orgs import secrets as store
+from windlass.store.orgs.secrets import DataKey, SealedSecret, ServerKey
 from windlass.store.postgres.pool import Connection
-from windlass.store.secrets import DataKey, SealedSecret, ServerKey
 
 KeySource = Callable[[Collection[str]], MasterKeys]  # takes the ids of the keys that have sealed something
 BATCH = 100  # data keys in one transaction

@@ -11,6 +11,7 @@ import asyncpg
 from windlass.core.jobs.job import TERMINAL, Claimed, Fence, Gap, JobState, Setback, Success
 from windlass.core.json_value import decode, decode_object, decode_objects, encode
 from windlass.core.orgs import DEFAULT_ORG, shown, stored
+from windlass.store import archive
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, mapping, statements
 
@@ -303,8 +304,9 @@ async def cancel(conn: Connection, ids: Sequence[UUID], *, org: str, actor: str,
 
 
 async def reopen(conn: Connection, ids: Sequence[UUID], *, org: str, actor: str) -> dict[UUID, str]:
-    """Reopen those of these jobs that may be reopened; return their queues. Needs a transaction: it locks their unique
-    keys first."""
+    """Reopen those of these jobs that may be reopened; return their queues. Needs a transaction: archived ones are
+    restored, and their unique keys locked, first."""
+    await archive.restore_jobs(conn, ids, org=org)
     await conn.execute(_SQL["lock_unique"], list(ids), org)
     return mapping(await conn.fetch(_SQL["reopen"], list(ids), org, actor))
 

@@ -16,6 +16,7 @@ from windlass.core.events.cursor import Cursor, Snapshot, TrailPlace, interleave
 from windlass.core.explain.snapshot import Origin, StateChange, origin
 from windlass.core.json_value import decode, plain
 from windlass.core.runs.run import LIVE, RunState
+from windlass.store import archive
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, mapping, statements
 
@@ -216,7 +217,18 @@ async def find_keys(conn: Connection, keys: Sequence[str], *, org: str) -> dict[
 
 
 async def lock(conn: Connection, ids: Iterable[UUID], *, wait: bool = True) -> list[LockedRun]:
-    return list(map(LockedRun._make, await conn.fetch(_SQL["lock" if wait else "lock_free"], list(ids))))
+    """Lock runs in ascending id; without `wait`, only those that are free. One that was archived is restored first.
+
+    Restoring comes after a look in the table of live runs, also because a run may be archived while this waits for it.
+    Runs that are not waited for are live: sweeps have just read that there is something to do for them.
+    """
+    wanted = list(ids)
+    rows = await conn.fetch(_SQL["lock" if wait else "lock_free"], wanted)
+    if wait and len(rows) < len(wanted):
+        missing = set(wanted).difference(row[0] for row in rows)
+        if missing and await archive.restore_runs(conn, missing):
+            rows = await conn.fetch(_SQL["lock"], wanted)
+    return list(map(LockedRun._make, rows))
 
 
 async def save(conn: Connection, rows: Sequence[SavedRun], *, actor: str) -> bool:

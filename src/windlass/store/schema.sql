@@ -569,8 +569,9 @@ table windlass.run with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, aut
   CREATE UNIQUE INDEX run_pkey ON windlass.run USING btree (id)
   CREATE INDEX run_root ON windlass.run USING btree (root_id) WHERE ((root_id IS NOT NULL) AND (state = ANY (ARRAY['pending'::text, 'running'::text])))
   CREATE INDEX run_scheduled ON windlass.run USING btree (workflow_id, id) WHERE ((state = ANY (ARRAY['pending'::text, 'running'::text])) AND (idempotency_key ~~ 'schedule/%'::text) AND (NOT COALESCE((labels ? 'backfill'::text), false)))
-  CREATE TRIGGER run_labelled AFTER INSERT ON windlass.run FOR EACH ROW WHEN (((new.labels IS NOT NULL) AND (new.labels <> '{}'::jsonb))) EXECUTE FUNCTION windlass.label_run()
-  CREATE TRIGGER run_unlabelled AFTER DELETE ON windlass.run FOR EACH ROW WHEN (((old.labels IS NOT NULL) AND (old.labels <> '{}'::jsonb))) EXECUTE FUNCTION windlass.label_run()
+  CREATE TRIGGER run_archived BEFORE INSERT ON windlass.run FOR EACH ROW WHEN (((new.idempotency_key IS NOT NULL) AND (COALESCE(current_setting('windlass.moves_rows'::text, true), ''::text) = ''::text))) EXECUTE FUNCTION windlass.run_archived()
+  CREATE TRIGGER run_labelled AFTER INSERT ON windlass.run FOR EACH ROW WHEN (((new.labels IS NOT NULL) AND (new.labels <> '{}'::jsonb) AND (COALESCE(current_setting('windlass.moves_rows'::text, true), ''::text) = ''::text))) EXECUTE FUNCTION windlass.label_run()
+  CREATE TRIGGER run_unlabelled AFTER DELETE ON windlass.run FOR EACH ROW WHEN (((old.labels IS NOT NULL) AND (old.labels <> '{}'::jsonb) AND (COALESCE(current_setting('windlass.moves_rows'::text, true), ''::text) = ''::text))) EXECUTE FUNCTION windlass.label_run()
   policy of_org permissive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org))) with check ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org)))
 
 table windlass.schedule
@@ -919,6 +920,7 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   CREATE TRIGGER workflow_run_05_bounds BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND (((new.timeout < '00:00:00'::interval) OR (new.timeout > '36525 days'::interval)) OR ((new.visibility < '00:00:00'::interval) OR (new.visibility > '36525 days'::interval)) OR (new.max_attempts > 1000000) OR ((new.attempt < 0) OR (new.attempt > 1000000)) OR ((new.priority < '-2000000000'::integer) OR (new.priority > 2000000000)) OR (jsonb_typeof((new.retry -> 'dead_letter'::text)) <> 'boolean'::text) OR ((new.run_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.run_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.created_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.created_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.updated_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.updated_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.expires_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.expires_at > '9999-12-30 00:00:00+00'::timestamp with time zone))))) EXECUTE FUNCTION windlass.inbox_bounds()
   CREATE TRIGGER workflow_run_05_reserved BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND (new.run_id IS NULL) AND ((windlass.shown_name(new.org, new.queue) = 'windlass'::text) OR (new.type ~~ 'windlass.%'::text)) AND (NOT ((windlass.shown_name(new.org, new.queue) = 'windlass'::text) AND (new.type = 'windlass.webhook.v1'::text) AND has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))))) EXECUTE FUNCTION windlass.inbox_reserved()
   CREATE TRIGGER workflow_run_06_foreign BEFORE UPDATE OF type, queue, org, epoch, run_id, version_id, step, item, items ON workflow.workflow_run FOR EACH ROW WHEN ((NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))) EXECUTE FUNCTION windlass.inbox_foreign()
+  CREATE TRIGGER workflow_run_08_archived BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((((new.idempotency_key IS NOT NULL) OR new.needs_created_event OR (new.envelope IS NOT NULL)) AND (COALESCE(current_setting('windlass.moves_rows'::text, true), ''::text) = ''::text))) EXECUTE FUNCTION windlass.inbox_archived()
   CREATE TRIGGER workflow_run_10_due BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.run_at > windlass.now())) EXECUTE FUNCTION windlass.inbox_due()
   CREATE TRIGGER workflow_run_15_created BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN ((old.needs_created_event AND new.needs_created_event)) EXECUTE FUNCTION windlass.inbox_first_update()
   CREATE TRIGGER workflow_run_18_paused BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((new.run_id IS NOT NULL) AND (new.status = 'pending'::text) AND (new.run_at < 'infinity'::timestamp with time zone) AND ((old.status <> 'pending'::text) OR (new.run_at <> old.run_at)))) EXECUTE FUNCTION windlass.inbox_paused()
@@ -974,6 +976,29 @@ WITH RECURSIVE kind AS (
              CROSS JOIN LATERAL ( SELECT j.type,
                     j.status
                    FROM workflow.workflow_run j
+                  WHERE (j.status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text])) AND ((ROW(j.type, j.status) > ROW(kind_1.type, kind_1.status)))
+                  ORDER BY j.type, j.status
+                 LIMIT 1) next
+        )
+ SELECT type,
+    status
+   FROM kind;
+
+view windlass.finished_lately
+WITH RECURSIVE kind AS (
+        ( SELECT workflow_run.type,
+            workflow_run.status
+           FROM ONLY workflow.workflow_run
+          WHERE workflow_run.status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text])
+          ORDER BY workflow_run.type, workflow_run.status
+         LIMIT 1)
+        UNION ALL
+         SELECT next.type,
+            next.status
+           FROM kind kind_1
+             CROSS JOIN LATERAL ( SELECT j.type,
+                    j.status
+                   FROM ONLY workflow.workflow_run j
                   WHERE (j.status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text])) AND ((ROW(j.type, j.status) > ROW(kind_1.type, kind_1.status)))
                   ORDER BY j.type, j.status
                  LIMIT 1) next
@@ -1109,6 +1134,96 @@ begin
   return true;
 end $function$
 
+CREATE OR REPLACE FUNCTION windlass.archive_jobs(age interval, most integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  part  record;
+  found int := 0;
+begin
+  for part in
+    with old as (
+      select j.id from windlass.finished_lately kind cross join lateral (
+        select id, updated_at, run_id from only workflow.workflow_run j
+         where j.status in ('succeeded', 'failed', 'cancelled') and j.type = kind.type and j.status = kind.status
+         order by seq limit most) as j
+       where j.updated_at < windlass.now() - age and j.run_id is null limit most),
+    held as (
+      select id, updated_at from only workflow.workflow_run
+       where id = any(array(select id from old)) and status in ('succeeded', 'failed', 'cancelled')
+         and updated_at < windlass.now() - age and not needs_created_event
+       order by id for update skip locked)
+    select windlass.archive_week(updated_at) as week, array_agg(id) as ids from held group by 1
+  loop
+    perform windlass.make_archive(part.week);
+    execute format('with gone as (delete from only workflow.workflow_run where id = any($1) returning *)
+                    insert into windlass.%I select * from gone', 'job_archive_' || part.week) using part.ids;
+    found := found + cardinality(part.ids);
+  end loop;
+  return found;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.archive_runs(age interval, most integer, most_jobs integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  part  record;
+  moved uuid[];
+  found int := 0;
+  full_ boolean := false;
+begin
+  perform set_config('windlass.moves_rows', 'on', true);  -- labels stay: see `run_labelled`
+  for part in
+    with recursive old as materialized (
+      select r.id, r.finished_at from only windlass.run r
+       where r.finished_at < windlass.now() - age and not exists (select from only windlass.run above where above.id = r.parent_id)
+       order by r.finished_at limit most for update skip locked),
+    tree as (
+      select id as root, id, finished_at as ended_at from old
+       union all
+      select tree.root, c.id, tree.ended_at from tree join only windlass.run c on c.parent_id = tree.id),
+    sized as (
+      select tree.root, tree.ended_at, sum(own.jobs) as jobs,
+             bool_and(r.finished_at is not null and own.ended and strpos(r.steps, 'a') = 0
+                      and not exists (select from windlass.notice n where n.run_id = r.id)) as ended
+        from tree join only windlass.run r on r.id = tree.id cross join lateral (
+          select count(*) as jobs, coalesce(bool_and(j.settled and j.status not in ('pending', 'leased')), true) as ended
+            from only workflow.workflow_run j where j.run_id = tree.id) as own
+       group by tree.root, tree.ended_at),
+    placed as (
+      select root, ended_at, row_number() over place = 1 or sum(jobs) over place <= most_jobs as fits
+        from sized where ended window place as (order by ended_at, root))
+    select windlass.archive_week(placed.ended_at) as week, array_agg(tree.id) filter (where placed.fits) as ids,
+           count(distinct placed.root) filter (where placed.fits) as trees, not bool_and(placed.fits) as more
+      from placed join tree using (root) group by 1
+  loop
+    full_ := full_ or part.more;
+    continue when part.ids is null;
+    found := found + part.trees;
+    perform windlass.make_archive(part.week);
+    -- A child that is retried at this moment is live again and stays.
+    execute format('with gone as (delete from only windlass.run where id = any($1) and finished_at is not null returning *),
+                    kept as (insert into windlass.%I select * from gone returning id)
+                    select array_agg(id) from kept', 'run_archive_' || part.week) into moved using part.ids;
+    execute format('with gone as (delete from only workflow.workflow_run
+                                   where run_id = any($1) and status in (''succeeded'', ''failed'', ''cancelled'') returning *)
+                    insert into windlass.%I select * from gone', 'job_archive_' || part.week) using moved;
+  end loop;
+  perform set_config('windlass.moves_rows', '', true);
+  return case when full_ then most else found end;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.archive_week(at timestamp with time zone)
+ RETURNS text
+ LANGUAGE sql
+ STABLE
+ SET search_path TO ''
+RETURN to_char(date_trunc('week'::text, (at AT TIME ZONE 'UTC'::text)), 'YYYYMMDD'::text)
+
 CREATE OR REPLACE FUNCTION windlass.audit_forbid()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1159,6 +1274,47 @@ begin
   end if;
 end $function$
 
+CREATE OR REPLACE FUNCTION windlass.clear_archive(week text, most integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  start constant uuid := '00000000-0000-0000-0000-000000000000';
+  jobs  uuid[];
+  runs  uuid[];
+  parts uuid[];
+begin
+  execute format('select array(select id from windlass.%I where id > $1 order by id limit $2)', 'job_archive_' || week)
+    into jobs using coalesce((select place::uuid from windlass.bookmark where reader = 'archive/jobs/' || week), start), most;
+  delete from windlass.job_log where job_id = any(jobs);
+  delete from windlass.stream_chunk where job_id = any(jobs);
+  delete from windlass.checkpoint where job_id = any(jobs);
+  delete from windlass.waiter where job_id = any(jobs);
+  delete from windlass.progress where job_id = any(jobs);
+  update windlass.artifact set remove_at = windlass.now() where job_id = any(jobs) and remove_at is null;
+  execute format('select array(select id from windlass.%I where id > $1 order by id limit $2)', 'run_archive_' || week)
+    into runs using coalesce((select place::uuid from windlass.bookmark where reader = 'archive/runs/' || week), start), most;
+  with gone as (delete from windlass.composition where root_id = any(runs) returning run_id)
+  select array_agg(run_id) into parts from gone;
+  delete from windlass.reserved_id where run_id = any(parts);
+  delete from windlass.reserved_key where run_id = any(parts);
+  delete from windlass.item where run_id = any(runs);
+  delete from windlass.notice where run_id = any(runs);
+  delete from windlass.hook where run_id = any(runs);
+  delete from windlass.approval where run_id = any(runs);
+  delete from windlass.waiter where run_id = any(runs);
+  delete from windlass.label l using windlass.run r cross join lateral jsonb_each_text(r.labels) as own
+   where r.id = any(runs) and r.labels <> '{}' and l.org = r.org and l.key = left(own.key, 200) and l.run_id = r.id;
+  delete from windlass.event where run_id = any(runs);
+  insert into windlass.bookmark (reader, place)
+  select reader, place from (values ('archive/jobs/' || week, jobs[cardinality(jobs)]::text),
+                                    ('archive/runs/' || week, runs[cardinality(runs)]::text)) as last(reader, place)
+   where place is not null
+  on conflict (reader) do update set place = excluded.place;
+  return cardinality(jobs) + cardinality(runs) > 0;
+end $function$
+
 CREATE OR REPLACE FUNCTION windlass.create_api_role()
  RETURNS void
  LANGUAGE plpgsql
@@ -1175,6 +1331,7 @@ begin
   if not pg_catalog.pg_has_role(current_user, 'windlass_api', 'member') then
     execute pg_catalog.format('grant windlass_api to %I', current_user);
   end if;
+  grant execute on function windlass.restore_runs, windlass.restore_jobs to windlass_api;
   if not exists (
     select from pg_catalog.pg_class c
      where c.relnamespace in ('windlass'::regnamespace, 'workflow'::regnamespace) and c.relkind in ('r', 'p', 'v')
@@ -1205,6 +1362,16 @@ with recursive dead as (
          > (dead.type, dead.queue, dead.error, dead.of_run)
      order by j.type, j.queue, windlass.error_kind(j.last_error, j.errors), (j.run_id is not null) limit 1) as next)
 select dead.type, dead.queue, dead.error, dead.of_run from dead limit 10000 $function$
+
+CREATE OR REPLACE FUNCTION windlass.drop_archive(week text)
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  execute format('drop table windlass.%I, windlass.%I', 'job_archive_' || week, 'run_archive_' || week);
+  delete from windlass.bookmark where reader in ('archive/jobs/' || week, 'archive/runs/' || week);
+end $function$
 
 CREATE OR REPLACE FUNCTION windlass.error_kind(last_error text, errors jsonb)
  RETURNS text
@@ -1277,6 +1444,23 @@ begin
                                              lease_until, last_error, result, created_at, updated_at, deleted_at), update (status, updated_at)
                                on workflow.workflow_run to %I', client);
   end if;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.inbox_archived()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  if exists (select from pg_catalog.pg_inherits where inhparent = 'workflow.workflow_run'::regclass) then
+    perform windlass.restore_jobs(array(
+      select id from workflow.workflow_run where id = new.id and tableoid <> 'workflow.workflow_run'::regclass
+       union all
+      select id from workflow.workflow_run
+       where idempotency_key = new.idempotency_key and tableoid <> 'workflow.workflow_run'::regclass));
+  end if;
+  return new;
 end $function$
 
 CREATE OR REPLACE FUNCTION windlass.inbox_bounds()
@@ -1520,6 +1704,47 @@ AS $function$
        order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as next)
   select * from lane
 $function$
+
+CREATE OR REPLACE FUNCTION windlass.make_archive(week text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  jobs text := 'job_archive_' || week;
+  runs text := 'run_archive_' || week;
+begin
+  if to_regclass('windlass.' || runs) is not null then
+    return null;
+  end if;
+  execute format('create table windlass.%I (
+    primary key (id), check (status in (''succeeded'', ''failed'', ''cancelled'')), check (not needs_created_event))
+    inherits (workflow.workflow_run)', jobs);
+  execute format('create index on windlass.%I (run_id, step, item) where run_id is not null', jobs);
+  execute format('create index on windlass.%I (type, status, seq) where status in (''succeeded'', ''failed'', ''cancelled'')', jobs);
+  execute format('create index on windlass.%I (org, type, queue, windlass.error_kind(last_error, errors), (run_id is not null), seq)
+                   where status = ''failed'' and deleted_at is null', jobs);
+  execute format('create index on windlass.%I (org, seq) where status = ''failed'' and dead_letter and deleted_at is null', jobs);
+  execute format('create index on windlass.%I (org, seq) where org <> ''default''', jobs);
+  execute format('create index on windlass.%I ((meta ->> ''tenant_id'')) where meta ->> ''tenant_id'' is not null', jobs);
+  execute format('create index on windlass.%I (unique_key, seq) where unique_key is not null', jobs);
+  execute format('create index on windlass.%I (idempotency_key) where idempotency_key is not null', jobs);
+  -- What has ended stays as it is, here as there. An update that would bring a job back to life violates a check.
+  execute format('create trigger job_archive_guard before update on windlass.%I for each row when (new.epoch = old.epoch)
+                  execute function windlass.inbox_guard()', jobs);
+  execute format('create table windlass.%I (
+    primary key (id), check (state in (''completed'', ''failed'', ''cancelled'', ''timeout'')), check (finished_at is not null))
+    inherits (windlass.run)', runs);
+  execute format('create index on windlass.%I (workflow_id, id)', runs);
+  execute format('create index on windlass.%I (org, state, id) where state in (''failed'', ''cancelled'', ''timeout'')', runs);
+  execute format('create index on windlass.%I (finished_at, state, org) where finished_at is not null', runs);
+  execute format('create index on windlass.%I (parent_id, parent_step, parent_item, parent_round) where parent_id is not null', runs);
+  execute format('create index on windlass.%I (org, idempotency_key) where idempotency_key is not null', runs);
+  -- They are read through their parents. These have no policies: only their owner may read them directly.
+  execute format('alter table windlass.%I enable row level security', jobs);
+  execute format('alter table windlass.%I enable row level security', runs);
+  return week;
+end $function$
 
 CREATE OR REPLACE FUNCTION windlass.make_audit_partition(at timestamp with time zone)
  RETURNS text
@@ -1854,6 +2079,73 @@ CREATE OR REPLACE FUNCTION windlass.remember(errors jsonb, error jsonb)
  IMMUTABLE
 RETURN (SELECT jsonb_agg(last.e ORDER BY last.n) AS jsonb_agg FROM (SELECT x.e, x.n FROM jsonb_array_elements((COALESCE(remember.errors, '[]'::jsonb) || jsonb_build_array(remember.error))) WITH ORDINALITY x(e, n) ORDER BY x.n DESC LIMIT 10) last)
 
+CREATE OR REPLACE FUNCTION windlass.restore_jobs(wanted uuid[])
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  home  record;
+  found int := 0;
+begin
+  for home in
+    select j.tableoid::regclass::text as name, array_agg(j.id) filter (where j.run_id is null) as ids,
+           array_agg(j.run_id) filter (where j.run_id is not null) as runs, count(*) as jobs
+      from workflow.workflow_run j
+     where j.id = any(wanted) and j.tableoid <> 'workflow.workflow_run'::regclass group by 1
+  loop
+    found := found + home.jobs;
+    perform windlass.restore_runs(home.runs);
+    perform set_config('windlass.moves_rows', 'on', true);
+    execute format('with gone as (delete from %s where id = any($1) returning *)
+                    insert into workflow.workflow_run select * from gone', home.name) using home.ids;
+    perform set_config('windlass.moves_rows', '', true);
+  end loop;
+  return found;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.restore_runs(wanted uuid[])
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  home  record;
+  trees uuid[];
+  found int := 0;
+begin
+  select array_agg(id) into trees from windlass.run
+   where id = any(wanted) and tableoid <> 'windlass.run'::regclass;
+  if trees is null then
+    return 0;
+  end if;
+  with recursive tree as (
+    select unnest(trees) as id
+     union
+    select c.id from tree join windlass.run c on c.parent_id = tree.id)
+  select array_agg(id) into trees from tree;
+  perform set_config('windlass.moves_rows', 'on', true);
+  for home in
+    select r.tableoid::regclass::text as name, array_agg(r.id) as ids from windlass.run r
+     where r.id = any(trees) and r.tableoid <> 'windlass.run'::regclass group by 1
+  loop
+    execute format('with gone as (delete from %s where id = any($1) returning *)
+                    insert into windlass.run select * from gone', home.name) using home.ids;
+    found := found + cardinality(home.ids);
+  end loop;
+  for home in
+    select distinct j.tableoid::regclass::text as name from workflow.workflow_run j
+     where j.run_id = any(trees) and j.tableoid <> 'workflow.workflow_run'::regclass
+  loop
+    execute format('with gone as (delete from %s where run_id = any($1) returning *)
+                    insert into workflow.workflow_run select * from gone', home.name) using trees;
+  end loop;
+  perform set_config('windlass.moves_rows', '', true);
+  return found;
+end $function$
+
 CREATE OR REPLACE FUNCTION windlass.revoke_sql(client name)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -1871,6 +2163,21 @@ begin
   end if;
   delete from windlass.sql_role where role = client;
   return true;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.run_archived()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  if exists (select from pg_catalog.pg_inherits where inhparent = 'windlass.run'::regclass) then
+    perform windlass.restore_runs(array(
+      select id from windlass.run
+       where org = new.org and idempotency_key = new.idempotency_key and tableoid <> 'windlass.run'::regclass));
+  end if;
+  return new;
 end $function$
 
 CREATE OR REPLACE FUNCTION windlass.run_org(wanted uuid)

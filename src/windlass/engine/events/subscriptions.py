@@ -43,8 +43,8 @@ from windlass.engine.vault import subscription_secret
 from windlass.errors import Conflict, Invalid, Locked, NotFound, Unavailable
 from windlass.schemas.approvals import ApprovalLinks
 from windlass.store import events as event_store
-from windlass.store import secrets
 from windlass.store import subscriptions as store
+from windlass.store.orgs import secrets
 from windlass.store.postgres.pool import Connection
 from windlass.store.subscriptions import Change, Interest, Subscription
 

@@ -34,6 +34,8 @@ class UpkeepOptions:
     prune_every: timedelta = timedelta(seconds=30)
     tend_every: timedelta = timedelta(minutes=10)
     term: timedelta = timedelta(seconds=10)  # recovery pauses this long if its process dies; at most a lease
+    archive_every: timedelta = timedelta(seconds=30)
+    archive_after: timedelta | None = timedelta(days=1)  # when finished jobs and runs are archived; None: never
     keep: timedelta | None = timedelta(days=30)  # how long finished jobs and their events are kept; None: forever
     keep_messages: timedelta | None = timedelta(days=7)  # how long messages are kept; None: forever
     keep_audit: timedelta | None = timedelta(days=400)  # how long entries of the audit log are kept; None: forever
@@ -112,7 +114,7 @@ class Upkeep:
         self._db = db
         self._recovery = recovery
         self._duties = Duties(db, "upkeep")
-        self._meter_at = self._prune_at = self._tend_at = float("-inf")
+        self._meter_at = self._archive_at = self._prune_at = self._tend_at = float("-inf")
         self._lagging = False  # there are more jobs to count
         self._wake = asyncio.Event()
 
@@ -128,20 +130,22 @@ class Upkeep:
         logged = await run("created events", lambda: upkeep.log_created(db, batch=batch), 0, is_needed=has.unlogged)
         self._lagging = (await run("usage", self._meter, Metered())).more
         pruned = await run("prune", self._prune, 0)
+        archived = await run("archive", self._archive, 0)
         await run("tend", self._tend, None)
-        return UpkeepResult(failed=late + overdue, logged=logged, pruned=pruned)
+        return UpkeepResult(failed=late + overdue, logged=logged, pruned=pruned, archived=archived)
 
     async def run(self, stop: asyncio.Event) -> None:
         async def tick() -> timedelta | None:
             swept = await self.tick()
             full = max(swept.failed, swept.logged, swept.pruned) >= self.options.batch
-            return SOON if full or self._lagging else None
+            return SOON if full or self._lagging or swept.archived >= upkeep.ARCHIVE_BATCH else None
 
         await run_periodically(tick, every=self.options.every, stop=stop, wake=self._wake)
 
     def notice(self, work: PendingWork, within: timedelta) -> bool:
         has_work = self._recovery.leading and (any(work.jobs) or work.process.uncounted)
-        if has_work or (self._recovery.leading and time.monotonic() >= min(self._prune_at, self._tend_at)):
+        next_at = min(self._archive_at, self._prune_at, self._tend_at)
+        if has_work or (self._recovery.leading and time.monotonic() >= next_at):
             self.wake()
         return has_work
 
@@ -169,6 +173,19 @@ class Upkeep:
         if pruned < self.options.batch:
             self._prune_at = now + self.options.prune_every.total_seconds()
         return pruned
+
+    async def _archive(self) -> int:
+        """Archive what ended a while ago, and remove the archives that are too old."""
+        now, after, keep = time.monotonic(), self.options.archive_after, self.options.keep
+        if now < self._archive_at:
+            return 0
+        archived = 0 if after is None else await upkeep.archive(self._db, age=after)
+        has_more = keep is not None and await upkeep.drop_archives(self._db, age=keep)
+        if has_more:
+            return upkeep.ARCHIVE_BATCH
+        if archived < upkeep.ARCHIVE_BATCH:
+            self._archive_at = now + self.options.archive_every.total_seconds()
+        return archived
 
     async def _tend(self) -> None:
         now, keep = time.monotonic(), self.options.keep

@@ -9,7 +9,7 @@ select a.id, r.org, a.run_id, a.step, a.round, a.task, a.message, a.form::jsonb,
   from unnest($1::uuid[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::text[],
               $9::timestamptz[], $10::timestamptz[])
     as a(id, run_id, step, round, task, message, form, roles, requested_at, until)
-  join windlass.run r on r.id = a.run_id
+  join only windlass.run r on r.id = a.run_id
 on conflict (run_id, step, round) do nothing
 
 -- name: open_of_steps

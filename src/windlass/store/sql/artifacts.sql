@@ -6,7 +6,7 @@
 -- Record an artifact that an attempt is about to write. Returns whether the attempt still holds its job, and whether there was room.
 -- The limit is approximate if an attempt writes several at the same time.
 with held as (
-  select id, org from workflow.workflow_run where id = $1 and claim_no = $2 and leased_by is not null for share),
+  select id, org from only workflow.workflow_run where id = $1 and claim_no = $2 and leased_by is not null for share),
 others as (select count(*) as many from windlass.artifact where job_id = $1 and fence = $2 and name <> $3),
 made as (
   insert into windlass.artifact (job_id, fence, name, org, run_id, step, index, attempt, key, media_type)
@@ -20,7 +20,7 @@ select exists (select from held), exists (select from made)
 -- scope: global
 -- Record that an artifact was written. Returns no row if the attempt no longer holds its job.
 with held as (
-  select id from workflow.workflow_run where id = $1 and claim_no = $2 and leased_by is not null for share)
+  select id from only workflow.workflow_run where id = $1 and claim_no = $2 and leased_by is not null for share)
 update windlass.artifact a set size = $4 from held where a.job_id = held.id and a.fence = $2 and a.name = $3 returning true
 
 -- name: list

@@ -5,7 +5,7 @@
 -- Save the state of a live job. Returns the sequence number and the time of the save, or no row if there is no such live job or a
 -- worker other than the caller holds it, or under another fence.
 with job as (
-  select id from workflow.workflow_run
+  select id from only workflow.workflow_run
    where id = $1 and org = $2 and deleted_at is null and status in ('pending', 'leased')
      and ($4::text is null or leased_by is not distinct from $4)
      and ($5::int is null or claim_no = $5 and leased_by is not null) for share)
@@ -46,7 +46,7 @@ with job as materialized (
   select j.id, md5(j.payload::text) as input,
          case when j.epoch > 0 then (select e.xid from workflow.workflow_event e where e.workflow_id = j.id
                                         and e.event_type = 'succeeded' order by e.xid desc limit 1) end as succeeded
-    from workflow.workflow_run j
+    from only workflow.workflow_run j
    where j.id = any($1) and exists (select from windlass.checkpoint c where c.job_id = j.id and c.name <> ''))
 select c.job_id, c.name, c.kind, c.place, c.state, c.waits, coalesce(c.until <= (select windlass.now()), false) as over
   from job join windlass.checkpoint c on c.job_id = job.id
@@ -57,7 +57,7 @@ select c.job_id, c.name, c.kind, c.place, c.state, c.waits, coalesce(c.until <= 
 -- scope: global
 -- Record calls of an attempt that still holds its job. Returns no row if the lease was lost.
 with held as (
-  select id, md5(payload::text) as input from workflow.workflow_run
+  select id, md5(payload::text) as input from only workflow.workflow_run
    where id = $1 and claim_no = $2 and leased_by is not null for share)
 insert into windlass.checkpoint as c (job_id, name, kind, place, state, waits, until, input)
 select held.id, r.name, r.kind, r.place, r.state, coalesce(r.waits, false), (select windlass.now()) + r.delay, held.input
@@ -76,7 +76,7 @@ with held as materialized (
   select j.id, md5(j.payload::text) as input,
          case when j.epoch > 0 then (select e.xid from workflow.workflow_event e where e.workflow_id = j.id
                                         and e.event_type = 'succeeded' order by e.xid desc limit 1) end as succeeded
-    from workflow.workflow_run j
+    from only workflow.workflow_run j
    where j.id = $1 and j.org = $2 and j.leased_by = $3 and j.claim_no = $4 and j.deleted_at is null for share of j),
 recorded as (
   insert into windlass.checkpoint as c (job_id, name, kind, state, input)
@@ -97,7 +97,7 @@ select true from held
 -- moves: leased -> pending; leased -> cancelled
 with held as materialized (
   select j.id, d.holder, md5(j.payload::text) as input
-    from unnest($1::uuid[], $2::int[], $3::text[]) as d(id, claim_no, holder) join workflow.workflow_run j on j.id = d.id
+    from unnest($1::uuid[], $2::int[], $3::text[]) as d(id, claim_no, holder) join only workflow.workflow_run j on j.id = d.id
    where j.claim_no = d.claim_no and j.leased_by = coalesce(d.holder, $4)),
 recorded as (
   insert into windlass.checkpoint as own (job_id, name, kind, place, state, waits, until, input)
@@ -116,7 +116,7 @@ wait as (
     left join windlass.checkpoint c on c.job_id = w.job_id and c.name = w.name and r.name is null
    group by w.job_id),
 done as (
-  update workflow.workflow_run j
+  update only workflow.workflow_run j
      set status = case when j.cancel_requested then 'cancelled' else 'pending' end, settled = j.settled or j.cancel_requested,
          run_at = coalesce(w.until, (select windlass.now())), expires_at = null, leased_by = null, lease_until = null, worker_lease = null,
          updated_at = (select windlass.now())
@@ -140,7 +140,7 @@ select distinct on (job_id) job_id, name, kind, until from windlass.checkpoint
 -- name: hold
 -- scope: global
 -- Lock a job that an attempt still holds. Returns no row if the lease was lost.
-select true from workflow.workflow_run where id = $1 and claim_no = $2 and leased_by is not null for update
+select true from only workflow.workflow_run where id = $1 and claim_no = $2 and leased_by is not null for update
 
 -- name: end_wait
 -- scope: owned

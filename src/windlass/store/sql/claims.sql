@@ -18,20 +18,20 @@ with recursive open_queue as (
 lane as (
   (select open_queue.rank, head.*, $9::text[] is null or head.type = any($9) or head.type like any($10::text[]) as requested
      from open_queue cross join lateral (
-       select j.queue, j.type, j.priority, j.alone, j.seq from workflow.workflow_run j
+       select j.queue, j.type, j.priority, j.alone, j.seq from only workflow.workflow_run j
         where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = open_queue.queue
         order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as head)
   union all
   select lane.rank, next.*, $9::text[] is null or next.type = any($9) or next.type like any($10::text[])
     from lane cross join lateral (
-      select j.queue, j.type, j.priority, j.alone, j.seq from workflow.workflow_run j
+      select j.queue, j.type, j.priority, j.alone, j.seq from only workflow.workflow_run j
        where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue
          and (j.type, j.priority, j.alone)
              > (lane.type, case when lane.requested then lane.priority else 2147483647 end, lane.alone or not lane.requested)
        order by j.type, j.priority, j.alone, j.seq limit 1) as next),
 line as materialized (
   select first.id from lane cross join lateral (
-    select j.id, j.seq from workflow.workflow_run j
+    select j.id, j.seq from only workflow.workflow_run j
      where j.status = 'pending' and j.due and j.deleted_at is null
        and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority and j.alone = lane.alone
        and j.seq >= lane.seq and j.org = $8 and (j.expires_at is null or j.expires_at > (select windlass.now()))
@@ -44,13 +44,13 @@ line as materialized (
    order by lane.rank, lane.priority, first.seq),
 picked as (
   select j.id from line cross join lateral (
-    select j.id from workflow.workflow_run j
+    select j.id from only workflow.workflow_run j
      where j.id = line.id and j.status || '' = 'pending'
        and case when j.rate_key is null then true else windlass.rate_admit(j.rate_key, j.id, j.seq, true) end
        for update skip locked) as j
    limit $2::int),
 claimed as (
-  update workflow.workflow_run
+  update only workflow.workflow_run
      set status = 'leased', leased_by = $3, worker_lease = null, claim_no = claim_no + 1, updated_at = (select windlass.now()),
          lease = least(coalesce($4::interval, visibility, $5::interval), $7::interval),
          lease_until = (select windlass.now()) + least(coalesce($4::interval, visibility, $5::interval), $7::interval),
@@ -73,7 +73,7 @@ select * from claimed order by array_position($1, queue), priority, seq
 -- charged, because a process of another version may be able to read them.
 -- moves: leased -> pending
 with done as (
-  update workflow.workflow_run j
+  update only workflow.workflow_run j
      set status = 'pending', run_at = (select windlass.now()) + $4::interval, last_error = d.reason,
          errors = windlass.remember(j.errors, jsonb_build_object('type', 'Unreadable', 'message', d.reason,
                     'attempt', j.attempt + j.lost + 1, 'at', (select windlass.now()))),
@@ -104,7 +104,7 @@ select id, type, '' as payload, queue, priority, seq, attempt, lost, max_attempt
 -- is left out of the result. $6 is the label that the caller is restricted to.
 -- moves: leased -> succeeded
 with done as (
-  update workflow.workflow_run j
+  update only workflow.workflow_run j
      set status = 'succeeded', result = d.result, settled = true, leased_by = null, lease_until = null, worker_lease = null,
          updated_at = (select windlass.now())
     from unnest($1::uuid[], $2::int[], $3::jsonb[]) as d(id, claim_no, result)
@@ -127,10 +127,10 @@ select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_l
 -- Extend the leases that this worker holds among these jobs, by the length it requests or else by the length of the current
 -- lease. The rows are locked in ascending id, like everywhere, so that two heartbeats for the same jobs cannot deadlock.
 with held as (
-  update workflow.workflow_run j
+  update only workflow.workflow_run j
      set lease_until = (select windlass.now()) + least(coalesce($3::interval, j.lease, $4::interval), $5::interval), updated_at = (select windlass.now())
    where j.id = any(array(
-           select id from workflow.workflow_run where id = any($1) and leased_by = $2 and org = $6 order by id for no key update))
+           select id from only workflow.workflow_run where id = any($1) and leased_by = $2 and org = $6 order by id for no key update))
   returning j.id, j.cancel_requested, j.attempt + j.lost + 1 as number, j.envelope #>> '{options,metadata,test_directive}' as directive,
             extract(epoch from least(coalesce($3::interval, j.lease, $4::interval), $5::interval)) as seconds),
 logged as (
@@ -164,14 +164,14 @@ on conflict (id) do update set seen_at = windlass.now(), queues = excluded.queue
 -- name: overdue
 -- scope: global
 -- Return attempts that exceeded their timeout without being stopped by their worker.
-select id, claim_no from workflow.workflow_run
+select id, claim_no from only workflow.workflow_run
  where status = 'leased' and stop_at is not null and stop_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
  order by stop_at limit $1
 
 -- name: find_expired
 -- scope: global
 -- Return the jobs that `expire` would end.
-select id from workflow.workflow_run
+select id from only workflow.workflow_run
  where status = 'pending' and expires_at is not null and expires_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())) order by id limit $1
 
 -- name: expire
@@ -179,12 +179,12 @@ select id from workflow.workflow_run
 -- Fail jobs that were not started before `expires_at`. Only the jobs in $3, unless that is null.
 -- moves: pending -> failed
 with late as (
-  select id from workflow.workflow_run
+  select id from only workflow.workflow_run
    where status = 'pending' and expires_at is not null and expires_at <= windlass.now()
      and ($3::uuid[] is null or id = any($3)) and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
    order by id limit $1 for update skip locked),
 ended as (
-  update workflow.workflow_run j
+  update only workflow.workflow_run j
      set status = 'failed', last_error = 'the job was not started before its expiry', updated_at = windlass.now(),
          errors = windlass.remember(j.errors, jsonb_build_object('type', 'Expired', 'message', 'the job was not started before its expiry',
                                                                  'attempt', j.attempt + j.lost, 'at', windlass.now()))
@@ -198,7 +198,7 @@ select id from ended
 -- name: activate
 -- scope: org
 -- Make a job that was held back (`run_at` is infinity) due now.
-update workflow.workflow_run set run_at = windlass.now(), updated_at = windlass.now()
+update only workflow.workflow_run set run_at = windlass.now(), updated_at = windlass.now()
  where id = $1 and org = $2 and status = 'pending' and run_at = 'infinity' and deleted_at is null returning queue
 
 -- name: unlabelled

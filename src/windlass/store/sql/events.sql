@@ -22,7 +22,7 @@ on conflict do nothing
 -- Lock those of these jobs that an HTTP worker ($4) still holds under these fences, in ascending id, so that only one request at a
 -- time numbers their log lines. $5 is the label that the caller is restricted to.
 select j.id, j.claim_no, j.epoch, j.attempt + j.lost + 1 as number
-  from workflow.workflow_run j join unnest($1::uuid[], $2::int[]) as d(id, claim_no) on j.id = d.id and j.claim_no = d.claim_no
+  from only workflow.workflow_run j join unnest($1::uuid[], $2::int[]) as d(id, claim_no) on j.id = d.id and j.claim_no = d.claim_no
  where j.org = $3 and j.leased_by = $4 and j.deleted_at is null and ($5::text is null or j.meta ->> 'tenant_id' = $5)
  order by j.id for no key update of j
 
@@ -55,9 +55,9 @@ select child.relname from pg_inherits
  where inhparent = 'workflow.workflow_event'::regclass and child.relname ~ '^workflow_event_[0-9]{8}$'
    and to_date(right(child.relname, 8), 'YYYYMMDD') + 7 <= greatest(windlass.now() - $1::interval * 3, least(
          windlass.now() - $1::interval,
-         (select min(created_at) from workflow.workflow_run where status = 'pending'),
-         (select min(created_at) from workflow.workflow_run where status = 'leased'),
-         (select min(created_at) from windlass.run where state in ('pending', 'running'))))
+         (select min(created_at) from only workflow.workflow_run where status = 'pending'),
+         (select min(created_at) from only workflow.workflow_run where status = 'leased'),
+         (select min(created_at) from only windlass.run where state in ('pending', 'running'))))
 
 -- name: recent
 -- scope: global

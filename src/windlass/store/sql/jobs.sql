@@ -58,7 +58,7 @@ with recursive start as (
 lane as (
   (select head.*, $5::text[] is null or head.type = any($5) or head.type like any($6::text[]) as served
      from start cross join lateral (
-       select j.queue, j.type, j.priority, j.seq, j.alone from workflow.workflow_run j
+       select j.queue, j.type, j.priority, j.seq, j.alone from only workflow.workflow_run j
         where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = start.queue
           and (j.type, j.priority, j.alone) > (start.type, start.priority, start.alone)
         order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as head)
@@ -71,7 +71,7 @@ lane as (
              case when lane.served then lane.priority when $6::text[] = '{}' then -2147483648 else 2147483647 end as priority,
              lane.served and lane.alone or not lane.served and $6::text[] <> '{}' as alone) as past
     cross join lateral (
-      select j.queue, j.type, j.priority, j.seq, j.alone from workflow.workflow_run j
+      select j.queue, j.type, j.priority, j.seq, j.alone from only workflow.workflow_run j
        where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue
          and (j.type, j.priority, j.alone) > (past.type, past.priority, past.alone)
        order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as next)
@@ -81,11 +81,11 @@ select queue, type, priority, seq, alone from lane limit $7
 -- scope: global
 -- List orgs other than `default` that have due jobs and are not disabled, after org $1: one probe for each.
 with recursive hop as (
-  (select j.org from workflow.workflow_run j
+  (select j.org from only workflow.workflow_run j
     where j.status = 'pending' and j.deleted_at is null and j.org <> 'default' and j.due and j.org > $1 order by j.org limit 1)
   union all
   select next.org from hop cross join lateral (
-    select j.org from workflow.workflow_run j
+    select j.org from only workflow.workflow_run j
      where j.status = 'pending' and j.deleted_at is null and j.org <> 'default' and j.due and j.org > hop.org
      order by j.org limit 1) as next)
 select hop.org from hop where not exists (select from windlass.org o where o.name = hop.org and o.disabled_at is not null) limit $2
@@ -107,7 +107,7 @@ lane as materialized (
     from unnest($1::text[], $2::text[], $3::int[], $4::bigint[], $5::boolean[], $6::int[])
          as l(queue, type, priority, seq, alone, room)
    cross join lateral (
-     select j.seq from workflow.workflow_run j
+     select j.seq from only workflow.workflow_run j
       where j.status = 'pending' and j.due and j.deleted_at is null
         and j.queue = l.queue and j.type = l.type and j.priority = l.priority and j.alone = l.alone and j.seq > l.seq
       order by j.seq limit 1) as head
@@ -115,7 +115,7 @@ lane as materialized (
    order by l.priority, head.seq),
 picked as (
   select j.id from lane cross join lateral (
-    select j.id from workflow.workflow_run j
+    select j.id from only workflow.workflow_run j
      where j.status = 'pending' and j.due and j.deleted_at is null
        and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority and j.alone = lane.alone
        and j.seq >= lane.seq
@@ -126,7 +126,7 @@ picked as (
      order by j.seq limit lane.room for update skip locked) as j
    limit $7),
 claimed as (
-  update workflow.workflow_run
+  update only workflow.workflow_run
      set status = 'leased', leased_by = $8, worker_lease = (select id from lease),
          lease_until = case when not exists (select from lease) then (select windlass.now()) + $9::interval end,
          claim_no = claim_no + 1, stop_at = null, updated_at = (select windlass.now())
@@ -143,9 +143,9 @@ select * from claimed order by priority, seq
 -- name: defer_first
 -- scope: global
 -- Postpone the first job of a lane by $6, because it cannot be claimed.
-update workflow.workflow_run set due = false, run_at = windlass.now() + $6::interval, updated_at = windlass.now()
+update only workflow.workflow_run set due = false, run_at = windlass.now() + $6::interval, updated_at = windlass.now()
  where id = (
-   select id from workflow.workflow_run
+   select id from only workflow.workflow_run
     where status = 'pending' and due and deleted_at is null
       and queue = $1 and type = $2 and priority = $3 and alone = $4 and seq > $5
     order by seq limit 1 for update skip locked)
@@ -154,7 +154,7 @@ returning id
 -- name: lock
 -- scope: global
 -- Lock a batch of jobs with one statement, in ascending id.
-select from workflow.workflow_run where id = any($1) order by id for update
+select from only workflow.workflow_run where id = any($1) order by id for update
 
 -- name: succeed
 -- scope: global
@@ -162,7 +162,7 @@ select from workflow.workflow_run where id = any($1) order by id for update
 -- ignored and not in the result.
 -- moves: leased -> succeeded
 with done as (
-  update workflow.workflow_run j
+  update only workflow.workflow_run j
      set status = 'succeeded', result = d.result, settled = true, leased_by = null, lease_until = null, worker_lease = null,
          updated_at = (select windlass.now())
     from unnest($1::uuid[], $2::int[], $3::jsonb[], $5::text[]) as d(id, claim_no, result, holder)
@@ -186,9 +186,9 @@ decided as (
   select d.*, case when d.move = 'cancel' and (j.run_id is null or j.cancel_requested)
                      or d.move = 'release' and j.cancel_requested then 'cancelled'
                    when d.move = 'fail' or d.move = 'retry' and j.cancel_requested then 'failed' else 'pending' end as status
-    from report d join workflow.workflow_run j on j.id = d.id),
+    from report d join only workflow.workflow_run j on j.id = d.id),
 done as (
-  update workflow.workflow_run j
+  update only workflow.workflow_run j
      set status = d.status, settled = j.settled or d.status <> 'pending', result = case when d.move in ('fail', 'retry') then d.result else j.result end,
          attempt = j.attempt + case when d.move in ('fail', 'retry') then 1 else 0 end,
          run_at = case when d.move = 'retry' or d.move = 'release' and d.delay > interval '0'
@@ -219,46 +219,46 @@ select id, status from done
 -- heartbeats of all jobs of this worker. A skipped row is read as it was before: it counts as held, and `extended` is false.
 with named as materialized (select id, claim_no from unnest($1::uuid[], $2::int[]) as d(id, claim_no)),
 free as (
-  select j.id from named d join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
+  select j.id from named d join only workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
      for no key update of j skip locked),
 held as (
-  update workflow.workflow_run j set lease_until = (select windlass.now()) + $4::interval, updated_at = (select windlass.now())
+  update only workflow.workflow_run j set lease_until = (select windlass.now()) + $4::interval, updated_at = (select windlass.now())
    where j.id = any(array(select id from free))
   returning j.id)
 select j.id, j.claim_no, j.cancel_requested, j.id = any(array(select id from held)) as extended
-  from named d join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
+  from named d join only workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
 
 -- name: held
 -- scope: global
 -- Return the jobs that this worker still holds, with `cancel_requested`. `extended` is false for a job with a lease of its own.
 select j.id, j.claim_no, j.cancel_requested, j.lease_until is null as extended from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
-  join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
+  join only workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $3
 
 -- name: become_due
 -- scope: global
 -- Mark pending jobs whose `run_at` has passed as due, and give them a `seq` in the order of `run_at`. Only the jobs in $2, unless
 -- that is null.
 with ripe as (
-  select id, run_at from workflow.workflow_run
+  select id, run_at from only workflow.workflow_run
    where status = 'pending' and not due and run_at <= windlass.now() and ($2::uuid[] is null or id = any($2))
      and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
    order by run_at limit $1 for update skip locked),
 placed as (
   select id, nextval('workflow.workflow_run_seq_seq') as seq from (select id from ripe order by run_at) as r)
-update workflow.workflow_run j set due = true, seq = placed.seq from placed where j.id = placed.id
+update only workflow.workflow_run j set due = true, seq = placed.seq from placed where j.id = placed.id
 returning j.queue
 
 -- name: find_ripe
 -- scope: global
 -- Return the jobs that `become_due` would update.
-select id from workflow.workflow_run
+select id from only workflow.workflow_run
  where status = 'pending' and not due and run_at <= windlass.now() and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())) order by run_at limit $1
 
 -- name: log_created
 -- scope: global
 -- Write the `created` events that bulk inserts by plain SQL left out. Only for the jobs in $2, unless that is null.
 with silent as (
-  select id, created_at from workflow.workflow_run
+  select id, created_at from only workflow.workflow_run
    where needs_created_event and ($2::uuid[] is null or id = any($2))
      and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
    order by seq limit $1 for no key update skip locked),
@@ -267,13 +267,13 @@ logged as (
   select id, 'created', 'sql', created_at from silent
    where (select e.id from workflow.workflow_event e where e.workflow_id = silent.id and e.event_type = 'created'
            order by e.id limit 1) is null)
-update workflow.workflow_run j set needs_created_event = false from silent where j.id = silent.id
+update only workflow.workflow_run j set needs_created_event = false from silent where j.id = silent.id
 returning j.id
 
 -- name: find_unlogged
 -- scope: global
 -- Return the jobs that `log_created` would update.
-select id from workflow.workflow_run
+select id from only workflow.workflow_run
  where needs_created_event and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
  order by seq limit $1
 
@@ -281,9 +281,9 @@ select id from workflow.workflow_run
 -- scope: global
 -- Return the jobs with expired leases that `release_expired` would check.
 select id from (
-  select id from workflow.workflow_run where status = 'leased' and worker_lease is null and lease_until < windlass.now()
+  select id from only workflow.workflow_run where status = 'leased' and worker_lease is null and lease_until < windlass.now()
   union all
-  select id from workflow.workflow_run
+  select id from only workflow.workflow_run
    where status = 'leased' and worker_lease = any(array(select id from windlass.worker_lease where until < windlass.now()))) as expired
  where id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())) order by id limit $1
 
@@ -313,11 +313,11 @@ silent_worker as materialized (
        select from gap where l.extended_at < gap.until and gap.until - gap.since >= (l.until - l.extended_at) / 3
           and windlass.now() < gap.until + (l.until - l.extended_at))),
 expired as materialized (
-  select id from workflow.workflow_run where status = 'leased' and worker_lease is null and lease_until < windlass.now()
+  select id from only workflow.workflow_run where status = 'leased' and worker_lease is null and lease_until < windlass.now()
    union all
-  select id from workflow.workflow_run where status = 'leased' and worker_lease = any(array(select id from silent_worker))),
+  select id from only workflow.workflow_run where status = 'leased' and worker_lease = any(array(select id from silent_worker))),
 silent as materialized (
-  select id, leased_by, alone from workflow.workflow_run j
+  select id, leased_by, alone from only workflow.workflow_run j
    where id = any(array(select id from expired)) and status || '' = 'leased'
      and (worker_lease is null and lease_until < windlass.now() or worker_lease = any(array(select id from silent_worker)))
      and pg_postmaster_start_time() < windlass.now() - interval '5 seconds'
@@ -326,7 +326,7 @@ silent as materialized (
        select from gap where j.updated_at < gap.until and gap.until - gap.since >= (j.lease_until - j.updated_at) / 3
           and windlass.now() < gap.until + (j.lease_until - j.updated_at)))
      and not (j.alone and exists (
-       select from windlass.worker w join workflow.workflow_run o on o.leased_by = w.id
+       select from windlass.worker w join only workflow.workflow_run o on o.leased_by = w.id
          left join windlass.worker_lease l on l.id = o.worker_lease
         where w.id = j.leased_by and w.pid <> 0 and o.status = 'leased' and o.alone
           and coalesce(l.until, o.lease_until) >= windlass.now()))
@@ -335,7 +335,7 @@ judged as (
   select id, alone and count(*) filter (where alone) over (partition by leased_by) > 1
              and exists (select from windlass.worker w where w.id = silent.leased_by and w.pid <> 0) as spared from silent),
 freed as (
-  update workflow.workflow_run j
+  update only workflow.workflow_run j
      set lost = j.lost + case when s.spared then 0 else 1 end,
          alone = s.spared or j.attempt + j.lost + 2 >= j.max_attempts::bigint + case j.queue when 'sql' then 5 else 0 end,
          status = case when j.cancel_requested then 'cancelled'
@@ -363,9 +363,9 @@ select id, status from freed
 -- Cancel live jobs at once. Their workers learn of it with their next heartbeat, and a late report has no effect.
 -- moves: pending -> cancelled; leased -> cancelled
 with ended as (
-  update workflow.workflow_run j set status = 'cancelled', leased_by = null, lease_until = null, worker_lease = null, updated_at = windlass.now()
+  update only workflow.workflow_run j set status = 'cancelled', leased_by = null, lease_until = null, worker_lease = null, updated_at = windlass.now()
    where j.id = any(array(
-           select id from workflow.workflow_run
+           select id from only workflow.workflow_run
             where id = any($1) and org = $2 and status in ('pending', 'leased') and deleted_at is null
             order by id for update))
      and j.status in ('pending', 'leased')
@@ -382,15 +382,15 @@ select id from ended
 -- later one of the given jobs, has its unique key.
 -- moves: failed -> pending; cancelled -> pending
 with again as (
-  update workflow.workflow_run j
+  update only workflow.workflow_run j
      set status = 'pending', epoch = j.epoch + 1, attempt = 0, lost = 0, alone = false, run_at = windlass.now(), due = true,
          seq = nextval('workflow.workflow_run_seq_seq'), result = null, dead_letter = null, expires_at = null,
          updated_at = windlass.now()
    where j.id = any(array(
-           select id from workflow.workflow_run
+           select id from only workflow.workflow_run
             where id = any($1) and org = $2 and status in ('failed', 'cancelled') and deleted_at is null and run_id is null
               and not exists (
-                     select from workflow.workflow_run other
+                     select from only workflow.workflow_run other
                       where other.unique_key is not null and other.unique_key = workflow_run.unique_key
                         and other.id <> workflow_run.id and other.deleted_at is null
                         and (other.status in ('pending', 'leased') or other.id = any($1) and other.seq > workflow_run.seq))
@@ -528,7 +528,7 @@ select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_l
 -- name: list_held
 -- scope: org
 -- List the jobs that a worker holds, newest first. They are searched among all leased jobs.
-select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_lease) as worker_until from workflow.workflow_run j
+select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_lease) as worker_until from only workflow.workflow_run j
  where j.status = 'leased' and j.leased_by = $1 and j.org = $2 and j.deleted_at is null order by j.seq desc limit $3
 
 -- name: prune
@@ -538,22 +538,22 @@ select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_l
 -- of them.
 with old as (
   select j.id from windlass.finished kind cross join lateral (
-    select id, updated_at, run_id from workflow.workflow_run j
+    select id, updated_at, run_id from only workflow.workflow_run j
      where j.status in ('succeeded', 'failed', 'cancelled') and j.type = kind.type and j.status = kind.status
      order by seq limit $2) as j
    where j.updated_at < windlass.now() - $1::interval
      and j.run_id is null limit $2),
 hidden as (
-  select id from workflow.workflow_run j where deleted_at < windlass.now() - $1::interval
+  select id from only workflow.workflow_run j where deleted_at < windlass.now() - $1::interval
      and j.run_id is null limit $2),
 held as (
-  select id from workflow.workflow_run j
+  select id from only workflow.workflow_run j
    where j.id = any(array(select id from old union select id from hidden))
      and (j.status not in ('pending', 'leased') and j.updated_at < windlass.now() - $1::interval
           or j.deleted_at < windlass.now() - $1::interval)
    order by id for update skip locked),
 gone as (
-  delete from workflow.workflow_run where id = any(array(select id from held)) returning id),
+  delete from only workflow.workflow_run where id = any(array(select id from held)) returning id),
 quiet as (delete from windlass.job_log where job_id = any(array(select id from gone))),
 streamed as (delete from windlass.stream_chunk where job_id = any(array(select id from gone))),
 saved as (delete from windlass.checkpoint where job_id = any(array(select id from gone))),
@@ -567,7 +567,7 @@ select count(*) from gone
 -- Return the number of due jobs by queue and type, counted up to $1 per lane.
 select lane.queue, lane.type, sum(n)::bigint as depth from windlass.lane cross join lateral (
   select count(*) as n from (
-    select 1 from workflow.workflow_run j
+    select 1 from only workflow.workflow_run j
      where j.status = 'pending' and j.due and j.deleted_at is null
        and j.queue = lane.queue and j.type = lane.type and j.priority = lane.priority
        and j.alone = lane.alone limit $1) as waiting) as counted
@@ -578,4 +578,4 @@ select lane.queue, lane.type, sum(n)::bigint as depth from windlass.lane cross j
 -- Return the queues and types that have due or leased jobs, from one snapshot.
 select queue, type from windlass.lane
 union
-select queue, type from workflow.workflow_run where status = 'leased'
+select queue, type from only workflow.workflow_run where status = 'leased'

@@ -61,7 +61,7 @@ update windlass.waiter w set state = 'closed'
   from (select w.id from unnest($1::text[], $2::text[], $3::text[], $4::boolean[]) as k(org, name, key, is_signal)
           join windlass.waiter w on w.org = k.org and w.name = k.name and w.key = k.key and w.is_signal = k.is_signal
                                     and w.state in ('new', 'open') and w.job_id is not null
-         where not exists (select from workflow.workflow_run j
+         where not exists (select from only workflow.workflow_run j
                             where j.id = w.job_id and j.status in ('pending', 'leased') and j.epoch = w.round and j.deleted_at is null)
          order by w.id for update of w) as ended
  where w.id = ended.id

@@ -3,13 +3,13 @@
 -- name: find
 -- scope: global
 -- Return the jobs that are leased to this worker: only id and claim number, which can always be decoded.
-select id, claim_no from workflow.workflow_run where status = 'leased' and leased_by = $1 order by seq limit 10000
+select id, claim_no from only workflow.workflow_run where status = 'leased' and leased_by = $1 order by seq limit 10000
 
 -- name: take
 -- scope: global
 -- Give one of these jobs a lease of its own, for the process that found it, and return it in the form in which `claim` in jobs.sql
 -- does. The worker lease that it was claimed under may be that of a process that had this id before.
-update workflow.workflow_run
+update only workflow.workflow_run
    set lease_until = windlass.now() + $4::interval, worker_lease = null, updated_at = windlass.now()
  where id = $1 and claim_no = $2 and leased_by = $3
 returning id, type, payload, queue, priority, seq, attempt, lost, max_attempts, claim_no,
@@ -23,7 +23,7 @@ returning id, type, payload, queue, priority, seq, attempt, lost, max_attempts, 
 -- left leased until its lease expires.
 -- moves: leased -> pending
 with back as (
-  update workflow.workflow_run
+  update only workflow.workflow_run
      set status = 'pending', run_at = windlass.now() + $4::interval, last_error = $5, leased_by = null, lease_until = null, worker_lease = null,
          updated_at = windlass.now()
    where id = $1 and claim_no = $2 and leased_by = $3 and not cancel_requested

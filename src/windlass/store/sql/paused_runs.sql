@@ -4,41 +4,41 @@
 -- scope: owned
 -- Mark runs as paused and leave a notice for their live child runs: those of steps, and those that handlers wait for.
 with paused as (
-  update windlass.run set paused_at = windlass.now() where id = any($1) and paused_at is null returning id)
+  update only windlass.run set paused_at = windlass.now() where id = any($1) and paused_at is null returning id)
 insert into windlass.notice (run_id, word, reason)
-select c.id, 'pause', $2 from paused join windlass.run c on c.parent_id = paused.id where c.state in ('pending', 'running')
+select c.id, 'pause', $2 from paused join only windlass.run c on c.parent_id = paused.id where c.state in ('pending', 'running')
 union all
-select c.id, 'pause', $2 from paused join workflow.workflow_run j on j.run_id = paused.id
-  join windlass.run c on c.job_id = j.id where c.state in ('pending', 'running')
+select c.id, 'pause', $2 from paused join only workflow.workflow_run j on j.run_id = paused.id
+  join only windlass.run c on c.job_id = j.id where c.state in ('pending', 'running')
 
 -- name: lock_jobs
 -- scope: owned
 -- Lock the live jobs of these runs, in ascending id. A job that another session is just reporting on is waited for: that session
 -- may have looked before the run was paused.
-select id from workflow.workflow_run where run_id = any($1) and status in ('pending', 'leased') order by id for update
+select id from only workflow.workflow_run where run_id = any($1) and status in ('pending', 'leased') order by id for update
 
 -- name: hold_jobs
 -- scope: owned
 -- Postpone the pending jobs of these runs without end, and keep the time they had. Rows that wait for an event have none.
-update workflow.workflow_run set paused_run_at = run_at, run_at = 'infinity'
+update only workflow.workflow_run set paused_run_at = run_at, run_at = 'infinity'
  where run_id = any($1) and status = 'pending' and run_at < 'infinity'
 
 -- name: resume
 -- scope: owned
 -- Mark runs as not paused any more and leave a notice for their live child runs.
 with resumed as (
-  update windlass.run set paused_at = null where id = any($1) and paused_at is not null returning id)
+  update only windlass.run set paused_at = null where id = any($1) and paused_at is not null returning id)
 insert into windlass.notice (run_id, word, reason)
-select c.id, 'resume', $2 from resumed join windlass.run c on c.parent_id = resumed.id where c.state in ('pending', 'running')
+select c.id, 'resume', $2 from resumed join only windlass.run c on c.parent_id = resumed.id where c.state in ('pending', 'running')
 union all
-select c.id, 'resume', $2 from resumed join workflow.workflow_run j on j.run_id = resumed.id
-  join windlass.run c on c.job_id = j.id where c.state in ('pending', 'running')
+select c.id, 'resume', $2 from resumed join only workflow.workflow_run j on j.run_id = resumed.id
+  join only windlass.run c on c.job_id = j.id where c.state in ('pending', 'running')
 
 -- name: release_jobs
 -- scope: owned
 -- Give the held jobs of these runs back the time they had. Returns their queues. The rows are locked in ascending id.
-update workflow.workflow_run j set run_at = j.paused_run_at
+update only workflow.workflow_run j set run_at = j.paused_run_at
  where j.id = any(array(
-         select id from workflow.workflow_run where run_id = any($1) and status = 'pending' and paused_run_at is not null
+         select id from only workflow.workflow_run where run_id = any($1) and status = 'pending' and paused_run_at is not null
           order by id for update))
 returning j.queue

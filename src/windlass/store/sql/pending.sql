@@ -9,7 +9,7 @@
 select windlass.now(),
        (select holder from windlass.term where duty = $1 and until > windlass.now()),
        (select renewed_at from windlass.term where duty = $1),
-       case when $2 then exists (select from workflow.workflow_run where status = 'leased') else true end,
+       case when $2 then exists (select from only workflow.workflow_run where status = 'leased') else true end,
        coalesce((select exists (select from workflow.workflow_event where xid >= split_part(b.place, '+', 1)::xid8)
                         or split_part(b.place, '+', 1)::xid8 > pg_snapshot_xmax(pg_current_snapshot())
                    from windlass.bookmark b where b.reader = 'usage'), true),
@@ -20,7 +20,7 @@ select windlass.now(),
 -- Return whether runs wait for room, messages are to be delivered or requested runs started, runs have unapplied events (see
 -- find_unsettled), and entries of the quarantine of the kinds $1 are due for a retry. What is in quarantine is left out until its
 -- next retry.
-select exists (select from windlass.run where state = 'pending'),
+select exists (select from only windlass.run where state = 'pending'),
        exists (select from windlass.message m where seq is null and not exists (
                  select from windlass.quarantine q
                   where q.kind = 'message' and q.key = m.org || '/' || m.name || '/' || m.key and q.retry_at > windlass.now()))
@@ -31,7 +31,7 @@ select exists (select from windlass.run where state = 'pending'),
                  select from windlass.quarantine q where q.kind in ('run', 'job') and q.key = coalesce(w.run_id, w.job_id)::text))
          or exists (select from windlass.start_request r where not exists (
                  select from windlass.quarantine q where q.kind = 'start' and q.key = r.id::text)),
-       exists (select from workflow.workflow_run
+       exists (select from only workflow.workflow_run
                 where not settled and (status in ('succeeded', 'failed', 'cancelled') or deleted_at is not null)
                   and run_id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')))
          or exists (select from windlass.notice
@@ -46,12 +46,12 @@ select exists (select from windlass.run where state = 'pending'),
 -- Return whether jobs wait for a rate limit, jobs were not started before their expiry, attempts exceeded their timeout, and jobs
 -- that plain SQL inserted have no `created` event. What is in quarantine is left out until its next retry.
 select exists (select from windlass.rate_line where called_at is null),
-       exists (select from workflow.workflow_run
+       exists (select from only workflow.workflow_run
                 where status = 'pending' and expires_at is not null and expires_at <= windlass.now()
                   and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))),
-       exists (select from workflow.workflow_run
+       exists (select from only workflow.workflow_run
                 where status = 'leased' and stop_at is not null and stop_at <= windlass.now()
                   and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))),
-       exists (select from workflow.workflow_run
+       exists (select from only workflow.workflow_run
                 where needs_created_event
                   and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now())))

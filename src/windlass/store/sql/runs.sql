@@ -41,7 +41,7 @@ born as (
          coalesce(a.labels, nullif(jsonb_strip_nulls(jsonb_build_object('name', nullif(c.name, ''), 'workflow_id', c.alias)), '{}')),
          a.parent_id, a.step, n, a.round, p.depth + 1, coalesce(p.root_id, p.id), p.paused_at,
          windlass.now() + a.max_duration
-    from requested a join windlass.run p on p.id = a.parent_id
+    from requested a join only windlass.run p on p.id = a.parent_id
     left join windlass.composition c on c.parent_id = a.parent_id and c.parent_step = a.step and a.round = 0
    cross join lateral generate_series(a.first, a.first + a.count - 1) as n
   on conflict do nothing returning id)
@@ -52,9 +52,9 @@ insert into windlass.event (run_id, word, actor) select id, 'pending', $13 from 
 -- Return the root of the tree that each of these runs belongs to, and the number of live runs below that root, counted up to $2.
 select p.id, coalesce(p.root_id, p.id) as root_id, (
          select count(*) from (
-           select from windlass.run r
+           select from only windlass.run r
             where r.root_id = coalesce(p.root_id, p.id) and r.root_id is not null and r.state in ('pending', 'running') limit $2) as few) as live
-  from windlass.run p where p.id = any($1)
+  from only windlass.run p where p.id = any($1)
 
 -- name: own_ancestors
 -- scope: owned
@@ -75,14 +75,14 @@ select idempotency_key, id, workflow_id from windlass.run where org = $1 and ide
 -- scope: owned
 -- Lock these runs in ascending id and return the whole state of each.
 select id, org, workflow_id, version_id, state, steps, fans, round, depth, expires_at, windlass.now(), paused_at is not null
-  from windlass.run
+  from only windlass.run
  where id = any($1) order by id for update
 
 -- name: lock_free
 -- scope: owned
 -- Lock these runs like `lock`, but skip those that another session has locked.
 select id, org, workflow_id, version_id, state, steps, fans, round, depth, expires_at, windlass.now(), paused_at is not null
-  from windlass.run
+  from only windlass.run
  where id = any($1) order by id for update skip locked
 
 -- name: save
@@ -91,7 +91,7 @@ select id, org, workflow_id, version_id, state, steps, fans, round, depth, expir
 -- event. Returns whether there is any. A parent is notified only of the end in round 0: a child that is retried later does not notify
 -- it again.
 with done as (
-  update windlass.run r
+  update only windlass.run r
      set steps = d.steps, state = d.state, fans = d.fans, round = d.round,
          started_at = case when d.state = 'pending' or r.state = 'pending' and d.state in ('cancelled', 'timeout') then null
                            else coalesce(r.started_at, (select windlass.now())) end,
@@ -111,7 +111,7 @@ notified as (
          'run ' || id || case state when 'completed' then ' completed' when 'timeout' then ' timed out'
                                     when 'cancelled' then ' was cancelled' else ' failed' end
     from done where word is not null and state not in ('pending', 'running') and round = 0
-     and exists (select from windlass.run above where above.id = done.parent_id)
+     and exists (select from only windlass.run above where above.id = done.parent_id)
   returning 1),
 published as (
   insert into windlass.message (org, name, key, is_signal, payload, sender)
@@ -132,7 +132,7 @@ select n.run_id, n.step, n.word, n.code, n.reason, $6, (select windlass.now())
 -- Return runs with unapplied events: job ends that were not recorded by Python workers, notices, and messages that steps received.
 -- Runs in quarantine are filtered out before the limit, so that their rows do not hide those of other runs.
 (select distinct run_id from (
-   select run_id from workflow.workflow_run
+   select run_id from only workflow.workflow_run
     where not settled and (status in ('succeeded', 'failed', 'cancelled') or deleted_at is not null)
       and run_id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) limit $1) as ended)
 union
@@ -156,7 +156,7 @@ delete from windlass.notice where run_id = any($1) returning run_id, word, step,
 insert into windlass.notice (run_id, word, reason)
 select c.id, w.word, w.reason
   from unnest($1::uuid[], $2::int[], $3::text[], $4::text[]) as w(run_id, step, word, reason)
-  join windlass.run c on c.parent_id = w.run_id and c.parent_step = w.step
+  join only windlass.run c on c.parent_id = w.run_id and c.parent_step = w.step
  where c.state in ('pending', 'running')
 
 -- name: undo_children
@@ -168,7 +168,7 @@ with requested as (
 child as (
   select w.run_id, w.compensation, w.reason, c.id
     from requested w cross join lateral (
-      select distinct on (parent_item) id from windlass.run c
+      select distinct on (parent_item) id from only windlass.run c
        where c.parent_id = w.run_id and c.parent_step = w.step and c.parent_item < w.count
        order by parent_item, parent_round desc) as c),
 notified as (
@@ -182,8 +182,8 @@ select w.run_id, w.compensation, (select count(*) from child c where c.run_id = 
 insert into windlass.notice (run_id, word, step, item, letter, reason)
 select r.parent_id, 'ended', w.step, r.parent_item, w.letter, w.reason
   from unnest($1::uuid[], $2::int[], $3::text[], $4::text[]) as w(run_id, step, letter, reason)
-  join windlass.run r on r.id = w.run_id
- where exists (select from windlass.run above where above.id = r.parent_id)
+  join only windlass.run r on r.id = w.run_id
+ where exists (select from only windlass.run above where above.id = r.parent_id)
 
 -- name: bad_children
 -- scope: owned
@@ -191,7 +191,7 @@ select r.parent_id, 'ended', w.step, r.parent_item, w.letter, w.reason
 -- complete. What counts is the first end of a child run, which is the one its parent was notified of.
 select n from generate_series(0, $3::int - 1) as n
   left join lateral (
-    select id, parent_round from windlass.run where parent_id = $1 and parent_step = $2 and parent_item = n
+    select id, parent_round from only windlass.run where parent_id = $1 and parent_step = $2 and parent_item = n
      order by parent_round desc limit 1) as c on true
  where c.id is null or c.parent_round < $4 and (
          select word from windlass.event e where e.run_id = c.id and e.step is null
@@ -203,14 +203,14 @@ select n from generate_series(0, $3::int - 1) as n
 -- Return up to $1 workflows that have pending runs, in the order of their ids after $2 and then around. The caller passes the
 -- last one of its previous call, so that workflows at their concurrency limit cannot hide the others.
 with recursive later as (
-  (select workflow_id from windlass.run where state = 'pending' and workflow_id > $2 order by workflow_id limit 1)
+  (select workflow_id from only windlass.run where state = 'pending' and workflow_id > $2 order by workflow_id limit 1)
   union all
-  select (select r.workflow_id from windlass.run r where r.state = 'pending' and r.workflow_id > later.workflow_id
+  select (select r.workflow_id from only windlass.run r where r.state = 'pending' and r.workflow_id > later.workflow_id
            order by r.workflow_id limit 1) from later where later.workflow_id is not null),
 earlier as (
-  (select workflow_id from windlass.run where state = 'pending' and workflow_id <= $2 order by workflow_id limit 1)
+  (select workflow_id from only windlass.run where state = 'pending' and workflow_id <= $2 order by workflow_id limit 1)
   union all
-  select (select r.workflow_id from windlass.run r
+  select (select r.workflow_id from only windlass.run r
            where r.state = 'pending' and r.workflow_id > earlier.workflow_id and r.workflow_id <= $2
            order by r.workflow_id limit 1) from earlier where earlier.workflow_id is not null)
 select workflow_id from (select workflow_id from later union all select workflow_id from earlier) as held
@@ -238,7 +238,7 @@ select windlass.now()
 -- name: running
 -- scope: global
 -- Count the running runs of this workflow.
-select count(*) from windlass.run where workflow_id = $1 and state in ('pending', 'running') and state = 'running'
+select count(*) from only windlass.run where workflow_id = $1 and state in ('pending', 'running') and state = 'running'
 
 -- name: workflows_of
 -- scope: owned
@@ -248,20 +248,20 @@ select id, workflow_id from windlass.run where id = any($1)
 -- name: first_pending
 -- scope: global
 -- Return the oldest pending runs of this workflow.
-select id from windlass.run where workflow_id = $1 and state = 'pending'
+select id from only windlass.run where workflow_id = $1 and state = 'pending'
    and id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) order by id limit $2
 
 -- name: find_expired
 -- scope: global
 -- Return live runs that have reached `expires_at`. One that is being undone has no time limit any more.
-select id from windlass.run where state in ('pending', 'running') and expires_at <= windlass.now() and fans #> '{undo,move}' is null
+select id from only windlass.run where state in ('pending', 'running') and expires_at <= windlass.now() and fans #> '{undo,move}' is null
    and id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) order by expires_at limit $1
 
 -- name: replace_input
 -- scope: owned
 -- Set another input for runs that are retried, if one is given, and restart their time limit with the length it had when they
 -- last started.
-update windlass.run r set input = coalesce($2::jsonb, input), expires_at = windlass.now() + (r.expires_at - coalesce((
+update only windlass.run r set input = coalesce($2::jsonb, input), expires_at = windlass.now() + (r.expires_at - coalesce((
          select max(e.created_at) from windlass.event e where e.run_id = r.id and e.step is null and e.word in ('retried', 'rerun')),
          r.created_at))
  where id = any($1)
@@ -473,16 +473,16 @@ select id, word, created_at from windlass.event where run_id = $1 and step is nu
 -- because its output is part of the output of the parent. The runs of a batch have $3 jobs together, or the oldest one has more:
 -- otherwise a batch of large fan-outs would be one statement of minutes. Returns $2 if runs are left over because of that.
 with old as (
-  select id, finished_at from windlass.run r where finished_at < windlass.now() - $1::interval
-     and not exists (select from windlass.run above where above.id = r.parent_id)
+  select id, finished_at from only windlass.run r where finished_at < windlass.now() - $1::interval
+     and not exists (select from only windlass.run above where above.id = r.parent_id)
    order by finished_at limit $2 for update skip locked),
 sized as materialized (
   select id, row_number() over place = 1 or sum(jobs) over place <= $3 as fits
     from old cross join lateral (
-      select count(*) as jobs from (select from workflow.workflow_run j where j.run_id = old.id limit $3) as few) as own
+      select count(*) as jobs from (select from only workflow.workflow_run j where j.run_id = old.id limit $3) as few) as own
   window place as (order by finished_at, id)),
-gone as (delete from windlass.run where id = any(array(select id from sized where fits)) returning id),
-jobs as (delete from workflow.workflow_run where run_id = any(array(select id from gone)) returning id),
+gone as (delete from only windlass.run where id = any(array(select id from sized where fits)) returning id),
+jobs as (delete from only workflow.workflow_run where run_id = any(array(select id from gone)) returning id),
 logs as (delete from windlass.job_log where job_id = any(array(select id from jobs))),
 streamed as (delete from windlass.stream_chunk where job_id = any(array(select id from jobs))),
 saved as (delete from windlass.checkpoint where job_id = any(array(select id from jobs))),

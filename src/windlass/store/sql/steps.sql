@@ -40,12 +40,12 @@ select id, 'created', $20, (select windlass.now()) from born
 -- been applied to the run yet (not settled) still counts as live and is left alone.
 -- moves: failed -> pending; cancelled -> pending
 with again as (
-  update workflow.workflow_run j
+  update only workflow.workflow_run j
      set status = 'pending', epoch = $4, attempt = 0, lost = 0, alone = false, run_at = windlass.now(), due = true,
          seq = nextval('workflow.workflow_run_seq_seq'), result = null, settled = false, cancel_requested = false,
          deleted_at = null, updated_at = windlass.now()
    where j.id = any(array(
-           select id from workflow.workflow_run
+           select id from only workflow.workflow_run
             where run_id = $1 and step = $2 and epoch < $4 and status in ('failed', 'cancelled') and settled order by item limit $3))
   returning j.id, j.queue, j.epoch),
 logged as (
@@ -59,13 +59,13 @@ select queue from again
 -- cancelled.
 -- moves: pending -> cancelled; leased -> cancelled
 with news as (
-  select id, status in ('pending', 'leased') as ends, attempt + lost + 1 as number from workflow.workflow_run
+  select id, status in ('pending', 'leased') as ends, attempt + lost + 1 as number from only workflow.workflow_run
    where run_id = any($1) and not settled and (status in ('succeeded', 'failed', 'cancelled') or deleted_at is not null)
    order by id limit $2 for update),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, data, actor, attempt)
   select id, 'cancelled', '{"reason": "deleted"}', 'engine', number from news where ends)
-update workflow.workflow_run j
+update only workflow.workflow_run j
    set settled = true, status = case when j.status in ('pending', 'leased') then 'cancelled' else j.status end,
        leased_by = null, lease_until = null, worker_lease = null
  where j.id = any(array(select id from news))
@@ -75,7 +75,7 @@ returning j.run_id, j.step, j.status, j.last_error, j.errors -> -1 ->> 'type' as
 -- scope: owned
 -- Mark ended step jobs as not settled, because their runs could not be advanced when the ends were recorded: the sweep applies
 -- them later.
-update workflow.workflow_run set settled = false
+update only workflow.workflow_run set settled = false
  where id = any($1) and run_id is not null and status in ('succeeded', 'failed', 'cancelled')
 
 -- name: withdraw
@@ -88,10 +88,10 @@ with live as (
   select j.id, w.reason,
          j.status = 'pending' or j.lease is null and not exists (select from windlass.worker w where w.id = j.leased_by) as ends
     from unnest($1::uuid[], $2::int[], $3::text[]) as w(run_id, step, reason)
-    join workflow.workflow_run j on j.run_id = w.run_id and j.step = w.step
+    join only workflow.workflow_run j on j.run_id = w.run_id and j.step = w.step
    where j.status in ('pending', 'leased') order by j.id for update of j),
 done as (
-  update workflow.workflow_run j
+  update only workflow.workflow_run j
      set status = case when live.ends then 'cancelled' else j.status end, cancel_requested = true,
          settled = j.settled or live.ends, updated_at = windlass.now()
     from live where j.id = live.id
@@ -108,16 +108,16 @@ select run_id, step, count(*) filter (where ends) as ended, count(*) filter (whe
 -- them fails from now on, it does not count as a failure left over from an earlier round.
 with busy as (
   select j.id, w.round from unnest($1::uuid[], $2::int[]) as w(run_id, round)
-    join workflow.workflow_run j on j.run_id = w.run_id where not j.settled and j.epoch < w.round order by j.id for update of j)
-update workflow.workflow_run j set cancel_requested = false, epoch = busy.round from busy where j.id = busy.id
+    join only workflow.workflow_run j on j.run_id = w.run_id where not j.settled and j.epoch < w.round order by j.id for update of j)
+update only workflow.workflow_run j set cancel_requested = false, epoch = busy.round from busy where j.id = busy.id
 
 -- name: expand
 -- scope: owned
 -- Insert the fan-out items of a step from a list: the value at a path of the result of a step, of the input of the run, or of the
 -- given value. Returns their number, and the type and text of the value for the case that it is not a list.
 with source as (
-  select coalesce($6::jsonb, case when $3::int is null then (select input from windlass.run where id = $1)
-                   else (select result from workflow.workflow_run where run_id = $1 and step = $3 and item = 0) end) #> $4::text[] as value),
+  select coalesce($6::jsonb, case when $3::int is null then (select input from only windlass.run where id = $1)
+                   else (select result from only workflow.workflow_run where run_id = $1 and step = $3 and item = 0) end) #> $4::text[] as value),
 gone as (delete from windlass.item where run_id = $1 and step = $2 and $5 returning 1),
 made as (
   insert into windlass.item (run_id, step, item, value)
@@ -134,7 +134,7 @@ select jsonb_typeof(value) as kind, (select count(*) from made) as count,
 -- Insert the results of a fanned-out step as items. Jobs of an earlier round beyond the current number of instances are ignored.
 with made as (
   insert into windlass.item (run_id, step, item, value)
-  select j.run_id, $2, j.item, coalesce(j.result, 'null') from windlass.run r join workflow.workflow_run j on j.run_id = r.id
+  select j.run_id, $2, j.item, coalesce(j.result, 'null') from only windlass.run r join only workflow.workflow_run j on j.run_id = r.id
    where r.id = $1 and j.step = $3 and j.item < coalesce((r.fans -> ($3::int)::text ->> 0)::int, 0)
   on conflict (run_id, step, item) do update set value = excluded.value
   returning 1)
@@ -144,7 +144,7 @@ select count(*) from made
 -- scope: owned
 -- Return instances that never had a job, for example because their templates could not be rendered.
 select n from generate_series(0, $3::int - 1) as n
- where not exists (select from workflow.workflow_run j where j.run_id = $1 and j.step = $2 and j.item = n) limit $4
+ where not exists (select from only workflow.workflow_run j where j.run_id = $1 and j.step = $2 and j.item = n) limit $4
 
 -- name: items
 -- scope: owned

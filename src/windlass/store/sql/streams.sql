@@ -5,7 +5,7 @@
 -- Append chunks of attempts that still hold their jobs; those of others are dropped. The share lock makes the next claim of a job
 -- wait for this transaction, so chunks become visible in the order of their positions. A chunk that is sent twice is stored once.
 with held as (
-  select id, claim_no from workflow.workflow_run
+  select id, claim_no from only workflow.workflow_run
    where id = any($1) and leased_by is not null order by id for share)
 insert into windlass.stream_chunk (job_id, section, number, attempt, at, data)
 select c.job_id, c.section, c.number, c.attempt, c.at, c.data

@@ -30,14 +30,14 @@ delete from windlass.timer where run_id = any($1) and due_at + interval '0' <= w
 -- Return how long until the next job becomes due, the next timer fires and the next run expires. Runs in quarantine are left out,
 -- because they have their own retries. Infinite times are left out or clamped, because the driver cannot represent an infinite
 -- interval.
-select (select greatest(run_at, 'epoch') - windlass.now() from workflow.workflow_run
+select (select greatest(run_at, 'epoch') - windlass.now() from only workflow.workflow_run
          where status = 'pending' and not due and run_at < 'infinity'
            and id <> all(array(select key::uuid from windlass.quarantine where kind = 'job' and retry_at > windlass.now()))
          order by run_at limit 1),
        (select greatest(due_at, 'epoch') - windlass.now() from windlass.timer
          where due_at < 'infinity' and run_id <> all(array(select key::uuid from windlass.quarantine where kind = 'run'))
          order by due_at limit 1),
-       (select greatest(expires_at, 'epoch') - windlass.now() from windlass.run
+       (select greatest(expires_at, 'epoch') - windlass.now() from only windlass.run
          where state in ('pending', 'running') and expires_at < 'infinity' and fans #> '{undo,move}' is null
            and id <> all(array(select key::uuid from windlass.quarantine where kind = 'run'))
          order by expires_at limit 1)

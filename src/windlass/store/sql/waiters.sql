@@ -9,7 +9,7 @@ select r.org, w.name, w.key, w.is_signal, w.run_id, w.step, w.round, w.count, r.
           where e.run_id = w.run_id and e.name = w.name and e.key = w.key and e.is_signal = w.is_signal), 0)
   from unnest($1::uuid[], $2::int[], $3::int[], $4::text[], $5::text[], $6::boolean[], $7::int[], $8::timestamptz[])
     as w(run_id, step, round, name, key, is_signal, count, until)
-  join windlass.run r on r.id = w.run_id
+  join only windlass.run r on r.id = w.run_id
  order by w.run_id, w.step
 on conflict (run_id, step, round) where run_id is not null do nothing
 
@@ -20,7 +20,7 @@ on conflict (run_id, step, round) where run_id is not null do nothing
 with over as (
   update windlass.waiter w set state = 'closed'
    where w.id = any(array(
-           select o.id from windlass.waiter o join workflow.workflow_run j on j.id = o.job_id and o.round < j.epoch
+           select o.id from windlass.waiter o join only workflow.workflow_run j on j.id = o.job_id and o.round < j.epoch
             where o.job_id = any($1) and o.state in ('new', 'open', 'received') order by o.id for update of o)))
 insert into windlass.waiter (org, name, key, is_signal, job_id, place, round, count, since, until, seq)
 select j.org, w.name, case when w.is_signal then coalesce(j.run_id, j.id)::text else w.key end, w.is_signal, j.id, w.place, j.epoch,
@@ -30,8 +30,8 @@ select j.org, w.name, case when w.is_signal then coalesce(j.run_id, j.id)::text 
           where e.job_id = j.id and e.name = w.name and e.is_signal = w.is_signal and (e.is_signal or e.key = w.key)), 0)
   from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::int[], $7::timestamptz[])
     as w(job_id, place, name, key, is_signal, count, until)
-  join workflow.workflow_run j on j.id = w.job_id
-  left join windlass.run r on r.id = j.run_id
+  join only workflow.workflow_run j on j.id = w.job_id
+  left join only windlass.run r on r.id = j.run_id
  order by w.job_id, w.place
 on conflict (job_id, place, round) where job_id is not null do nothing
 
@@ -69,14 +69,14 @@ select w.run_id, w.step, case w.count when 1 then w.received -> 0 else w.receive
 -- row with each: all lookups go through an index.
 with received as (
   select w.id, w.job_id, j.id is null as is_over
-    from windlass.waiter w left join workflow.workflow_run j
+    from windlass.waiter w left join only workflow.workflow_run j
       on j.id = w.job_id and j.epoch = w.round and j.status in ('pending', 'leased') and j.deleted_at is null
    where w.state = 'received' and w.job_id is not null and (j.id is null or j.status = 'pending') order by w.id limit $1),
 closed as (
   update windlass.waiter w set state = 'closed'
    where w.id = any(array(select id from received where is_over)) and w.state = 'received'),
 job as (
-  select id from workflow.workflow_run
+  select id from only workflow.workflow_run
    where id = any(array(select job_id from received where not is_over)) and status = 'pending' order by id for update skip locked),
 taken as (
   update windlass.waiter w set state = 'taken'
@@ -84,10 +84,10 @@ taken as (
   returning w.job_id, w.place, case w.count when 1 then w.received -> 0 else w.received end as payload),
 recorded as (
   insert into windlass.checkpoint as c (job_id, name, kind, state, input)
-  select t.job_id, t.place, 'wait', t.payload, md5(j.payload::text) from taken t join workflow.workflow_run j on j.id = t.job_id
+  select t.job_id, t.place, 'wait', t.payload, md5(j.payload::text) from taken t join only workflow.workflow_run j on j.id = t.job_id
   on conflict (job_id, name) do update
      set state = excluded.state, waits = false, until = null, saved_at = excluded.saved_at where c.waits)
-update workflow.workflow_run j set run_at = windlass.now()
+update only workflow.workflow_run j set run_at = windlass.now()
  where j.id = any(array(select job_id from taken)) and j.run_at > windlass.now()
 returning j.queue
 

@@ -49,7 +49,7 @@ on conflict (id) do update set extended_at = excluded.extended_at, until = exclu
 -- name: find_under_lease
 -- scope: global
 -- Return the jobs that were claimed under a worker lease at least $2 ago.
-select id, claim_no from workflow.workflow_run
+select id, claim_no from only workflow.workflow_run
  where status = 'leased' and worker_lease = $1 and updated_at <= windlass.now() - $2::interval
 
 -- name: part_from_lease
@@ -58,29 +58,29 @@ select id, claim_no from workflow.workflow_run
 -- another session has locked is left for the next time.
 with parted as (
   select j.id from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
-    join workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.worker_lease = $3
+    join only workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.worker_lease = $3
      for no key update of j skip locked)
-update workflow.workflow_run set worker_lease = null, lease_until = windlass.now() + $4::interval, updated_at = windlass.now()
+update only workflow.workflow_run set worker_lease = null, lease_until = windlass.now() + $4::interval, updated_at = windlass.now()
  where id = any(array(select id from parted)) returning id
 
 -- name: close_lease
 -- scope: global
 -- Delete the lease of a worker that has stopped, unless there are jobs under it: these wait until it expires.
 delete from windlass.worker_lease where id = $1
-   and not exists (select from workflow.workflow_run j where j.status = 'leased' and j.worker_lease = $1)
+   and not exists (select from only workflow.workflow_run j where j.status = 'leased' and j.worker_lease = $1)
 
 -- name: forget_leases
 -- scope: global
 -- Delete leases that expired before the cutoff and have no jobs any more. `not exists` would be planned as a join of all leased jobs.
 delete from windlass.worker_lease l where until < windlass.now() - $1::interval
-   and (select j.id from workflow.workflow_run j where j.status = 'leased' and j.worker_lease = l.id limit 1) is null
+   and (select j.id from only workflow.workflow_run j where j.status = 'leased' and j.worker_lease = l.id limit 1) is null
 
 -- name: date_open_leases
 -- scope: global
 -- Give leases that plain SQL took without `lease_until` an end: $1 after their last update. After that, the job is released like
 -- any other. A job whose worker lease does not exist (the row was deleted by hand) gets a lease of $2: its worker, if it is alive,
 -- extends that.
-update workflow.workflow_run j
+update only workflow.workflow_run j
    set lease_until = case when worker_lease is null then least(updated_at, windlass.now()) + $1::interval
                           else windlass.now() + $2::interval end,
        updated_at = case when worker_lease is null then updated_at else windlass.now() end, worker_lease = null

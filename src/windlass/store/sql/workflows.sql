@@ -109,7 +109,7 @@ select id from gone
 -- name: drop_steps
 -- scope: owned
 -- Delete what a run has stored for steps that are gone from the version it continues with. They did not succeed.
-with jobs as (delete from workflow.workflow_run where run_id = $1 and step = any($2) returning id),
+with jobs as (delete from only workflow.workflow_run where run_id = $1 and step = any($2) returning id),
 logs as (delete from windlass.job_log where job_id = any(array(select id from jobs))),
 streamed as (delete from windlass.stream_chunk where job_id = any(array(select id from jobs))),
 saved as (delete from windlass.checkpoint where job_id = any(array(select id from jobs))),
@@ -118,7 +118,7 @@ files as (update windlass.artifact set remove_at = windlass.now() where job_id =
 items as (delete from windlass.item where run_id = $1 and step = any($2)),
 hooks as (delete from windlass.hook where run_id = $1 and step = any($2)),
 waits as (delete from windlass.waiter where job_id = any(array(select id from jobs)) or run_id = $1 and step = any($2)),
-below as (update windlass.run set parent_step = -1 - parent_step where parent_id = $1 and parent_step = any($2))
+below as (update only windlass.run set parent_step = -1 - parent_step where parent_id = $1 and parent_step = any($2))
 delete from windlass.event where run_id = $1 and step = any($2)
 
 -- name: shift_steps
@@ -128,7 +128,7 @@ delete from windlass.event where run_id = $1 and step = any($2)
 -- was not used is created anew.
 with map as (select * from unnest($2::int[], $3::int[]) as m(old, new)),
 jobs as (
-  update workflow.workflow_run j set step = map.new + 1000000, version_id = $4 from map where j.run_id = $1 and j.step = map.old),
+  update only workflow.workflow_run j set step = map.new + 1000000, version_id = $4 from map where j.run_id = $1 and j.step = map.old),
 items as (update windlass.item i set step = map.new + 1000000 from map where i.run_id = $1 and i.step = map.old),
 unused as (
   delete from windlass.hook h using map
@@ -137,15 +137,15 @@ hooks as (
   update windlass.hook h set step = map.new + 1000000 from map
    where h.run_id = $1 and h.step = map.old and (map.new = map.old or h.received_at is not null)),
 waits as (update windlass.waiter w set step = map.new + 1000000 from map where w.run_id = $1 and w.step = map.old),
-below as (update windlass.run r set parent_step = map.new + 1000000 from map where r.parent_id = $1 and r.parent_step = map.old),
+below as (update only windlass.run r set parent_step = map.new + 1000000 from map where r.parent_id = $1 and r.parent_step = map.old),
 trail as (update windlass.event e set step = map.new from map where e.run_id = $1 and e.step = map.old)
-update windlass.run set version_id = $4 where id = $1
+update only windlass.run set version_id = $4 where id = $1
 
 -- name: settle_steps
 -- scope: owned
 -- Subtract what `shift_steps` added.
-with jobs as (update workflow.workflow_run set step = step - 1000000 where run_id = $1 and step >= 1000000),
+with jobs as (update only workflow.workflow_run set step = step - 1000000 where run_id = $1 and step >= 1000000),
 items as (update windlass.item set step = step - 1000000 where run_id = $1 and step >= 1000000),
 hooks as (update windlass.hook set step = step - 1000000 where run_id = $1 and step >= 1000000),
 waits as (update windlass.waiter set step = step - 1000000 where run_id = $1 and step >= 1000000)
-update windlass.run set parent_step = parent_step - 1000000 where parent_id = $1 and parent_step >= 1000000
+update only windlass.run set parent_step = parent_step - 1000000 where parent_id = $1 and parent_step >= 1000000

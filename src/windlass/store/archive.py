@@ -1,0 +1,57 @@
+"""Statements on the archive: tables of ended jobs and runs, one pair for each week, read through the tables of the
+living."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from windlass.store.postgres.pool import Connection
+from windlass.store.postgres.queries import column, statements
+
+_SQL = statements("archive")
+MOST_MOVED = 20_000  # jobs of runs that one statement moves: about half a second
+
+
+async def make(conn: Connection, *, week: int) -> str | None:
+    """Create the archive of this week (0) or of a later one; return its name, or None if it existed."""
+    name: str | None = await conn.fetchval(_SQL["make"], week)
+    return name
+
+
+async def move_runs(conn: Connection, *, age: timedelta, batch: int, most_jobs: int = MOST_MOVED) -> int:
+    """Archive old runs, the oldest ones with at most `most_jobs` jobs; return `batch` if there are more."""
+    count: int = await conn.fetchval(_SQL["move_runs"], age, batch, most_jobs)
+    return count
+
+
+async def move_jobs(conn: Connection, *, age: timedelta, batch: int) -> int:
+    """Archive old jobs that belong to no run; return their number."""
+    count: int = await conn.fetchval(_SQL["move_jobs"], age, batch)
+    return count
+
+
+async def restore_runs(conn: Connection, ids: Iterable[UUID]) -> int:
+    """Move those of these runs that are archived back, with all that is below them; return the number of runs."""
+    count: int = await conn.fetchval(_SQL["restore_runs"], list(ids))
+    return count
+
+
+async def restore_jobs(conn: Connection, ids: Sequence[UUID], *, org: str) -> None:
+    """Move those of these jobs that are archived back."""
+    await conn.execute(_SQL["restore_jobs"], list(ids), org)
+
+
+async def old(conn: Connection, *, age: timedelta) -> list[str]:
+    """Return the weeks whose archives may be dropped, oldest first."""
+    return column(await conn.fetch(_SQL["old"], age))
+
+
+async def clear(conn: Connection, week: str, *, batch: int) -> bool:
+    """Remove rows of other tables that belong to an archive; return whether there may be more."""
+    more: bool = await conn.fetchval(_SQL["clear"], week, batch)
+    return more
+
+
+async def drop(conn: Connection, week: str) -> None:
+    """Drop an archive. Waits for readers, and all readers wait for it."""
+    await conn.execute(_SQL["drop"], week)

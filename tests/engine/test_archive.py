@@ -1,0 +1,369 @@
+"""The archive: jobs and runs that ended move to tables of their week, and nothing that reads them can tell."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import pytest
+
+from tests.engine.harness import Fails, ManualWorker, begin, letters, node, publish, state
+from tests.engine.job_harness import SPEC, submit, take
+from tests.engine.upkeep_harness import by_sql, record
+from windlass.core.jobs.job import JobMove, Setback, Success
+from windlass.core.workflows.step import ChildAction, Foreach, HookAction
+from windlass.engine import hooks, upkeep
+from windlass.engine.database import Tenant
+from windlass.engine.jobs import control as jobs
+from windlass.engine.jobs import dead_letters
+from windlass.engine.jobs.dead_letters import DeadLetterFilter
+from windlass.engine.runs import control as runs
+from windlass.engine.runs import inspect, search
+from windlass.engine.runs.search import RunQuery
+from windlass.errors import Conflict, Gone, NotFound
+from windlass.store import archive as store
+from windlass.testing import Clock
+
+pytestmark = pytest.mark.usefixtures("an_hour_later")
+
+Connection = Any
+DAY, MONTH = timedelta(days=1), timedelta(days=30)
+AT_ONCE = timedelta(microseconds=-1)  # the clock of tests does not move by itself
+
+
+async def archive(db: Tenant, age: timedelta = AT_ONCE) -> None:
+    while await upkeep.archive(db, age=age):
+        pass
+
+
+async def counts(conn: Connection) -> tuple[int, int, int, int]:
+    """Return the numbers of jobs and runs outside of the archive, and of all."""
+    row = await conn.fetchrow("""select
+        (select count(*) from only workflow.workflow_run), (select count(*) from workflow.workflow_run),
+        (select count(*) from only windlass.run), (select count(*) from windlass.run)""")
+    return tuple(row)
+
+
+async def finish(db: Tenant, count: int = 1) -> list[UUID]:
+    claimed = await take(db, count)
+    await record(db, *(Success(job, '{"ok": true}') for job in claimed))
+    return [job.id for job in claimed]
+
+
+async def fail(db: Tenant) -> UUID:
+    [job] = await take(db)
+    await record(db, Setback(job, JobMove.FAIL, {"type": "ValueError", "message": "boom"}, timedelta()))
+    return job.id
+
+
+# What moves
+
+
+async def test_jobs_that_ended_long_enough_ago_move_and_live_ones_stay(
+    db: Tenant, clock: Clock, conn: Connection
+) -> None:
+    await jobs.submit(db, [SPEC] * 5)
+    await finish(db, 3)
+    clock.move(DAY + timedelta(seconds=1))
+    await finish(db, 1)
+    assert await upkeep.archive(db, age=DAY, batch=2) == 2
+    assert await upkeep.archive(db, age=DAY, batch=2) == 1
+    assert await upkeep.archive(db, age=DAY, batch=2) == 0
+    assert (await counts(conn))[:2] == (2, 5)
+
+
+async def test_a_run_moves_with_its_jobs_and_its_child_runs_and_not_before_all_of_them_ended(
+    db: Tenant, worker: ManualWorker, conn: Connection
+) -> None:
+    await publish(db, node("inner"), name="child")
+    run = await begin(db, node("a"), node("below", "a", action=ChildAction("child")), node("z", "below"))
+    await worker.play({"z": lambda job: Fails()})
+    live = await begin(db, node("a"), node("b", "a"), name="live")
+    job = await worker.take_one("a")
+    await worker.end(job)
+    await archive(db)
+    assert await counts(conn) == (2, 5, 1, 3)  # of the live run, both steps; of all: two steps, the child's and two
+    assert await state(db, run) == "failed"
+    assert await state(db, live) == "running"
+
+
+async def test_a_fan_out_with_more_jobs_than_a_batch_moves_whole(
+    db: Tenant, worker: ManualWorker, conn: Connection
+) -> None:
+    await begin(db, node("a", fan_out=Foreach("input")), input=list(range(50)))
+    await worker.play()
+    await begin(db, node("a"), name="small")
+    await worker.play()
+    async with db.begin() as engine:
+        assert await store.move_runs(engine, age=AT_ONCE, batch=10, most_jobs=5) == 10  # there is more
+        assert await store.move_runs(engine, age=AT_ONCE, batch=10, most_jobs=5) == 1
+    assert await counts(conn) == (0, 51, 0, 2)
+
+
+async def test_a_run_whose_job_is_still_held_stays(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+    run = await begin(db, node("a"))
+    job = await worker.take_one("a")
+    await runs.cancel(db, run)
+    await archive(db)
+    assert await counts(conn) == (1, 1, 1, 1)
+    await worker.end(job)
+    await worker.play()
+    await archive(db)
+    assert await counts(conn) == (0, 1, 0, 1)
+
+
+# What is read
+
+
+async def seen(db: Tenant, run: UUID, ids: Sequence[UUID]) -> list[Any]:
+    """Return what callers can see of a run and of jobs."""
+    queries = [RunQuery(), RunQuery(workflow="orders"), RunQuery(states=["failed"]), RunQuery(labels={"team": "a"})]
+    queries += [RunQuery(text="ord"), RunQuery(text=str(run)[:13])]
+    return [
+        await runs.view(db, run),
+        await runs.output(db, run),
+        (await inspect.explanation(db, run))[1],
+        [(await search.find(db, query)).runs for query in queries],
+        [await jobs.get(db, id_) for id_ in ids],
+        [await jobs.events(db, id_) for id_ in ids],
+        (await jobs.list_(db)).jobs,
+        (await jobs.list_(db, statuses=["failed"])).jobs,
+        (await jobs.list_(db, run=run)).jobs,
+        (await dead_letters.groups(db)).groups,
+        (await dead_letters.list_(db, DeadLetterFilter())).jobs,
+    ]
+
+
+async def test_what_is_archived_is_read_like_everything_else(db: Tenant, worker: ManualWorker) -> None:
+    run = await begin(
+        db, node("a"), node("each", "a", fan_out=Foreach("input.n")), node("b", "each"), name="orders",
+        input={"n": [1, 2, 3]}, labels={"team": "a"},
+    )  # fmt: skip
+    await worker.play({"b": Fails(for_good=True)})
+    ids = await jobs.submit(db, [SPEC] * 2)
+    await finish(db)
+    await fail(db)
+    before = await seen(db, run, ids)
+    await archive(db)
+    assert await seen(db, run, ids) == before
+
+
+async def test_pages_of_a_list_go_on_from_live_jobs_into_the_archive(db: Tenant, clock: Clock) -> None:
+    ids = []
+    for _ in range(4):  # a week each
+        ids += await jobs.submit(db, [SPEC] * 3)
+        await finish(db, 3)
+        clock.move(timedelta(days=7))
+    await archive(db, age=timedelta(days=8))
+    ids += await jobs.submit(db, [SPEC])
+    page, listed = await jobs.list_(db, limit=5), []
+    while True:
+        listed += [job.id for job in page.jobs]
+        if page.next is None:
+            break
+        page = await jobs.list_(db, limit=5, before=page.next)
+    assert listed == ids[::-1]
+
+
+async def test_plain_sql_reads_the_archive_through_the_inbox(db: Tenant, conn: Connection) -> None:
+    id_ = await submit(db)
+    await finish(db)
+    await archive(db)
+    row = await conn.fetchrow("select status, result from workflow.workflow_run where id = $1", id_)
+    assert tuple(row) == ("succeeded", '{"ok": true}')
+
+
+# What is changed
+
+
+async def test_a_retried_run_comes_back_with_everything_below_it(
+    db: Tenant, worker: ManualWorker, conn: Connection
+) -> None:
+    await publish(db, node("inner"), name="child")
+    run = await begin(db, node("below", action=ChildAction("child")), node("b", "below"))
+    await worker.play({"b": Fails(for_good=True)})
+    await archive(db)
+    worker.seen.clear()
+    await runs.retry(db, run)
+    assert await counts(conn) == (2, 2, 2, 2)
+    await worker.play()
+    assert (await state(db, run), worker.seen) == ("completed", ["b"])
+    await archive(db)
+    assert await counts(conn) == (0, 2, 0, 2)
+
+
+async def test_a_run_is_rerun_with_another_input_after_it_was_archived(db: Tenant, worker: ManualWorker) -> None:
+    run = await begin(db, node("a"), node("b", "a"))
+    await worker.play()
+    await archive(db)
+    worker.seen.clear()
+    await runs.rerun(db, run, "b", input_={"n": 2}, with_input=True)
+    await worker.play()
+    assert (await letters(db, run), worker.seen) == ("ss", ["b"])
+
+
+async def test_a_finished_archived_run_is_refused_what_a_finished_run_is_refused(
+    db: Tenant, worker: ManualWorker
+) -> None:
+    run = await begin(db, node("a"))
+    await worker.play()
+    await archive(db)
+    with pytest.raises(Conflict, match="is completed and cannot be cancelled"):
+        await runs.cancel(db, run)
+    with pytest.raises(Conflict, match="is completed and cannot be retried"):
+        await runs.retry(db, run)
+
+
+async def test_an_archived_job_is_reopened_and_deleted(db: Tenant, conn: Connection) -> None:
+    failed, other = await jobs.submit(db, [SPEC] * 2)
+    assert await fail(db) == failed
+    assert await fail(db) == other
+    await archive(db)
+    await jobs.reopen(db, failed)
+    assert (await counts(conn))[:2] == (1, 2)
+    assert await finish(db) == [failed]
+    await jobs.delete(db, other)
+    with pytest.raises(NotFound):
+        await jobs.get(db, other)
+
+
+async def test_dead_letters_in_the_archive_are_retried(db: Tenant, worker: ManualWorker) -> None:
+    run = await begin(db, node("a"))
+    await worker.play({"a": Fails(for_good=True)})
+    await jobs.submit(db, [SPEC])
+    alone = await fail(db)
+    await archive(db)
+    result = await dead_letters.retry(db, DeadLetterFilter())
+    assert (result.jobs, result.runs) == ([alone], [run])
+
+
+async def test_a_late_callback_gets_the_answer_that_it_is_over(db: Tenant, worker: ManualWorker) -> None:
+    run = await begin(db, node("a"), node("paid", action=HookAction()))
+    token = (await hooks.address(db, run, "paid")).rsplit("/", 1)[1]
+    await runs.cancel(db, run)
+    await worker.play()
+    await archive(db)
+    with pytest.raises(Gone):
+        await hooks.receive(db, token, b"{}", {})
+
+
+async def test_a_report_about_an_archived_job_changes_nothing(db: Tenant) -> None:
+    id_ = await submit(db)
+    [job] = await take(db)
+    await record(db, Success(job, "1"))
+    await archive(db)
+    await record(db, Success(job, "2"))
+    assert (await jobs.get(db, id_)).result == 1
+
+
+async def test_plain_sql_cannot_bring_an_archived_job_back_to_life(db: Tenant, conn: Connection) -> None:
+    id_ = await submit(db)
+    await finish(db)
+    await archive(db)
+    await conn.execute("update workflow.workflow_run set status = 'pending', result = null where id = $1", id_)
+    job = await jobs.get(db, id_)
+    assert (job.status, job.result) == ("succeeded", {"ok": True})
+    with pytest.raises(asyncpg.CheckViolationError):
+        await conn.execute("update workflow.workflow_run set status = 'pending', epoch = 1 where id = $1", id_)
+
+
+# Keys and ids stay taken
+
+
+async def test_the_key_of_an_archived_job_is_still_taken(db: Tenant, conn: Connection) -> None:
+    id_ = await submit(db, idempotency_key="k")
+    await finish(db)
+    await archive(db)
+    assert await submit(db, idempotency_key="k") == id_
+    assert await conn.fetchval("select count(*) from workflow.workflow_run") == 1
+
+
+async def test_the_key_of_an_archived_job_of_plain_sql_is_still_taken(db: Tenant, conn: Connection) -> None:
+    id_ = await by_sql(conn, idempotency_key="raw")
+    await conn.execute("update workflow.workflow_run set status = 'succeeded' where id = $1", id_)
+    await upkeep.log_created(db)
+    await archive(db)
+    insert = "insert into workflow.workflow_run (type, payload, idempotency_key) values ('a.b.v1', '{}', 'raw')"
+    assert await conn.fetchval(f"{insert} on conflict (idempotency_key) do nothing returning id") is None
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await conn.execute(insert)
+    assert await conn.fetchval("select id from workflow.workflow_run where idempotency_key = 'raw'") == id_
+
+
+async def test_the_id_of_an_archived_job_is_still_taken(db: Tenant, conn: Connection) -> None:
+    id_ = await by_sql(conn, id=uuid4())
+    await conn.execute("update workflow.workflow_run set status = 'succeeded' where id = $1", id_)
+    await upkeep.log_created(db)
+    await archive(db)
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await by_sql(conn, id=id_)
+
+
+async def test_the_key_of_an_archived_run_is_still_taken(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+    run = await begin(db, node("a"), idempotency_key="k", labels={"team": "a"})
+    await worker.play()
+    await archive(db)
+    assert await begin(db, idempotency_key="k") == run
+    assert await conn.fetchval("select count(*) from windlass.label") == 1
+
+
+# Who sees what
+
+
+async def test_an_org_sees_its_own_archive_only(db: Tenant, other_org: Tenant) -> None:
+    mine = await submit(db)
+    theirs = await submit(other_org)
+    for org in (db, other_org):
+        [job] = await take(org)
+        await record(org, Success(job, "1"))
+    await archive(db)
+    assert [job.id for job in (await jobs.list_(other_org)).jobs] == [theirs]
+    assert [job.id for job in (await jobs.list_(db)).jobs] == [mine]
+    with pytest.raises(NotFound):
+        await jobs.get(other_org, mine)
+
+
+# Retention
+
+
+async def weeks(conn: Connection) -> int:
+    count: int = await conn.fetchval("select count(*) from pg_inherits where inhparent = 'windlass.run'::regclass")
+    return count
+
+
+async def test_a_week_is_dropped_with_all_that_belongs_to_it_when_it_is_older_than_what_is_kept(
+    db: Tenant, clock: Clock, worker: ManualWorker, conn: Connection
+) -> None:
+    await begin(db, node("a", fan_out=Foreach("input")), node("b", "a"), name="old", input=[1, 2], labels={"team": "a"})
+    await worker.play()
+    await jobs.submit(db, [SPEC])
+    await finish(db)
+    clock.move(MONTH)
+    await begin(db, node("a"), name="young", labels={"team": "b"})
+    await worker.play()
+    await archive(db)
+    assert await weeks(conn) == 2
+    while await upkeep.drop_archives(db, age=MONTH, batches=1):
+        pass
+    assert await weeks(conn) == 2  # the week has not been over for a month
+    clock.move(timedelta(days=7))
+    while await upkeep.drop_archives(db, age=MONTH, batches=1):
+        pass
+    assert await weeks(conn) == 1
+    assert await counts(conn) == (0, 1, 0, 1)
+    for table in ("label", "event", "item", "bookmark"):
+        rows = await conn.fetch(f"select * from windlass.{table}")
+        assert all("old" not in str(row) and "archive/" not in str(row) for row in rows)
+    assert await conn.fetchval("select count(distinct run_id) from windlass.event") == 1
+    assert await conn.fetchval("select count(*) from windlass.item") == 0
+    assert await conn.fetchval("select count(*) from windlass.label") == 1
+
+
+async def test_an_archive_is_made_later_if_the_table_is_in_use(db: Tenant, conn: Connection) -> None:
+    await submit(db)
+    await finish(db)
+    async with conn.transaction():
+        await conn.execute("lock table workflow.workflow_run in share update exclusive mode")  # as a vacuum does
+        assert await upkeep.archive(db, age=AT_ONCE) == 0
+    assert await upkeep.archive(db, age=AT_ONCE) == 1
