@@ -1,9 +1,10 @@
-"""A long past for Windlass: runs of three steps that ended over the last days, made by a few big statements.
+"""A long past for Windlass: runs of three steps that ended in the days before yesterday, made by a few big statements.
 
-Rows are those the engine leaves: ids that sort by time, results, fences, a place in line; every tenth run has its
-events. A chain that runs afterwards meets the tables and indexes of a system that has worked for a while.
+Rows are those the engine leaves in the archive: ids that sort by time, results, fences, a place in line; every tenth
+run has its events. A chain that runs afterwards meets the tables and indexes of a system that has worked for a while.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import asyncpg
@@ -29,24 +30,26 @@ create function pg_temp.past_id(at timestamptz, number bigint) returns uuid lang
 PAST = """
 create temp view past as
 select n as number, at, pg_temp.past_id(at, n) as id
-  from (select n, now() - interval '{days} days' * (1 - n::float8 / {runs}) as at
+  from (select n, now() - interval '1 day' - interval '{days} days' * (1 - n::float8 / {runs}) as at
           from generate_series({first}, {last}) as n) as moment
 """
 
 RUNS = """
-insert into windlass.run (id, org, workflow_id, version_id, state, steps, input, created_at, started_at, finished_at,
-                          expires_at)
+insert into windlass.run_archive_{week} (id, org, workflow_id, version_id, state, steps, input, created_at, started_at,
+                                         finished_at, expires_at)
 select id, 'default', $1, $2, 'completed', repeat('s', {steps}), '{{}}', at, at, at + interval '1 second',
        at + interval '30 days'
-  from past
+  from past where windlass.archive_week(at + interval '1 second') = '{week}'
 """
 
 JOBS = """
-insert into workflow.workflow_run (id, type, payload, status, run_at, created_at, updated_at, result, queue,
-                                   claim_no, run_id, version_id, step, item, needs_created_event)
+insert into windlass.job_archive_{week} (id, type, payload, status, run_at, created_at, updated_at, result, queue,
+                                        claim_no, run_id, version_id, step, item, needs_created_event, seq)
 select pg_temp.past_id(at, number * 10 + step + 1), 'bench.step.v1', '{{}}', 'succeeded', at, at,
-       at + interval '1 second', 'null', 'default', 1, id, $1, step, 0, false
+       at + interval '1 second', 'null', 'default', 1, id, $1, step, 0, false,
+       nextval('workflow.workflow_run_seq_seq')
   from past cross join generate_series(0, {steps} - 1) as step
+ where windlass.archive_week(at + interval '1 second') = '{week}'
 """
 
 JOB_EVENTS = """
@@ -72,23 +75,28 @@ async def fill(url: str, count: int, workflow: str) -> int:
     await conn.execute("set synchronous_commit = off")
     await conn.execute("set windlass.writes_events = on")  # as the engine does; a trigger would write events otherwise
     await conn.execute(ID)
-    for days in range(0, DAYS + 7, 7):
+    weeks = set()
+    for days in range(1, DAYS + 2):
         await conn.execute("select windlass.make_event_partition(now() - $1 * interval '1 day')", days)
+        weeks.add(await conn.fetchval("select windlass.archive_week(now() - $1 * interval '1 day')", days))
+    for week in weeks:
+        await conn.execute("select windlass.make_archive($1)", week)
     version = await conn.fetchrow(VERSION, workflow)
     assert version is not None
     runs = count // STEPS
     for first in range(1, runs + 1, CHUNK):
-        await _past(conn, version, runs, first, min(first + CHUNK - 1, runs))
+        await _past(conn, version, runs, first, min(first + CHUNK - 1, runs), weeks)
     await conn.close()
     return runs
 
 
-async def _past(conn: Any, version: Any, runs: int, first: int, last: int) -> None:
+async def _past(conn: Any, version: Any, runs: int, first: int, last: int, weeks: Iterable[str]) -> None:
     numbers = {"days": DAYS, "runs": runs, "first": first, "last": last, "steps": STEPS, "share": WITH_TRAIL}
     async with conn.transaction():
         await conn.execute(PAST.format(**numbers))
-        await conn.execute(RUNS.format(**numbers), version["workflow_id"], version["id"])
-        await conn.execute(JOBS.format(**numbers), version["id"])
+        for week in weeks:
+            await conn.execute(RUNS.format(**numbers, week=week), version["workflow_id"], version["id"])
+            await conn.execute(JOBS.format(**numbers, week=week), version["id"])
         await conn.execute(JOB_EVENTS.format(**numbers))
         await conn.execute(RUN_EVENTS.format(**numbers))
         await conn.execute("drop view past")

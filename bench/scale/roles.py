@@ -21,6 +21,7 @@ from windlass import Windlass, WorkerOptions
 from windlass.engine.workers import turn
 from windlass.settings import Settings
 
+ARCHIVE_AFTER = timedelta(minutes=2)  # less than the warm-up: the trial shows what archiving costs
 PAUSE = 0.2  # seconds between two pages
 PAGES = 20  # in a row, then from the start again
 LISTS = (
@@ -45,7 +46,7 @@ class Counts:
 
 async def work(url: str, counts: Counts, stop: asyncio.Event) -> None:
     """A worker of all lanes and of the steps of runs."""
-    app = Windlass(url, settings=Settings())
+    app = Windlass(url, settings=Settings(archive_after=ARCHIVE_AFTER))
 
     async def job() -> None:
         counts.jobs += 1
@@ -64,7 +65,7 @@ async def work(url: str, counts: Counts, stop: asyncio.Event) -> None:
 
 async def hold(url: str, held: int, counts: Counts, stop: asyncio.Event) -> None:
     """A worker whose jobs do not end before the trial: it keeps as many leases."""
-    app = Windlass(url, settings=Settings())
+    app = Windlass(url, settings=Settings(archive_after=ARCHIVE_AFTER))
 
     @app.job(HOLD)
     async def wait() -> None:

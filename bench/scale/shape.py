@@ -69,6 +69,7 @@ async def census(app: Windlass) -> dict[str, Any]:
         "select (select count(*) from workflow.workflow_run where status = 'succeeded') as ended, "
         "(select count(*) from windlass.run where state = 'running') as live, "
         "(select count(*) from workflow.workflow_run where status = 'leased') as held, "
+        "(select count(*) from only workflow.workflow_run) as inbox, "
         "(select count(*) from windlass.lane) as lanes, pg_database_size(current_database()) as bytes"
     )
     assert row is not None

@@ -39,7 +39,6 @@ class UpkeepResult:
     released: int = 0
     failed: int = 0
     pruned: int = 0
-    archived: int = 0
     logged: int = 0  # `created` events written for jobs of plain SQL
 
 
@@ -139,16 +138,17 @@ async def prune(db: Database, *, age: timedelta, batch: int = 500) -> int:
     return max(old_jobs, old_runs)
 
 
-async def archive(db: Database, *, age: timedelta, batch: int = ARCHIVE_BATCH) -> int:
-    """Archive a batch of jobs, and one of runs, that ended longer than `age` ago; return the larger number.
+async def archive(db: Database, *, age: timedelta, batch: int = ARCHIVE_BATCH) -> bool:
+    """Archive jobs and runs that ended longer than `age` ago, a batch of each; return whether there may be more.
 
     If the archive of their week is still to be created and the table is in use, it is left for the next time.
     """
-    moved = [0]
-    for move in (archive_store.move_jobs, archive_store.move_runs):
-        async with _short_lock(db) as conn:
-            moved.append(await move(conn, age=age, batch=batch))
-    return max(moved)
+    jobs_left = runs_left = False
+    async with _short_lock(db) as conn:
+        jobs_left = await archive_store.move_jobs(conn, age=age, batch=batch)
+    async with _short_lock(db) as conn:
+        runs_left = await archive_store.move_runs(conn, age=age, batch=batch)
+    return jobs_left or runs_left
 
 
 async def drop_archives(db: Database, *, age: timedelta, batches: int = 20) -> bool:

@@ -18,16 +18,16 @@ async def make(conn: Connection, *, week: int) -> str | None:
     return name
 
 
-async def move_runs(conn: Connection, *, age: timedelta, batch: int, most_jobs: int = MOST_MOVED) -> int:
-    """Archive old runs, the oldest ones with at most `most_jobs` jobs; return `batch` if there are more."""
-    count: int = await conn.fetchval(_SQL["move_runs"], age, batch, most_jobs)
-    return count
+async def move_runs(conn: Connection, *, age: timedelta, batch: int, most_jobs: int = MOST_MOVED) -> bool:
+    """Archive old runs, the oldest ones with at most `most_jobs` jobs; return whether there may be more."""
+    more: bool = await conn.fetchval(_SQL["move_runs"], age, batch, most_jobs)
+    return more
 
 
-async def move_jobs(conn: Connection, *, age: timedelta, batch: int) -> int:
-    """Archive old jobs that belong to no run; return their number."""
-    count: int = await conn.fetchval(_SQL["move_jobs"], age, batch)
-    return count
+async def move_jobs(conn: Connection, *, age: timedelta, batch: int) -> bool:
+    """Look at the next jobs of the inbox and archive old ones that belong to no run; return False at its end."""
+    more: bool = await conn.fetchval(_SQL["move_jobs"], age, batch)
+    return more
 
 
 async def restore_runs(conn: Connection, ids: Iterable[UUID]) -> int:

@@ -967,7 +967,7 @@ WITH RECURSIVE kind AS (
             workflow_run.status
            FROM workflow.workflow_run
           WHERE workflow_run.status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text])
-          ORDER BY workflow_run.type, workflow_run.status
+          ORDER BY workflow_run.type DESC, workflow_run.status DESC
          LIMIT 1)
         UNION ALL
          SELECT next.type,
@@ -976,31 +976,8 @@ WITH RECURSIVE kind AS (
              CROSS JOIN LATERAL ( SELECT j.type,
                     j.status
                    FROM workflow.workflow_run j
-                  WHERE (j.status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text])) AND ((ROW(j.type, j.status) > ROW(kind_1.type, kind_1.status)))
-                  ORDER BY j.type, j.status
-                 LIMIT 1) next
-        )
- SELECT type,
-    status
-   FROM kind;
-
-view windlass.finished_lately
-WITH RECURSIVE kind AS (
-        ( SELECT workflow_run.type,
-            workflow_run.status
-           FROM ONLY workflow.workflow_run
-          WHERE workflow_run.status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text])
-          ORDER BY workflow_run.type, workflow_run.status
-         LIMIT 1)
-        UNION ALL
-         SELECT next.type,
-            next.status
-           FROM kind kind_1
-             CROSS JOIN LATERAL ( SELECT j.type,
-                    j.status
-                   FROM ONLY workflow.workflow_run j
-                  WHERE (j.status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text])) AND ((ROW(j.type, j.status) > ROW(kind_1.type, kind_1.status)))
-                  ORDER BY j.type, j.status
+                  WHERE (j.status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text])) AND ((ROW(j.type, j.status) < ROW(kind_1.type, kind_1.status)))
+                  ORDER BY j.type DESC, j.status DESC
                  LIMIT 1) next
         )
  SELECT type,
@@ -1135,46 +1112,62 @@ begin
 end $function$
 
 CREATE OR REPLACE FUNCTION windlass.archive_jobs(age interval, most integer)
- RETURNS integer
+ RETURNS boolean
  LANGUAGE plpgsql
  SET search_path TO ''
 AS $function$
 declare
-  part  record;
-  found int := 0;
+  young   constant uuid := windlass.first_id(windlass.now() - age);
+  sql_ids constant uuid := windlass.first_id(windlass.now() + interval '1 day');
+  last    uuid := coalesce((select place::uuid from windlass.bookmark where reader = 'archive/inbox'),
+                           '00000000-0000-0000-0000-000000000000');
+  bound   uuid;
+  met     int;
+  ids     uuid[];
+  weeks   text[];
+  part    record;
 begin
-  for part in
-    with old as (
-      select j.id from windlass.finished_lately kind cross join lateral (
-        select id, updated_at, run_id from only workflow.workflow_run j
-         where j.status in ('succeeded', 'failed', 'cancelled') and j.type = kind.type and j.status = kind.status
-         order by seq limit most) as j
-       where j.updated_at < windlass.now() - age and j.run_id is null limit most),
-    held as (
-      select id, updated_at from only workflow.workflow_run
-       where id = any(array(select id from old)) and status in ('succeeded', 'failed', 'cancelled')
-         and updated_at < windlass.now() - age and not needs_created_event
-       order by id for update skip locked)
-    select windlass.archive_week(updated_at) as week, array_agg(id) as ids from held group by 1
-  loop
+  if last >= young and last < sql_ids then
+    last := sql_ids;
+  end if;
+  bound := case when last < young then young else 'ffffffff-ffff-ffff-ffff-ffffffffffff' end;
+  with next as materialized (
+    select id, status, updated_at, run_id, needs_created_event from only workflow.workflow_run
+     where id > last and id < bound order by id limit most),
+  held as (
+    select j.id, j.updated_at from only workflow.workflow_run j
+     where j.id = any(array(
+             select id from next
+              where status in ('succeeded', 'failed', 'cancelled') and run_id is null and not needs_created_event
+                and updated_at < windlass.now() - age))
+       and j.status in ('succeeded', 'failed', 'cancelled') and j.updated_at < windlass.now() - age
+     order by j.id for update skip locked)
+  select (select count(*) from next), coalesce((select id from next order by id desc limit 1), last),
+         array_agg(id), array_agg(windlass.archive_week(updated_at)) into met, last, ids, weeks from held;
+  for part in select o.week, array_agg(o.id) as ids from unnest(ids, weeks) as o(id, week) group by o.week loop
     perform windlass.make_archive(part.week);
     execute format('with gone as (delete from only workflow.workflow_run where id = any($1) returning *)
                     insert into windlass.%I select * from gone', 'job_archive_' || part.week) using part.ids;
-    found := found + cardinality(part.ids);
   end loop;
-  return found;
+  if met < most and bound > sql_ids then
+    delete from windlass.bookmark where reader = 'archive/inbox';
+    return false;
+  end if;
+  insert into windlass.bookmark (reader, place) values ('archive/inbox', case when met < most then sql_ids else last end)
+  on conflict (reader) do update set place = excluded.place;
+  return true;
 end $function$
 
 CREATE OR REPLACE FUNCTION windlass.archive_runs(age interval, most integer, most_jobs integer)
- RETURNS integer
+ RETURNS boolean
  LANGUAGE plpgsql
  SET search_path TO ''
 AS $function$
 declare
   part  record;
   moved uuid[];
-  found int := 0;
-  full_ boolean := false;
+  trees int := 0;
+  more  boolean := false;
 begin
   perform set_config('windlass.moves_rows', 'on', true);  -- labels stay: see `run_labelled`
   for part in
@@ -1201,9 +1194,9 @@ begin
            count(distinct placed.root) filter (where placed.fits) as trees, not bool_and(placed.fits) as more
       from placed join tree using (root) group by 1
   loop
-    full_ := full_ or part.more;
+    more := more or part.more;
     continue when part.ids is null;
-    found := found + part.trees;
+    trees := trees + part.trees;
     perform windlass.make_archive(part.week);
     -- A child that is retried at this moment is live again and stays.
     execute format('with gone as (delete from only windlass.run where id = any($1) and finished_at is not null returning *),
@@ -1214,7 +1207,7 @@ begin
                     insert into windlass.%I select * from gone', 'job_archive_' || part.week) using moved;
   end loop;
   perform set_config('windlass.moves_rows', '', true);
-  return case when full_ then most else found end;
+  return more or trees = most;
 end $function$
 
 CREATE OR REPLACE FUNCTION windlass.archive_week(at timestamp with time zone)
@@ -1409,6 +1402,13 @@ begin
   end if;
   return new;
 end $function$
+
+CREATE OR REPLACE FUNCTION windlass.first_id(at timestamp with time zone)
+ RETURNS uuid
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO ''
+RETURN ((lpad(to_hex(((EXTRACT(epoch FROM at) * (1000)::numeric))::bigint), 12, '0'::text) || '70008000000000000000'::text))::uuid
 
 CREATE OR REPLACE FUNCTION windlass.forbid()
  RETURNS trigger

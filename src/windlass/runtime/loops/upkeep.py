@@ -116,6 +116,8 @@ class Upkeep:
         self._duties = Duties(db, "upkeep")
         self._meter_at = self._archive_at = self._prune_at = self._tend_at = float("-inf")
         self._lagging = False  # there are more jobs to count
+        self._archiving = False  # a round of the archive is under way
+        self._archived_in = 0.0  # seconds that it took so far
         self._wake = asyncio.Event()
 
     async def tick(self) -> UpkeepResult:
@@ -130,15 +132,15 @@ class Upkeep:
         logged = await run("created events", lambda: upkeep.log_created(db, batch=batch), 0, is_needed=has.unlogged)
         self._lagging = (await run("usage", self._meter, Metered())).more
         pruned = await run("prune", self._prune, 0)
-        archived = await run("archive", self._archive, 0)
+        self._archiving = await run("archive", self._archive, False)
         await run("tend", self._tend, None)
-        return UpkeepResult(failed=late + overdue, logged=logged, pruned=pruned, archived=archived)
+        return UpkeepResult(failed=late + overdue, logged=logged, pruned=pruned)
 
     async def run(self, stop: asyncio.Event) -> None:
         async def tick() -> timedelta | None:
             swept = await self.tick()
             full = max(swept.failed, swept.logged, swept.pruned) >= self.options.batch
-            return SOON if full or self._lagging or swept.archived >= upkeep.ARCHIVE_BATCH else None
+            return SOON if full or self._lagging or self._archiving else None
 
         await run_periodically(tick, every=self.options.every, stop=stop, wake=self._wake)
 
@@ -174,18 +176,22 @@ class Upkeep:
             self._prune_at = now + self.options.prune_every.total_seconds()
         return pruned
 
-    async def _archive(self) -> int:
-        """Archive what ended a while ago, and remove the archives that are too old."""
+    async def _archive(self) -> bool:
+        """Archive what ended a while ago, and remove the archives that are too old; return whether there may be more.
+
+        A round looks at all jobs that are old enough, however many of them live on. The next one waits for twenty times
+        its duration, so that rounds take at most a twentieth of the time.
+        """
         now, after, keep = time.monotonic(), self.options.archive_after, self.options.keep
         if now < self._archive_at:
-            return 0
-        archived = 0 if after is None else await upkeep.archive(self._db, age=after)
-        has_more = keep is not None and await upkeep.drop_archives(self._db, age=keep)
-        if has_more:
-            return upkeep.ARCHIVE_BATCH
-        if archived < upkeep.ARCHIVE_BATCH:
-            self._archive_at = now + self.options.archive_every.total_seconds()
-        return archived
+            return False
+        more = after is not None and await upkeep.archive(self._db, age=after)
+        more = (keep is not None and await upkeep.drop_archives(self._db, age=keep)) or more
+        self._archived_in += time.monotonic() - now
+        if not more:
+            self._archive_at = now + max(self.options.archive_every.total_seconds(), 20 * self._archived_in)
+            self._archived_in = 0.0
+        return more
 
     async def _tend(self) -> None:
         now, keep = time.monotonic(), self.options.keep

@@ -7,16 +7,17 @@
 -- Statements that change rows, and those of the hot path, say `only`. What is to run again is moved back first (`restore_runs`,
 -- `restore_jobs`). A week is dropped as a whole.
 
--- The kinds of ended jobs that are not archived: like `windlass.finished`, which includes the archive.
-create view windlass.finished_lately with (security_invoker = true) as
+-- The kinds of ended jobs, from the last to the first: the latest entry of each kind in the index is found first. In ascending order it
+-- would be the oldest one, and the oldest entries are those of rows that were archived and not vacuumed yet.
+create or replace view windlass.finished with (security_invoker = true) as
 with recursive kind as (
-  (select type, status from only workflow.workflow_run
-    where status in ('succeeded', 'failed', 'cancelled') order by type, status limit 1)
+  (select type, status from workflow.workflow_run
+    where status in ('succeeded', 'failed', 'cancelled') order by type desc, status desc limit 1)
   union all
   select next.type, next.status from kind cross join lateral (
-    select j.type, j.status from only workflow.workflow_run j
-     where j.status in ('succeeded', 'failed', 'cancelled') and (j.type, j.status) > (kind.type, kind.status)
-     order by j.type, j.status limit 1) as next)
+    select j.type, j.status from workflow.workflow_run j
+     where j.status in ('succeeded', 'failed', 'cancelled') and (j.type, j.status) < (kind.type, kind.status)
+     order by j.type desc, j.status desc limit 1) as next)
 select type, status from kind;
 
 -- The archive that something belongs to which ended at this time: the Monday of its week.
@@ -63,14 +64,13 @@ end $$;
 
 -- Archive runs that ended longer than `age` ago: up to `most` trees, each in the week in which its topmost run ended, so that a child
 -- is kept as long as its parent. A run that was cancelled may have ended before what it started: it stays while a step is active or a
--- notice waits for it. The trees of a call have `most_jobs` jobs together, or the oldest one has more. Returns the number of
--- trees, or `most` if some are left over because of that.
-create function windlass.archive_runs(age interval, most int, most_jobs int) returns int language plpgsql set search_path = '' as $$
+-- notice waits for it. The trees of a call have `most_jobs` jobs together, or the oldest one has more. Returns whether there may be more.
+create function windlass.archive_runs(age interval, most int, most_jobs int) returns boolean language plpgsql set search_path = '' as $$
 declare
   part  record;
   moved uuid[];
-  found int := 0;
-  full_ boolean := false;
+  trees int := 0;
+  more  boolean := false;
 begin
   perform set_config('windlass.moves_rows', 'on', true);  -- labels stay: see `run_labelled`
   for part in
@@ -97,9 +97,9 @@ begin
            count(distinct placed.root) filter (where placed.fits) as trees, not bool_and(placed.fits) as more
       from placed join tree using (root) group by 1
   loop
-    full_ := full_ or part.more;
+    more := more or part.more;
     continue when part.ids is null;
-    found := found + part.trees;
+    trees := trees + part.trees;
     perform windlass.make_archive(part.week);
     -- A child that is retried at this moment is live again and stays.
     execute format('with gone as (delete from only windlass.run where id = any($1) and finished_at is not null returning *),
@@ -110,36 +110,58 @@ begin
                     insert into windlass.%I select * from gone', 'job_archive_' || part.week) using moved;
   end loop;
   perform set_config('windlass.moves_rows', '', true);
-  return case when full_ then most else found end;
+  return more or trees = most;
 end $$;
 
--- Archive up to `most` jobs that belong to no run and ended longer than `age` ago; return their number. Looks at the `most` oldest of
--- each (type, status). Only the rows to move are locked.
-create function windlass.archive_jobs(age interval, most int) returns int language plpgsql set search_path = '' as $$
+-- The lowest id that `windlass.new_id` can make at this time.
+create function windlass.first_id(at timestamptz) returns uuid language sql immutable set search_path = ''
+  return (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '70008000000000000000')::uuid;
+
+-- Archive jobs that belong to no run and ended longer than `age` ago. A call looks at the next `most` jobs in the order of their ids,
+-- from where the last one stopped (a bookmark), so that a round through the inbox meets each job once. It skips the ids that were made
+-- since then: those jobs cannot have ended early enough. Ids of plain SQL are random, and come after those. Returns false at the end of
+-- a round.
+create function windlass.archive_jobs(age interval, most int) returns boolean language plpgsql set search_path = '' as $$
 declare
-  part  record;
-  found int := 0;
+  young   constant uuid := windlass.first_id(windlass.now() - age);
+  sql_ids constant uuid := windlass.first_id(windlass.now() + interval '1 day');
+  last    uuid := coalesce((select place::uuid from windlass.bookmark where reader = 'archive/inbox'),
+                           '00000000-0000-0000-0000-000000000000');
+  bound   uuid;
+  met     int;
+  ids     uuid[];
+  weeks   text[];
+  part    record;
 begin
-  for part in
-    with old as (
-      select j.id from windlass.finished_lately kind cross join lateral (
-        select id, updated_at, run_id from only workflow.workflow_run j
-         where j.status in ('succeeded', 'failed', 'cancelled') and j.type = kind.type and j.status = kind.status
-         order by seq limit most) as j
-       where j.updated_at < windlass.now() - age and j.run_id is null limit most),
-    held as (
-      select id, updated_at from only workflow.workflow_run
-       where id = any(array(select id from old)) and status in ('succeeded', 'failed', 'cancelled')
-         and updated_at < windlass.now() - age and not needs_created_event
-       order by id for update skip locked)
-    select windlass.archive_week(updated_at) as week, array_agg(id) as ids from held group by 1
-  loop
+  if last >= young and last < sql_ids then
+    last := sql_ids;
+  end if;
+  bound := case when last < young then young else 'ffffffff-ffff-ffff-ffff-ffffffffffff' end;
+  with next as materialized (
+    select id, status, updated_at, run_id, needs_created_event from only workflow.workflow_run
+     where id > last and id < bound order by id limit most),
+  held as (
+    select j.id, j.updated_at from only workflow.workflow_run j
+     where j.id = any(array(
+             select id from next
+              where status in ('succeeded', 'failed', 'cancelled') and run_id is null and not needs_created_event
+                and updated_at < windlass.now() - age))
+       and j.status in ('succeeded', 'failed', 'cancelled') and j.updated_at < windlass.now() - age
+     order by j.id for update skip locked)
+  select (select count(*) from next), coalesce((select id from next order by id desc limit 1), last),
+         array_agg(id), array_agg(windlass.archive_week(updated_at)) into met, last, ids, weeks from held;
+  for part in select o.week, array_agg(o.id) as ids from unnest(ids, weeks) as o(id, week) group by o.week loop
     perform windlass.make_archive(part.week);
     execute format('with gone as (delete from only workflow.workflow_run where id = any($1) returning *)
                     insert into windlass.%I select * from gone', 'job_archive_' || part.week) using part.ids;
-    found := found + cardinality(part.ids);
   end loop;
-  return found;
+  if met < most and bound > sql_ids then
+    delete from windlass.bookmark where reader = 'archive/inbox';
+    return false;
+  end if;
+  insert into windlass.bookmark (reader, place) values ('archive/inbox', case when met < most then sql_ids else last end)
+  on conflict (reader) do update set place = excluded.place;
+  return true;
 end $$;
 
 -- Move archived runs back, with all runs below them and their jobs. Returns how many runs were moved.
@@ -287,7 +309,7 @@ begin
 end $$;
 
 -- A server in the role of a caller restores what is retried. SQL clients cannot move rows.
-revoke execute on function windlass.archive_week, windlass.make_archive, windlass.archive_runs, windlass.archive_jobs,
+revoke execute on function windlass.archive_week, windlass.first_id, windlass.make_archive, windlass.archive_runs, windlass.archive_jobs,
   windlass.restore_runs, windlass.restore_jobs, windlass.clear_archive, windlass.drop_archive from public;
 create or replace function windlass.create_api_role() returns void language plpgsql set search_path = '' as $$
 begin

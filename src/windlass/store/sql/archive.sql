@@ -8,12 +8,13 @@ select windlass.make_archive(windlass.archive_week(windlass.now() + $1 * interva
 
 -- name: move_runs
 -- scope: global
--- Archive up to $2 trees of runs that ended longer than $1 ago, with $3 jobs together. Returns $2 if more are left.
+-- Archive up to $2 trees of runs that ended longer than $1 ago, with $3 jobs together. Returns whether there may be more.
 select windlass.archive_runs($1, $2, $3)
 
 -- name: move_jobs
 -- scope: global
--- Archive up to $2 jobs that belong to no run and ended longer than $1 ago. Returns their number.
+-- Look at the next $2 jobs of the inbox, and archive those that belong to no run and ended longer than $1 ago. Returns false when all
+-- jobs were looked at.
 select windlass.archive_jobs($1, $2)
 
 -- name: restore_runs
