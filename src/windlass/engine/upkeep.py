@@ -27,7 +27,7 @@ MONTHS_AHEAD = 2
 MOST_SCHEMAS_OF_TYPE, MOST_SCHEMAS = 50, 10_000  # of handlers that are kept: for a type, for an org
 LOCK_MILLISECONDS = 50  # how long writers of the event trail may wait behind an upkeep that waits for a lock
 OPEN_LEASE = timedelta(hours=1)  # for plain SQL clients that claim without `lease_until`
-ARCHIVE_BATCH = 2_000
+ARCHIVE_BATCH = 5_000
 UNKNOWN_LEASE = timedelta(seconds=30)  # for jobs whose worker lease does not exist; workers extend every 10 s or sooner
 KEEP_LEASE = timedelta(hours=1)  # how long the expired lease of a worker without jobs is kept
 Row = TypeVar("Row")

@@ -1140,7 +1140,7 @@ begin
              select id from next
               where status in ('succeeded', 'failed', 'cancelled') and run_id is null and not needs_created_event
                 and updated_at < windlass.now() - age))
-       and j.status in ('succeeded', 'failed', 'cancelled') and j.updated_at < windlass.now() - age
+       and j.status || '' not in ('pending', 'leased') and j.updated_at < windlass.now() - age
      order by j.id for update skip locked)
   select (select count(*) from next), coalesce((select id from next order by id desc limit 1), last),
          array_agg(id), array_agg(windlass.archive_week(updated_at)) into met, last, ids, weeks from held;
@@ -1199,11 +1199,11 @@ begin
     trees := trees + part.trees;
     perform windlass.make_archive(part.week);
     -- A child that is retried at this moment is live again and stays.
-    execute format('with gone as (delete from only windlass.run where id = any($1) and finished_at is not null returning *),
+    execute format('with gone as (delete from only windlass.run where id = any($1) and state || '''' not in (''pending'', ''running'') returning *),
                     kept as (insert into windlass.%I select * from gone returning id)
                     select array_agg(id) from kept', 'run_archive_' || part.week) into moved using part.ids;
     execute format('with gone as (delete from only workflow.workflow_run
-                                   where run_id = any($1) and status in (''succeeded'', ''failed'', ''cancelled'') returning *)
+                                   where run_id = any($1) and status || '''' not in (''pending'', ''leased'') returning *)
                     insert into windlass.%I select * from gone', 'job_archive_' || part.week) using moved;
   end loop;
   perform set_config('windlass.moves_rows', '', true);

@@ -179,8 +179,8 @@ class Upkeep:
     async def _archive(self) -> bool:
         """Archive what ended a while ago, and remove the archives that are too old; return whether there may be more.
 
-        A round looks at all jobs that are old enough, however many of them live on. The next one waits for twenty times
-        its duration, so that rounds take at most a twentieth of the time.
+        A round looks at all jobs that are old enough, however many of them live on. If that takes long, the next round
+        waits for twenty times as long, but for no more than a tenth of the time after which jobs are archived.
         """
         now, after, keep = time.monotonic(), self.options.archive_after, self.options.keep
         if now < self._archive_at:
@@ -189,7 +189,9 @@ class Upkeep:
         more = (keep is not None and await upkeep.drop_archives(self._db, age=keep)) or more
         self._archived_in += time.monotonic() - now
         if not more:
-            self._archive_at = now + max(self.options.archive_every.total_seconds(), 20 * self._archived_in)
+            most = timedelta(days=1) if after is None else after / 10
+            rest = min(20 * self._archived_in, most.total_seconds())
+            self._archive_at = now + max(self.options.archive_every.total_seconds(), rest)
             self._archived_in = 0.0
         return more
 

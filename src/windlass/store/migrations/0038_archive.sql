@@ -62,6 +62,9 @@ begin
   return week;
 end $$;
 
+-- Both functions below write conditions on the state as `status || ''`: with statistics of a moment when few jobs had ended, the planner
+-- would otherwise walk through the partial indexes of all ended ones instead of the keys that it is given.
+
 -- Archive runs that ended longer than `age` ago: up to `most` trees, each in the week in which its topmost run ended, so that a child
 -- is kept as long as its parent. A run that was cancelled may have ended before what it started: it stays while a step is active or a
 -- notice waits for it. The trees of a call have `most_jobs` jobs together, or the oldest one has more. Returns whether there may be more.
@@ -102,11 +105,11 @@ begin
     trees := trees + part.trees;
     perform windlass.make_archive(part.week);
     -- A child that is retried at this moment is live again and stays.
-    execute format('with gone as (delete from only windlass.run where id = any($1) and finished_at is not null returning *),
+    execute format('with gone as (delete from only windlass.run where id = any($1) and state || '''' not in (''pending'', ''running'') returning *),
                     kept as (insert into windlass.%I select * from gone returning id)
                     select array_agg(id) from kept', 'run_archive_' || part.week) into moved using part.ids;
     execute format('with gone as (delete from only workflow.workflow_run
-                                   where run_id = any($1) and status in (''succeeded'', ''failed'', ''cancelled'') returning *)
+                                   where run_id = any($1) and status || '''' not in (''pending'', ''leased'') returning *)
                     insert into windlass.%I select * from gone', 'job_archive_' || part.week) using moved;
   end loop;
   perform set_config('windlass.moves_rows', '', true);
@@ -146,7 +149,7 @@ begin
              select id from next
               where status in ('succeeded', 'failed', 'cancelled') and run_id is null and not needs_created_event
                 and updated_at < windlass.now() - age))
-       and j.status in ('succeeded', 'failed', 'cancelled') and j.updated_at < windlass.now() - age
+       and j.status || '' not in ('pending', 'leased') and j.updated_at < windlass.now() - age
      order by j.id for update skip locked)
   select (select count(*) from next), coalesce((select id from next order by id desc limit 1), last),
          array_agg(id), array_agg(windlass.archive_week(updated_at)) into met, last, ids, weeks from held;
