@@ -1,21 +1,19 @@
 """Operations on jobs for producers and operators: submit, inspect, list, cancel, reopen, delete."""
 
-import functools
-import logging
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from windlass.core.jobs.job import JobState
-from windlass.core.jobs.retry import Retry
-from windlass.core.jobs.spec import JobSpec, advice, check, check_pattern, check_range
-from windlass.core.json_value import PAYLOAD_LIMIT, encode, masked
-from windlass.core.orgs import LABEL, stored
+from windlass.core.jobs.spec import JobSpec, check_pattern, check_range
+from windlass.core.json_value import encode, masked
+from windlass.core.orgs import LABEL
 from windlass.core.workflows.step_payload import HTTP_TYPE
-from windlass.engine.database import Database, Tenant, new_ids
+from windlass.engine.database import Database, Tenant
 from windlass.engine.jobs import types
+from windlass.engine.jobs.new_jobs import insert, labelled, new_rows
 from windlass.engine.orgs import audit, quota
 from windlass.errors import Conflict, Duplicate, Invalid, NotFound, QuotaExceeded
 from windlass.schemas.common import CREATE_LIMIT, PAGE_LIMIT
@@ -24,14 +22,13 @@ from windlass.store import events as event_store
 from windlass.store import jobs as store
 from windlass.store.claims import JobDetails
 from windlass.store.events import Event, LinePlace, LogLine
-from windlass.store.jobs import FAR, Filter, Job, NewJob
-from windlass.store.postgres.pool import TAKEN, UNSTORABLE, Connection, translated
+from windlass.store.jobs import Filter, Job, NewJob
+from windlass.store.postgres.pool import Connection, translated
 
 __all__ = ["Event", "Job", "JobDetails", "LinePlace", "LogLine"]
 MOST_LISTED = 100  # ids in an entry of the audit log
 MAX_REASON = 8192
 BEGINNING: LinePlace = (-1, 0, 0)
-_log, _warned = logging.getLogger("windlass.jobs"), set[str]()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,19 +193,6 @@ async def activate(db: Tenant, id_: UUID) -> None:
     db.poke(queue)
 
 
-def labelled(db: Tenant, specs: Sequence[JobSpec]) -> Sequence[JobSpec]:
-    """Return the jobs with the label of the caller, if it has one; refuse those with another."""
-    if db.label is None:
-        return specs
-    for n, spec in enumerate(specs):
-        if (spec.meta or {}).get(LABEL, db.label) != db.label:
-            field = f"jobs[{n}].meta.{LABEL}" if len(specs) > 1 else f"meta.{LABEL}"
-            raise Invalid(f"{field} differs from the tenant of the request, {db.label}", field=field)
-    # By identity: jobs that share a spec still do.
-    with_label = {id(spec): replace(spec, meta={**(spec.meta or {}), LABEL: db.label}) for spec in specs}
-    return [with_label[id(spec)] for spec in specs]
-
-
 def check_label(db: Tenant, job: Job) -> None:
     """Refuse a job of another label as if it did not exist."""
     if db.label is not None and job.meta.get(LABEL) != db.label:
@@ -303,39 +287,6 @@ async def live(db: Database) -> list[tuple[str, str]]:
         return await store.live(conn)
 
 
-def new_rows(
-    db: Tenant, specs: Sequence[JobSpec], payloads: Sequence[Any] | None = None, *, listed: bool = False
-) -> list[store.NewJob]:
-    """Return rows for new jobs, validated and with ids. A spec that follows itself is validated once."""
-    rows: list[store.NewJob] = []
-    if payloads is None:
-        payloads = [spec.payload for spec in specs]
-    checked: JobSpec | None = None
-    options: Sequence[Any] = ()
-    for id_, spec, payload in zip(new_ids(len(specs)), specs, payloads, strict=True):
-        try:
-            if spec is not checked:
-                options, checked = _options(db.org, spec), spec
-            text = encode(payload, field="payload", limit=PAYLOAD_LIMIT, objects=True)
-            rows.append(NewJob(spec.id or id_, spec.type, text, *options))
-        except Invalid as error:
-            if not listed:
-                raise
-            raise Invalid(f"jobs[{len(rows)}]: {error}", field=f"jobs.{len(rows)}.{error.field}") from None
-    return rows
-
-
-async def insert(conn: Connection, db: Tenant, rows: Sequence[store.NewJob]) -> store.Inserted:
-    """Insert jobs, except those whose idempotency keys exist."""
-    try:
-        return await store.insert(conn, rows, org=db.org, actor=db.actor)
-    except UNSTORABLE as error:
-        raise Invalid(f"Postgres cannot store this: {error}") from None
-    except TAKEN as error:
-        id_ = next((row.id for row in rows if str(row.id) in str(error.detail)), None)
-        raise Duplicate(f"there is a job {id_} already", existing=id_) from None
-
-
 async def _insert(conn: Connection, db: Tenant, rows: Sequence[store.NewJob]) -> Recorded:
     new, _ = await insert(conn, db, rows)
     if len(new) == len(rows):
@@ -348,43 +299,6 @@ async def _insert(conn: Connection, db: Tenant, rows: Sequence[store.NewJob]) ->
     if db.label is not None and known and await claims.unlabelled(conn, list(known.values()), db.label):
         raise Conflict(f"an idempotency key is that of a job outside the tenant {db.label}: choose another")
     return Recorded([row.id if row.id in new else known[row.idempotency_key or ""] for row in rows], new)
-
-
-def _options(org: str, spec: JobSpec) -> Sequence[Any]:
-    """Return the columns after the payload, validated."""
-    check(spec)
-    _advise(spec.type)
-    return (
-        stored(org, spec.queue),
-        spec.priority,
-        FAR if spec.held else spec.run_at,
-        spec.delay,
-        spec.max_attempts,
-        spec.timeout,
-        _policy(spec.retry) if spec.retry else None,
-        f"{org}/{spec.idempotency_key}" if spec.idempotency_key is not None else None,
-        encode(list(spec.tags), field="tags") if spec.tags else None,
-        encode(spec.meta, field="meta", limit=65_536) if spec.meta else None,
-        encode(spec.envelope, field="envelope") if spec.envelope else None,
-        spec.expires_at,
-        f"{org}/{spec.unique.key}" if spec.unique else None,
-        spec.visibility,
-        f"{org}/{spec.limit.key}" if spec.limit else None,
-    )
-
-
-@functools.lru_cache(maxsize=256)
-def _policy(retry: Retry) -> str:
-    """Return the policy as JSON. Cached: there are many jobs and few policies."""
-    return encode(retry.to_json(), field="retry")
-
-
-def _advise(type_: str) -> None:
-    """Warn once per type and process, for at most `PAGE_LIMIT` types."""
-    if type_ not in _warned and len(_warned) < PAGE_LIMIT:
-        _warned.add(type_)
-        if warning := advice(type_):
-            _log.warning(warning)
 
 
 def _shown(job: Job) -> Job:

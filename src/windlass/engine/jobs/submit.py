@@ -16,7 +16,7 @@ from windlass.core.jobs.spec import DEFAULT_PRIORITY, JobSpec, OnConflict
 from windlass.core.orgs import LABEL
 from windlass.effects.handlers import Handlers
 from windlass.engine.database import Tenant
-from windlass.engine.jobs import control as jobs
+from windlass.engine.jobs.new_jobs import insert, labelled, new_rows
 from windlass.engine.orgs import quota
 from windlass.errors import Conflict, Duplicate, Invalid
 from windlass.schemas.common import CREATE_LIMIT
@@ -117,8 +117,8 @@ async def push(db: Tenant, specs: Sequence[JobSpec]) -> list[Pushed]:
     """Record jobs, all or none."""
     if len(specs) > CREATE_LIMIT:
         raise Invalid(f"{len(specs)} jobs in one call, the limit is {CREATE_LIMIT}: push in batches", field="jobs")
-    specs = jobs.labelled(db, specs)
-    rows = jobs.new_rows(db, specs)
+    specs = labelled(db, specs)
+    rows = new_rows(db, specs)
     if not rows:
         return []
     if not quota.is_unlimited(db, db.org):
@@ -138,8 +138,8 @@ async def include(conn: Connection, db: Tenant, specs: Sequence[JobSpec]) -> lis
     """Record jobs in the caller's transaction; the caller pokes their queues after the commit."""
     if not specs:
         return []
-    specs = jobs.labelled(db, specs)
-    rows = jobs.new_rows(db, specs)
+    specs = labelled(db, specs)
+    rows = new_rows(db, specs)
     await quota.admit(db, len(rows), conn)
     return await _push(conn, db, rows, specs)
 
@@ -214,7 +214,7 @@ def _timed(row: NewJob, spec: JobSpec) -> NewJob:
 
 
 async def _insert(conn: Connection, db: Tenant, rows: Sequence[NewJob], specs: Sequence[JobSpec]) -> list[Pushed]:
-    _, created_at = await jobs.insert(conn, db, rows)
+    _, created_at = await insert(conn, db, rows)
     return [Pushed(_job(row, spec, created_at)) for row, spec in zip(rows, specs, strict=True)]
 
 
