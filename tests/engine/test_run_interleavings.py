@@ -21,7 +21,7 @@ from windlass.engine.runs import sweep
 from windlass.engine.workers import turn as worker_turn
 from windlass.engine.workers.turn import Turn
 from windlass.errors import Conflict, Gone
-from windlass.store.jobs import Lane
+from windlass.store.claims import Lane
 from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock
 

@@ -11,8 +11,8 @@ from windlass import Windlass
 from windlass.engine import doctor
 from windlass.engine.database import Tenant
 from windlass.engine.workers import turn
-from windlass.store import jobs
-from windlass.store.jobs import Served
+from windlass.store import claims
+from windlass.store.claims import Served
 
 Connection = Any
 UNSERVED = """insert into workflow.workflow_run (type, payload, queue, priority, updated_at, run_at)
@@ -73,11 +73,11 @@ async def test_many_lanes_of_a_handler_without_room_hide_no_others(app: Windlass
 
 
 async def test_a_look_goes_on_until_it_has_seen_every_lane(db: Tenant, conn: Connection) -> None:
-    await conn.execute(UNSERVED, jobs.PAGE + 500)
+    await conn.execute(UNSERVED, claims.PAGE + 500)
     await conn.execute("""insert into workflow.workflow_run (type, payload, queue) values
       ('a.b.v1', '{}', 'default'), ('zebra.b.v1', '{}', 'sql'), ('zebra.b.v1', '{}', 'default')""")
     found = await turn.look(db, ["default", "sql", "empty"])
-    assert len(found) == len(set(found)) == jobs.PAGE + 503
+    assert len(found) == len(set(found)) == claims.PAGE + 503
     assert found == sorted(found, key=lambda lane: (lane.priority, lane.seq))
     served = await turn.look(db, ["default", "sql"], Served(["a.b.v1", "zebra.b.v1", "none.b.v1"]))
     ours = [(lane.queue, lane.type) for lane in served if not lane.type.startswith("old.")]

@@ -13,8 +13,8 @@ import asyncpg
 import pytest
 
 from windlass.core.jobs.job import Claimed, JobMove, Setback, Success, spent
-from windlass.store import jobs, steps
-from windlass.store.jobs import Lane
+from windlass.store import claims, jobs, steps
+from windlass.store.claims import Lane
 
 LEASE = timedelta(seconds=30)
 Connection = Any
@@ -29,14 +29,14 @@ async def insert(conn: Connection, count: int = 1, **columns: Any) -> list[UUID]
 
 
 async def lanes(conn: Connection, queues: list[str] | None = None) -> list[Lane]:
-    return [replace(lane, seq=lane.seq - 1) for lane in await jobs.find_lanes(conn, queues or ["default", "sql"])]
+    return [replace(lane, seq=lane.seq - 1) for lane in await claims.find_lanes(conn, queues or ["default", "sql"])]
 
 
 async def claim(
     conn: Connection, count: int = 10, worker: str = "w1", queues: list[str] | None = None
 ) -> list[Claimed]:
     offered = [(lane, count) for lane in await lanes(conn, queues)]
-    return await jobs.claim(conn, offered, count=count, worker=worker, lease=LEASE)
+    return await claims.claim(conn, offered, count=count, worker=worker, lease=LEASE)
 
 
 async def row(conn: Connection, id_: UUID) -> dict[str, Any]:
@@ -106,12 +106,12 @@ async def test_a_claim_takes_no_more_than_asked_and_no_more_than_a_lane_may_give
     await insert(conn, 5, type="c.d.v1")
     assert len(await claim(conn, 3)) == 3
     rooms = [(lane, 1) for lane in await lanes(conn)]
-    assert sorted(job.type for job in await jobs.claim(conn, rooms, count=9, worker="w", lease=LEASE)) == [
+    assert sorted(job.type for job in await claims.claim(conn, rooms, count=9, worker="w", lease=LEASE)) == [
         "a.b.v1",
         "c.d.v1",
     ]
-    assert await jobs.claim(conn, [], count=9, worker="w", lease=LEASE) == []
-    assert await jobs.claim(conn, rooms, count=0, worker="w", lease=LEASE) == []
+    assert await claims.claim(conn, [], count=9, worker="w", lease=LEASE) == []
+    assert await claims.claim(conn, rooms, count=0, worker="w", lease=LEASE) == []
 
 
 async def test_what_is_not_due_not_ours_or_hidden_is_not_claimed(conn: Connection) -> None:
@@ -121,7 +121,7 @@ async def test_what_is_not_due_not_ours_or_hidden_is_not_claimed(conn: Connectio
     [hidden_later] = await insert(conn)
     offered = [(lane, 9) for lane in await lanes(conn)]
     await jobs.soft_delete(conn, [hidden_later], org="default")
-    assert await jobs.claim(conn, offered, count=9, worker="w1", lease=LEASE) == []
+    assert await claims.claim(conn, offered, count=9, worker="w1", lease=LEASE) == []
     assert await claim(conn) == []
     assert [job.queue for job in await claim(conn, queues=["elsewhere"])] == ["elsewhere"]
 
@@ -130,7 +130,7 @@ async def test_the_cursor_skips_what_lies_before_it(conn: Connection) -> None:
     await insert(conn, 3)
     [lane] = await lanes(conn)
     middle = replace(lane, seq=lane.seq + 2)
-    assert len(await jobs.claim(conn, [(middle, 9)], count=9, worker="w1", lease=LEASE)) == 1
+    assert len(await claims.claim(conn, [(middle, 9)], count=9, worker="w1", lease=LEASE)) == 1
 
 
 async def test_a_full_look_names_each_lane_once_by_urgency_and_age(conn: Connection) -> None:
@@ -138,7 +138,7 @@ async def test_a_full_look_names_each_lane_once_by_urgency_and_age(conn: Connect
     await insert(conn, 3, type="a.x.v1")
     await insert(conn, 3, type="a.x.v1", priority=1)
     await insert(conn, 3, queue="other")
-    found = await jobs.find_lanes(conn, ["default", "sql"])
+    found = await claims.find_lanes(conn, ["default", "sql"])
     assert [(lane.type, lane.priority) for lane in found] == [("a.x.v1", 1), ("b.x.v1", 100), ("a.x.v1", 100)]
     heads = "select min(seq) from workflow.workflow_run where queue = 'default' group by type, priority"
     assert {lane.seq for lane in found} == {r[0] for r in await conn.fetch(heads)}

@@ -16,7 +16,7 @@ from windlass.engine.upkeep import UpkeepResult
 from windlass.engine.workers import remote, turn
 from windlass.engine.workers.remote import Fetch
 from windlass.errors import Invalid
-from windlass.store import jobs as store
+from windlass.store.claims import Lane
 from windlass.testing import Clock
 
 Connection = Any
@@ -43,7 +43,7 @@ async def fetched(db: Tenant, count: int = 10) -> list[UUID]:
 
 async def claimed(db: Tenant) -> list[UUID]:
     lanes = [(lane, 10) for lane in await turn.look(db, ["default"])]
-    lanes = [(store.Lane(lane.queue, lane.type, lane.priority, 0, lane.alone), room) for lane, room in lanes]
+    lanes = [(Lane(lane.queue, lane.type, lane.priority, 0, lane.alone), room) for lane, room in lanes]
     found, _ = await turn.turn(db, turn.Turn(worker="w", lease=LEASE, lanes=lanes, count=10))
     return [job.id for job in found]
 

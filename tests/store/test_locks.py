@@ -15,7 +15,7 @@ from windlass.engine import upkeep
 from windlass.engine.database import Tenant
 from windlass.engine.workers import turn as worker_turn
 from windlass.engine.workers.turn import Lane, Turn
-from windlass.store import jobs
+from windlass.store import claims, jobs
 from windlass.store.postgres.pool import BEGIN_POOLED, DatabaseOptions
 
 Connection = Any
@@ -151,7 +151,7 @@ async def test_nothing_deadlocks_and_no_finished_row_moves_unless_reopened(
 async def pair(database: str, conn: Connection) -> tuple[Claimed, Claimed]:
     """Two jobs in the hands of one worker, by ascending id."""
     await conn.execute(INSERT, 2)
-    claimed = await jobs.claim(conn, [(LANE, 2)], count=2, worker="w1", lease=LEASE)
+    claimed = await claims.claim(conn, [(LANE, 2)], count=2, worker="w1", lease=LEASE)
     low, high = sorted(claimed, key=lambda job: job.id)
     return low, high
 

@@ -1,4 +1,8 @@
-"""Statements on the job table for HTTP workers and producers. Those shared by all workers are in `store.jobs`."""
+"""Claims jobs: from lanes for Python workers (docs/explanation/claiming.md), from queues for HTTP workers.
+
+Also the other statements on the job table that only HTTP workers and producers need. Those that all share are in
+`store.jobs`.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +14,38 @@ from windlass.core.jobs.job import Claimed
 from windlass.core.jobs.spec import MAX_LEASE, Limit, Unique
 from windlass.core.json_value import encode, plain
 from windlass.errors import Conflict
-from windlass.store.jobs import Job, Served, job
+from windlass.store.jobs import Job, job
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, mapping, statements
 
 _SQL = statements("claims")
+_JOBS = statements("jobs")
+
+PAGE = 1000  # lanes that one `find_lanes` statement visits
+NOWHERE = (None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Due jobs with the same queue (its stored name), type and priority, and the cursor (`seq`) up to which they were
+    claimed."""
+
+    queue: str
+    type: str
+    priority: int
+    seq: int
+    alone: bool = False  # its jobs are suspects: one more lost lease would fail them
+
+
+Offer = Iterable[tuple[Lane, int]]  # lanes, each with the maximum to claim from it
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """The job types to search for: exact types and LIKE patterns."""
+
+    types: Sequence[str]
+    patterns: Sequence[str] = ()
 
 
 class LockedJob(NamedTuple):
@@ -49,6 +80,51 @@ class Fetched(NamedTuple):
     jobs: list[Job]
     unreadable: dict[UUID, str]  # rows whose values, written by plain SQL, cannot be decoded, and the reason
     limited: bool  # a job among them has a rate limit, so other jobs with its key may have become due
+
+
+async def find_lanes(conn: Connection, queues: Sequence[str], served: Served | None = None) -> list[Lane]:
+    """Return every lane with due jobs of the served types (None: all), by priority and then by age.
+
+    Lanes of other types may be among them. One statement visits at most PAGE lanes, so that it stays short; the next
+    one continues after the last lane of each queue.
+    """
+    types = None if served is None else list(served.types)
+    patterns = [] if served is None else list(served.patterns)
+    after: dict[str, Lane | None] = dict.fromkeys(queues)
+    lanes: list[Lane] = []
+    while True:
+        places = [
+            (queue, *((last.type, last.priority, last.alone) if last else NOWHERE)) for queue, last in after.items()
+        ]
+        rows = await conn.fetch(_JOBS["find_lanes"], *columns(places), types, patterns, PAGE)
+        page = [Lane(*row) for row in rows]
+        lanes += page
+        if len(page) < PAGE:
+            return sorted(lanes, key=lambda lane: (lane.priority, lane.seq))
+        after |= {lane.queue: lane for lane in page}
+
+
+async def find_orgs(conn: Connection, *, after: str, limit: int) -> list[str]:
+    """Return orgs with due jobs, other than `default`, in alphabetical order."""
+    return column(await conn.fetch(_JOBS["find_orgs"], after, limit))
+
+
+async def claim(
+    conn: Connection, lanes: Offer, *, count: int, worker: str, lease: timedelta, worker_lease: int | None = None
+) -> list[Claimed]:
+    """Claim up to `count` jobs, under the worker's lease if it has one."""
+    taken = [(lane.queue, lane.type, lane.priority, lane.seq, lane.alone, room) for lane, room in lanes]
+    if not taken or count < 1:
+        return []
+    rows = await conn.fetch(_JOBS["claim"], *columns(taken), count, worker, lease, worker_lease)
+    return list(map(Claimed._make, rows))
+
+
+async def defer_first(conn: Connection, lane: Lane, *, pause: timedelta) -> UUID | None:
+    """Defer the first job of a lane by `pause`; return its id."""
+    place = lane.queue, lane.type, lane.priority, lane.alone, lane.seq
+    id_: UUID | None = await conn.fetchval(_JOBS["defer_first"], *place, pause)
+    return id_
 
 
 async def fetch(

@@ -1,15 +1,16 @@
-"""Read-only queries for inspecting a run: the jobs of its steps, their child runs, and the log lines of handlers."""
+"""Read-only queries for inspecting a run: its event trail, the jobs of its steps, their child runs, and log lines."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import NamedTuple
 from uuid import UUID
 
 import asyncpg
 
-from windlass.core.events.cursor import Snapshot
-from windlass.core.explain.snapshot import JobSnapshot, ResponseSnapshot, Round
+from windlass.core.events.cursor import Snapshot, TrailPlace, interleaved
+from windlass.core.explain.snapshot import JobSnapshot, ResponseSnapshot, Round, StateChange
 from windlass.core.explain.timeline import Move, Span, SpanKind
 from windlass.core.jobs.job import JobState
 from windlass.core.json_value import decode
@@ -20,6 +21,28 @@ from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, mapping, statements
 
 _SQL = statements("inspect")
+_RUNS = statements("runs")
+BEGINNING = TrailPlace()
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvent:
+    """An event of a run: about the run, a step, or (`of_job`) an attempt at the job of a step."""
+
+    id: int
+    step: int | None
+    word: str
+    code: str | None
+    reason: str | None
+    actor: str | None
+    created_at: datetime
+    attempt: int | None = None
+    of_job: bool = False
+    xid: int = field(default=0, repr=False, compare=False)
+
+    @property
+    def at(self) -> datetime:
+        return self.created_at
 
 
 class FirstJob(NamedTuple):
@@ -98,6 +121,35 @@ class RunLine:
     @property
     def place(self) -> Place:
         return Place(self.at, self.job_id, self.attempt, self.line)
+
+
+async def events(conn: Connection, id_: UUID, *, limit: int = 10_000) -> list[RunEvent]:
+    return [RunEvent(*row) for row in await conn.fetch(_RUNS["events"], id_, limit)]
+
+
+async def trail(
+    conn: Connection,
+    id_: UUID,
+    steps: Sequence[int],
+    *,
+    after: TrailPlace = BEGINNING,
+    before: int | None = None,
+    since: datetime,
+    until: datetime | None = None,
+    limit: int = 10_000,
+) -> list[RunEvent]:
+    """Return a page of a run's event trail with the events of the jobs of these steps, oldest first.
+
+    Events of the run have ids below `before`, those of jobs times between `since` and `until`.
+    """
+    rows = await conn.fetch(_RUNS["trail"], id_, limit, *after, before, list(steps), since, until)
+    lines = [RunEvent(**{**row, "xid": int(row["xid"])}) for row in rows]
+    ours, theirs = ([line for line in lines if line.of_job is of_job] for of_job in (False, True))
+    return list(islice(interleaved(ours, theirs), limit))
+
+
+async def turns(conn: Connection, id_: UUID) -> list[StateChange]:
+    return [StateChange(*row) for row in await conn.fetch(_RUNS["turns"], id_)]
 
 
 async def first_jobs(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, FirstJob]:

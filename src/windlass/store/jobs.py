@@ -1,4 +1,4 @@
-"""Statements on the job table, in batches. The rules are in core and engine."""
+"""Statements on the job table, in batches, except claims. The rules are in core and engine."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from uuid import UUID
 
 import asyncpg
 
-from windlass.core.jobs.job import TERMINAL, Claimed, Fence, Gap, JobState, Setback, Success
+from windlass.core.jobs.job import TERMINAL, Fence, Gap, JobState, Setback, Success
 from windlass.core.json_value import decode, decode_object, decode_objects, encode
 from windlass.core.orgs import DEFAULT_ORG, shown, stored
 from windlass.store import archive
@@ -17,8 +17,6 @@ from windlass.store.postgres.queries import column, columns, mapping, statements
 
 _SQL = statements("jobs")
 
-PAGE = 1000  # lanes that one `find_lanes` statement visits
-NOWHERE = (None, None, None)
 FAR = datetime.max.replace(tzinfo=UTC)  # Postgres's infinity, which the driver returns without a time zone
 
 
@@ -112,29 +110,6 @@ class HeldLease(NamedTuple):
         return self.job_id, self.claim_no
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
-    """Due jobs with the same queue (its stored name), type and priority, and the cursor (`seq`) up to which they were
-    claimed."""
-
-    queue: str
-    type: str
-    priority: int
-    seq: int
-    alone: bool = False  # its jobs are suspects: one more lost lease would fail them
-
-
-Offer = Iterable[tuple[Lane, int]]  # lanes, each with the maximum to claim from it
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """The job types to search for: exact types and LIKE patterns."""
-
-    types: Sequence[str]
-    patterns: Sequence[str] = ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
     org: str
@@ -164,51 +139,6 @@ async def insert(conn: Connection, rows: Sequence[NewJob], *, org: str, actor: s
 
 async def find_keys(conn: Connection, keys: Sequence[str]) -> dict[str, UUID]:
     return mapping(await conn.fetch(_SQL["find_keys"], list(keys)))
-
-
-async def find_lanes(conn: Connection, queues: Sequence[str], served: Served | None = None) -> list[Lane]:
-    """Return every lane with due jobs of the served types (None: all), by priority and then by age.
-
-    Lanes of other types may be among them. One statement visits at most PAGE lanes, so that it stays short; the next
-    one continues after the last lane of each queue.
-    """
-    types = None if served is None else list(served.types)
-    patterns = [] if served is None else list(served.patterns)
-    after: dict[str, Lane | None] = dict.fromkeys(queues)
-    lanes: list[Lane] = []
-    while True:
-        places = [
-            (queue, *((last.type, last.priority, last.alone) if last else NOWHERE)) for queue, last in after.items()
-        ]
-        rows = await conn.fetch(_SQL["find_lanes"], *columns(places), types, patterns, PAGE)
-        page = [Lane(*row) for row in rows]
-        lanes += page
-        if len(page) < PAGE:
-            return sorted(lanes, key=lambda lane: (lane.priority, lane.seq))
-        after |= {lane.queue: lane for lane in page}
-
-
-async def find_orgs(conn: Connection, *, after: str, limit: int) -> list[str]:
-    """Return orgs with due jobs, other than `default`, in alphabetical order."""
-    return column(await conn.fetch(_SQL["find_orgs"], after, limit))
-
-
-async def claim(
-    conn: Connection, lanes: Offer, *, count: int, worker: str, lease: timedelta, worker_lease: int | None = None
-) -> list[Claimed]:
-    """Claim up to `count` jobs, under the worker's lease if it has one."""
-    taken = [(lane.queue, lane.type, lane.priority, lane.seq, lane.alone, room) for lane, room in lanes]
-    if not taken or count < 1:
-        return []
-    rows = await conn.fetch(_SQL["claim"], *columns(taken), count, worker, lease, worker_lease)
-    return list(map(Claimed._make, rows))
-
-
-async def defer_first(conn: Connection, lane: Lane, *, pause: timedelta) -> UUID | None:
-    """Defer the first job of a lane by `pause`; return its id."""
-    place = lane.queue, lane.type, lane.priority, lane.alone, lane.seq
-    id_: UUID | None = await conn.fetchval(_SQL["defer_first"], *place, pause)
-    return id_
 
 
 async def lock(conn: Connection, ids: Iterable[UUID]) -> None:

@@ -6,14 +6,13 @@ Parent and child runs are never locked together: they communicate through notice
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import asyncpg
 
-from windlass.core.events.cursor import Cursor, Snapshot, TrailPlace, interleaved
-from windlass.core.explain.snapshot import Origin, StateChange, origin
+from windlass.core.events.cursor import Cursor, Snapshot
+from windlass.core.explain.snapshot import Origin, origin
 from windlass.core.json_value import decode, plain
 from windlass.core.runs.run import LIVE, RunState
 from windlass.store import archive
@@ -22,7 +21,6 @@ from windlass.store.postgres.queries import column, columns, mapping, statements
 
 _SQL = statements("runs")
 BAD = frozenset({"failed", "cancelled", "timeout"})
-BEGINNING = TrailPlace()
 OLDEST, NEWEST = UUID(int=0), UUID(int=2**128 - 1)
 MOST_PRUNED = 20_000  # jobs of runs that one statement deletes: about half a second
 
@@ -129,26 +127,6 @@ class RunRow:
     # Set only by `get`: what started the run, and the cursor after which events are newer than this row.
     trigger: Origin | None = None
     cursor: str | None = field(default=None, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class RunEvent:
-    """An event of a run: about the run, a step, or (`of_job`) an attempt at the job of a step."""
-
-    id: int
-    step: int | None
-    word: str
-    code: str | None
-    reason: str | None
-    actor: str | None
-    created_at: datetime
-    attempt: int | None = None
-    of_job: bool = False
-    xid: int = field(default=0, repr=False, compare=False)
-
-    @property
-    def at(self) -> datetime:
-        return self.created_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,35 +326,6 @@ async def find(conn: Connection, filter_: RunFilter) -> list[UUID]:
     """Return the ids of matching runs, newest first; the states must be all live or all bad."""
     name = "find_live" if set(filter_.states or ()) <= LIVE else "find_bad"
     return column(await conn.fetch(_SQL[name], *filter_.more_arguments))
-
-
-async def events(conn: Connection, id_: UUID, *, limit: int = 10_000) -> list[RunEvent]:
-    return [RunEvent(*row) for row in await conn.fetch(_SQL["events"], id_, limit)]
-
-
-async def trail(
-    conn: Connection,
-    id_: UUID,
-    steps: Sequence[int],
-    *,
-    after: TrailPlace = BEGINNING,
-    before: int | None = None,
-    since: datetime,
-    until: datetime | None = None,
-    limit: int = 10_000,
-) -> list[RunEvent]:
-    """Return a page of a run's event trail with the events of the jobs of these steps, oldest first.
-
-    Events of the run have ids below `before`, those of jobs times between `since` and `until`.
-    """
-    rows = await conn.fetch(_SQL["trail"], id_, limit, *after, before, list(steps), since, until)
-    lines = [RunEvent(**{**row, "xid": int(row["xid"])}) for row in rows]
-    ours, theirs = ([line for line in lines if line.of_job is of_job] for of_job in (False, True))
-    return list(islice(interleaved(ours, theirs), limit))
-
-
-async def turns(conn: Connection, id_: UUID) -> list[StateChange]:
-    return [StateChange(*row) for row in await conn.fetch(_SQL["turns"], id_)]
 
 
 async def prune(conn: Connection, *, age: timedelta, batch: int, most_jobs: int = MOST_PRUNED) -> int:

@@ -35,10 +35,11 @@ from windlass.engine.runs.settle import settle
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.schemas.common import PAGE_LIMIT
 from windlass.schemas.runs import RestartPreview
+from windlass.store import inspect, steps, workflows
 from windlass.store import runs as store
-from windlass.store import steps, workflows
+from windlass.store.inspect import BEGINNING, RunEvent
 from windlass.store.postgres.pool import Connection
-from windlass.store.runs import BEGINNING, LockedRun, RunEvent, RunNote, RunRow
+from windlass.store.runs import LockedRun, RunNote, RunRow
 from windlass.store.steps import Instance, StepJob
 
 __all__ = ["Instance", "RunEvent", "RunRow", "TrailPlace"]
@@ -71,7 +72,7 @@ async def get(db: Tenant, id_: UUID) -> RunRow:
 async def view(db: Tenant, id_: UUID) -> RunView:
     async with db.begin() as conn:
         row, workflow = await load(conn, db, id_)
-        trail = await store.trail(conn, id_, workflow.plan.single_jobs, since=row.created_at)
+        trail = await inspect.trail(conn, id_, workflow.plan.single_jobs, since=row.created_at)
         return RunView(row, workflow, trail, await steps.jobs(conn, id_))
 
 
@@ -90,7 +91,7 @@ async def events(
             round_ = round_of(await rounds_of(conn, row), attempt)
             after = after._replace(run_line=max(after.run_line, round_.first - 1))
             before, since, until = round_.following, round_.began_at, round_.left_at
-        trail = await store.trail(
+        trail = await inspect.trail(
             conn, id_, workflow.plan.single_jobs, after=after, before=before, since=since, until=until, limit=limit
         )
     return [(None if event.step is None else workflow.steps[event.step], event) for event in trail]
@@ -347,7 +348,7 @@ async def load(conn: Connection, db: Tenant, id_: UUID) -> tuple[RunRow, Workflo
 
 
 async def rounds_of(conn: Connection, row: RunRow) -> tuple[Round, ...]:
-    lines = await store.turns(conn, row.id) if row.round else []
+    lines = await inspect.turns(conn, row.id) if row.round else []
     return rounds(lines, state=row.state, began_at=row.created_at, ended_at=row.finished_at)
 
 

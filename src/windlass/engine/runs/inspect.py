@@ -31,10 +31,10 @@ from windlass.engine.database import Database, Tenant
 from windlass.engine.runs.control import load, rounds_of, step_number
 from windlass.store import approvals, checkpoints, runs, workers
 from windlass.store import inspect as store
-from windlass.store.inspect import LineFilter, Place, RunLine, StepPlace
+from windlass.store.inspect import LineFilter, Place, RunEvent, RunLine, StepPlace
 from windlass.store.messages import waiters
 from windlass.store.postgres.pool import Connection
-from windlass.store.runs import RunEvent, RunRow
+from windlass.store.runs import RunRow
 from windlass.store.workers import ALIVE_WITHIN, RUNTIME, WorkerRow
 
 __all__ = ["Place", "RunLine"]
@@ -63,7 +63,7 @@ async def snapshot(db: Tenant, id_: UUID, *, answers: bool = False) -> RunSnapsh
         steps = await _steps(conn, db, row, workflow)
         if answers:
             steps = await _answered(conn, id_, steps)
-        trail = await runs.events(conn, id_)
+        trail = await store.events(conn, id_)
         return _snapshot(
             row,
             workflow,

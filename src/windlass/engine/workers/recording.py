@@ -24,8 +24,8 @@ from windlass.engine.runs.settle import Wakeups, settle
 from windlass.errors import Locked, Unavailable
 from windlass.store import checkpoints, events, jobs, runs, steps
 from windlass.store.checkpoints import SuspendedJob
+from windlass.store.claims import Lane
 from windlass.store.events import NewLogLine
-from windlass.store.jobs import Lane
 from windlass.store.messages import waiters
 from windlass.store.messages.waiters import HandlerWait
 from windlass.store.postgres.pool import Connection

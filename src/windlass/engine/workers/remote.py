@@ -14,7 +14,8 @@ from windlass.engine.orgs import quota
 from windlass.engine.workers import turn
 from windlass.store import claims as store
 from windlass.store import jobs
-from windlass.store.jobs import Job, Served
+from windlass.store.claims import Served
+from windlass.store.jobs import Job
 from windlass.store.postgres.pool import Connection
 
 __all__ = ["Job"]

@@ -23,8 +23,9 @@ from windlass.engine.quarantine import Kind
 from windlass.engine.workers.recording import Turn, lock_and_record, record, record_apart
 from windlass.errors import Locked, Unavailable
 from windlass.store import compositions, jobs, workers
+from windlass.store.claims import Lane, Served, claim, defer_first, find_lanes, find_orgs
 from windlass.store.events import NewLogLine
-from windlass.store.jobs import HeldLease, Lane, Served
+from windlass.store.jobs import HeldLease
 from windlass.store.postgres.pool import Connection
 from windlass.store.workers import Registered, Registry
 
@@ -60,7 +61,7 @@ async def _turn_together(db: Database, request: Turn, *, atomic: bool = False) -
     async with db.once() if single else db.begin() as conn:
         recorded, wakeups = await lock_and_record(conn, db, request)
         lanes = await _within_limits(conn, db, request, limited) if limited else request.lanes
-        claimed = await jobs.claim(
+        claimed = await claim(
             conn,
             lanes,
             count=request.count,
@@ -127,7 +128,7 @@ async def _claim_apart(db: Database, request: Turn) -> list[Claimed]:
 async def _defer_first(db: Database, lane: Lane, error: Exception) -> None:
     """Postpone the first job of a lane, so that those behind it can be claimed."""
     async with db.once() as conn:
-        id_ = await jobs.defer_first(conn, lane, pause=DEFER)
+        id_ = await defer_first(conn, lane, pause=DEFER)
     if id_ is not None:
         await quarantine.set_aside(db, Kind.JOB, id_, error)
 
@@ -213,10 +214,10 @@ class OrgPages:
 
     async def next(self, conn: Connection) -> tuple[list[str], bool]:
         """Return the next orgs, from the beginning after the last one, and whether there are more."""
-        page = await jobs.find_orgs(conn, after=self._after, limit=ORGS_PER_LOOK)
+        page = await find_orgs(conn, after=self._after, limit=ORGS_PER_LOOK)
         if len(page) < ORGS_PER_LOOK and self._after:
             known = set(page)
-            first = await jobs.find_orgs(conn, after="", limit=ORGS_PER_LOOK - len(page))
+            first = await find_orgs(conn, after="", limit=ORGS_PER_LOOK - len(page))
             page += [org for org in first if org not in known]
         is_full = len(page) == ORGS_PER_LOOK
         self._after = page[-1] if is_full else ""
@@ -233,13 +234,13 @@ async def look(
     """
     if pages is None or not pages.several:
         async with db.once() as conn:
-            return await jobs.find_lanes(conn, queues, served)
+            return await find_lanes(conn, queues, served)
     async with db.begin() as conn:
         names, visited = list(queues), set[str]()
         while True:
             page, more = await pages.next(conn)
             names += [stored(org, queue) for org in page for queue in queues]
-            lanes = await jobs.find_lanes(conn, names, served)
+            lanes = await find_lanes(conn, names, served)
             if lanes or not more or visited.issuperset(page):
                 return lanes
             visited.update(page)
