@@ -13,6 +13,7 @@ from windlass.core.workflows.step import SleepAction
 from windlass.engine import quarantine
 from windlass.engine.database import Tenant
 from windlass.engine.events import subscriptions
+from windlass.engine.upkeep import PendingWork
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
 from windlass.runtime.loops.background import Scheduler, Sweeper, Timers, retries
@@ -175,6 +176,26 @@ async def test_if_the_look_fails_every_loop_looks_for_itself(process: Process, d
     assert await letters(db, run) == "sa"
     failing = {entry.key for entry in await quarantine.list_(db) if entry.kind == "duty"}
     assert failing == {"loops.look", "scheduler.look"}
+
+
+async def test_a_loop_that_fails_to_notice_its_work_is_woken_and_the_others_notice_theirs(
+    process: Process, db: Tenant, conn: Connection
+) -> None:
+    class Broken(Timers):
+        def notice(self, work: PendingWork, within: timedelta) -> bool:
+            raise TypeError("no such field")
+
+    broken, run = Broken(db), await begin(db, node("a"), node("b", "a"))
+    await process.woken()
+    look = Look(db, (broken, *process.loops), duty=DUTY, kinds=[], options=LookOptions(rest=0))
+    for _ in range(2):  # the second time it rests after the failure
+        await conn.execute("update workflow.workflow_run set status = 'succeeded' where status = 'pending'")
+        assert await look.tick() == look.options.every
+        assert broken._wake.is_set()
+        assert "sweeper" in await process.tick()
+        broken._wake.clear()
+    assert await letters(db, run) == "ss"
+    assert "loops.broken" in {entry.key for entry in await quarantine.list_(db) if entry.kind == "duty"}
 
 
 async def renewal(conn: Connection) -> datetime:

@@ -64,11 +64,23 @@ class Look:
             for loop in self._loops:
                 loop.wake()
             return self.options.every
-        busy = [loop.notice(work, self.options.idle) for loop in self._loops]
+        busy = [await self._notify(loop, work) for loop in self._loops]
         return self.options.every if any(busy) or work.process.leased else self.options.idle
 
     async def run(self, stop: asyncio.Event) -> None:
         await run_periodically(self.tick, every=self.options.idle, stop=stop)
+
+    async def _notify(self, loop: Watched, work: PendingWork) -> bool:
+        """Let a loop notice its work; return whether it has any. One that fails is woken, like all if the query fails:
+        the other loops are not affected."""
+
+        async def notice() -> bool | None:
+            return loop.notice(work, self.options.idle)
+
+        has_work = await self._duties.run(type(loop).__name__.lower(), notice, None)
+        if has_work is None:
+            loop.wake()
+        return has_work is not False
 
     async def _look(self) -> PendingWork | None:
         """While an old snapshot keeps dead index entries alive, looking for leased jobs in vain can be slow: then they
