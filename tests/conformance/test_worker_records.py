@@ -84,6 +84,20 @@ async def test_a_step_that_is_recorded_again_keeps_its_first_value(ojs: OjsClien
     assert {step["name"]: step["value"] for step in again["steps"]} == {"pack": 1, "weigh": 3, "send": 4}
 
 
+async def test_steps_are_recorded_all_or_none(ojs: OjsClient) -> None:
+    """The later one may have used the result of the earlier one, which the next attempt would compute anew."""
+    await ojs.push(retry=FAST)
+    job = await ojs.one(worker_id="w")
+    for steps, field in (
+        ({"pack": 1, "": 2, "send": 3}, "steps[1].name"),
+        ({"pack": 1, "weigh": 2, "s" * 1000: 3}, "steps[2].name"),
+    ):
+        error = await record(ojs, job, steps, 400)
+        assert error["error"]["details"] == {"field": field}
+    await ojs.nack(job, requeue=True)
+    assert "steps" not in await ojs.one(worker_id="w")
+
+
 async def test_a_job_that_is_started_over_after_a_success_records_its_steps_anew(ojs: OjsClient) -> None:
     app = ojs.app
     await app.deploy({"name": "again", "tasks": {"work": {"job": "again.v1", "queue": "remote"}}})
@@ -207,7 +221,7 @@ async def test_an_attempt_stores_a_limited_number_of_lines(ojs: OjsClient) -> No
         ("steps", {"steps": [{"name": "a", "value": 1}], "worker_id": "w"}, "fence"),
         ("steps", {"steps": [{"name": "a", "value": 1}], "fence": 1}, "worker_id"),
         ("steps", {"steps": [{"name": "a"}], "worker_id": "w", "fence": 1}, "steps[0]"),
-        ("steps", {"steps": [{"name": "", "value": 1}], "worker_id": "w", "fence": 1}, "steps.name"),
+        ("steps", {"steps": [{"name": "", "value": 1}], "worker_id": "w", "fence": 1}, "steps[0].name"),
         ("steps", {"steps": {"a": 1}, "worker_id": "w", "fence": 1}, "steps"),
         ("logs", {"lines": []}, "worker_id"),
         ("logs", {"lines": [{}] * 1001, "worker_id": "w"}, "lines"),

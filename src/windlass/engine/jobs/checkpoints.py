@@ -5,7 +5,7 @@ from an earlier step), or one that got another payload, starts without them. Of 
 kept, also after the job ends.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NoReturn
 from uuid import UUID
 
@@ -96,12 +96,19 @@ async def record(db: Database, job: UUID, *, fence: int, records: Sequence[NewRe
             raise LeaseLost(job)
 
 
-async def record_steps(db: Tenant, job: UUID, steps: Mapping[str, Any], *, worker: str, fence: int) -> None:
-    """Record the results of steps, by name, for an HTTP worker; raise `LeaseLost` if it no longer holds the job. A step
-    that is recorded already keeps its first result."""
-    for name in steps:
-        check_name(name, "steps.name", "name the step, for example charge", limit=MAX_STEP)
-    texts = {name: encode(value, field=f"steps.{name}", limit=RESULT_LIMIT) for name, value in steps.items()}
+async def record_steps(db: Tenant, job: UUID, steps: Sequence[tuple[str, Any]], *, worker: str, fence: int) -> int:
+    """Record the results of steps, given as (name, result), for an HTTP worker; return the number of different names.
+    Raise `LeaseLost` if it no longer holds the job. Of two results for one name the first counts.
+
+    All or none, unlike log lines: a later step may have used the result of an earlier one. If only the earlier one were
+    refused, the next attempt would run it again and combine its new result with the recorded result of the later one.
+    """
+    texts: dict[str, str] = {}
+    for n, (name, value) in enumerate(steps):
+        check_name(name, f"steps[{n}].name", "name the step, for example charge", limit=MAX_STEP)
+        texts.setdefault(name, encode(value, field=f"steps[{n}].value", limit=RESULT_LIMIT))
+    if not texts:
+        return 0
     if db.label is not None:
         await jobs.get(db, job)
     async with db.begin() as conn:
@@ -112,6 +119,7 @@ async def record_steps(db: Tenant, job: UUID, steps: Mapping[str, Any], *, worke
     if not held:
         await jobs.get(db, job)
         raise LeaseLost(job)
+    return len(texts)
 
 
 async def transact(

@@ -100,18 +100,17 @@ async def resume_legacy(request: Request) -> Response:
 
 
 async def record_steps(request: Request) -> Response:
-    """Record finished steps of a handler. Of two with the same name the first counts."""
+    """Record finished steps of a handler, all or none: an answer of 200 promises that none of them runs again."""
     db, id_ = await dependencies.db(request), dependencies.job_id(request)
     body = await dependencies.body(request, limit=dependencies.RESULT_ROOM)
     worker, fence = dependencies.holder(body), dependencies.required_fence(body)
-    steps: dict[str, Any] = {}
+    steps: list[tuple[str, Any]] = []
     for n, entry in enumerate(dependencies.entries(body, "steps", most=MOST_STEPS)):
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or "value" not in entry:
             raise Invalid(f'steps[{n}] must be an object such as {{"name": "pack", "value": 1}}', field=f"steps[{n}]")
-        steps.setdefault(entry["name"], entry["value"])
-    if steps:
-        await checkpoints.record_steps(db, id_, steps, worker=worker, fence=fence)
-    return answer(request, {"recorded": len(steps)})
+        steps.append((entry["name"], entry["value"]))
+    recorded = await checkpoints.record_steps(db, id_, steps, worker=worker, fence=fence)
+    return answer(request, {"recorded": recorded})
 
 
 async def append_lines(request: Request) -> Response:
