@@ -83,7 +83,8 @@ async def _turn_together(db: Database, request: Turn, *, atomic: bool = False) -
 async def _within_limits(
     conn: Connection, db: Database, request: Turn, limited: Sequence[str]
 ) -> list[tuple[Lane, int]]:
-    """Return the lanes, of each limited org with as many jobs as may be leased now: the most urgent lanes first."""
+    """Return the lanes with the number of jobs to claim from each, so that no limited org exceeds its limit. The most
+    urgent lanes come first."""
     room = await quota.claim_room(conn, db, limited)
     for org, left in room.items():
         if not left and request.no_room is not None:
@@ -160,10 +161,10 @@ async def start_compositions(
 
 
 async def adopt(db: Database, *, worker: str, held: Container[Fence], lease: timedelta) -> list[Claimed]:
-    """Return the jobs leased to a worker that does not know of them: it should start them, and extend their leases.
+    """Return the jobs that are leased to a worker and not in `held`, for the worker to start them.
 
-    Each is read by itself: one that cannot be read is handed back. Call it only for a worker without a claim under way,
-    whose result may still arrive, and whose id no other process uses.
+    Each is read by itself: one that cannot be read is handed back. Call it only if the worker has no claim in flight,
+    whose jobs would be taken for orphans, and no other process uses its id.
     """
     async with db.once() as conn:
         fences = await workers.find_orphans(conn, worker=worker)
@@ -206,14 +207,14 @@ async def _put_back(db: Database, fence: Fence, worker: str, error: Exception) -
 
 
 class OrgPages:
-    """Which orgs the next look visits. There may be thousands: a look visits ORGS_PER_LOOK that have due jobs."""
+    """Decides which orgs the next look visits: ORGS_PER_LOOK of those with due jobs. There may be thousands."""
 
     def __init__(self) -> None:
         self.several = False  # there are other orgs than `default`, whose queues are searched, too
         self._after = ""
 
     async def next(self, conn: Connection) -> tuple[list[str], bool]:
-        """Return the next orgs, from the beginning after the last one, and whether there are more."""
+        """Return the next orgs, starting over after the last one, and whether there are more."""
         page = await find_orgs(conn, after=self._after, limit=ORGS_PER_LOOK)
         if len(page) < ORGS_PER_LOOK and self._after:
             known = set(page)
@@ -260,7 +261,7 @@ async def held(db: Database, claims: Iterable[Fence], *, worker: str) -> list[He
 
 
 async def open_lease(db: Database, worker: str, *, lease: timedelta) -> int:
-    """Begin the lease of a process that works under this id; return the id of the lease."""
+    """Open the lease of a worker's process; return the id of the lease."""
     async with db.once() as conn:
         return await workers.open_lease(conn, worker, lease=lease)
 
@@ -276,9 +277,9 @@ async def part_unknown(
 ) -> list[UUID]:
     """Give the jobs under a worker's lease that its process does not run leases of their own; return their ids.
 
-    Nobody extends those, so the jobs are released as if their worker had died. If the process gets to know such a job
-    after all (the result of its claim was late), it extends the job's lease like any other. `known` is called after the
-    jobs were read, because claims go on.
+    Those leases expire, and the jobs are released as if their worker had died. If the result of a claim was only late,
+    the process extends the lease of its job from then on. `known` is called after the jobs were read, because claims
+    continue meanwhile.
     """
     async with db.once() as conn:
         found = await workers.find_under_lease(conn, id_, older_than=older_than)

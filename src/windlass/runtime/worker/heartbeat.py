@@ -40,8 +40,9 @@ SETTLING = 0.5  # seconds; younger claims are not checked, because most jobs end
 BLOCKED_AFTER = 1.0  # seconds after which a blocked event loop is logged
 WATCH_EVERY = 0.25  # seconds
 REMEDY = "write the handler as a plain function, which runs in a thread, or move the call to asyncio.to_thread"
-UNKNOWN_AFTER = timedelta(seconds=5)  # when a job under the lease that does not run here is no claim under way
-REST = 100  # the search for unknown jobs takes at most one part in so many of the time
+# A claim in flight takes less: a job that is longer under the lease and does not run here is unknown.
+UNKNOWN_AFTER = timedelta(seconds=5)
+REST = 100  # the search for unknown jobs takes at most one hundredth of the time
 AGAIN = timedelta(milliseconds=200)  # after rows were locked, or the database was unavailable
 
 Learn = Callable[[Sequence[Fence], Sequence[Fence]], None]  # lost leases; jobs with a cancellation request

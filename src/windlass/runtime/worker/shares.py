@@ -1,16 +1,16 @@
 """Divides the places of a claim fairly between orgs: deficit round robin.
 
-Places are dealt out one by one, in the order of names, and the next claim goes on after the org that got the last one.
-So no org waits longer than one round, and orgs that always have jobs get the same share, whatever the lengths of their
-queues. What an org could not use for another reason than a lack of jobs (another worker was claiming, its handlers were
-busy) it gets in addition later, up to a bound.
+Places are dealt out one by one, in alphabetical order; the next claim continues after the org that got the last one. So
+no org waits longer than one round, and orgs that always have jobs get the same share, however long their queues are.
+An org that had jobs but could not use its places (another worker was claiming, its handlers were busy) gets them in
+addition later, up to a limit.
 """
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping
 
 MOST_OWED = 10  # places
-MOST_ORGS = 100  # that a claim takes jobs of
+MOST_ORGS = 100  # in one claim
 
 
 class FairShares:

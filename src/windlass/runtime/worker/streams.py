@@ -1,4 +1,4 @@
-"""Buffers what handlers stream, and writes it a moment later: all handlers of a worker together."""
+"""Buffers the chunks that handlers stream, and writes those of all handlers of a worker together."""
 
 import asyncio
 import threading

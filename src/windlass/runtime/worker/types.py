@@ -21,7 +21,7 @@ class ServedTypes:
     match all), and the registry of types neither disables it nor assigns it to another runtime."""
 
     def __init__(self, db: Database, handlers: Handlers, options: WorkerOptions, pages: OrgPages) -> None:
-        """`pages` is told whether there are several orgs, which is read together with the registry."""
+        """`pages.several` is kept current: whether there are several orgs is read together with the registry."""
         self._db = db
         self._pages = pages
         self._handlers = handlers

@@ -19,7 +19,7 @@ from windlass.store.postgres.pool import Connection, DatabaseOptions, open_conne
 from windlass.store.postgres.queries import sql
 
 CHANNEL = "windlass"
-LONGEST_TOPIC = 255  # queue names written by plain SQL may exceed the size of a notification: then wake all listeners
+LONGEST_TOPIC = 255  # a longer queue name, written by plain SQL, may not fit a notification: then wake all listeners
 CHECK_SECONDS = 15.0  # without a notification to send, after which the connection is checked
 ANSWER_SECONDS = 10.0
 Listener = Callable[[str], None]
@@ -69,14 +69,14 @@ class Notifier:
                 with contextlib.suppress(*UNAVAILABLE, Unavailable):
                     await self._serve()
             except Exception:
-                # Without this task the process would hear nothing until it ends, and only polling would remain.
-                _log.exception("the listening for wake-ups failed: trying again")
+                # If this task ended, the process would receive no wake-ups any more, and only polling would remain.
+                _log.exception("listening for wake-ups failed: trying again")
             await asyncio.sleep(0.5)
 
     async def _serve(self) -> None:
         conn = await open_connection(self._options, command_timeout=ANSWER_SECONDS)
         try:
-            # A NOTIFY is a transaction too, but it writes nothing that a crash could lose: do not wait for the flush.
+            # A NOTIFY commits too, but it writes nothing that a crash could lose: do not wait for the WAL flush.
             await conn.execute("set synchronous_commit = off")
             conn.add_termination_listener(lambda _: self._pending.set())
             await conn.add_listener(CHANNEL, self._listener(conn.get_server_pid()))
