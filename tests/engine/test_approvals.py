@@ -71,7 +71,7 @@ async def test_an_approval_is_the_output_of_its_step_and_of_the_audit_log(db: Te
     assert output == {"approved": True, "by": ann.actor, "values": {"amount": 12.5}, "comment": "as agreed"}
     assert worker.payloads["pay"][0]["decision"]["values"] == {"amount": 12.5}
     assert (await state(db, run), approval.state, approval.may_decide) == ("completed", "approved", False)
-    [entry] = (await audit.list_(db, action="approval.")).entries
+    [entry] = (await audit.list_(db, action="approval.")).items
     assert (entry.actor, entry.action, entry.object) == (ann.actor, "approval.approve", approval.id)
     assert entry.data == {"run": str(run), "task": "ok", "values": {"amount": 12.5}, "comment": "as agreed"}
 

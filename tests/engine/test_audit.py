@@ -40,7 +40,7 @@ def ci(db: Tenant) -> Tenant:
 
 
 async def entries(db: Tenant) -> list[tuple[str, str | None, dict[str, Any]]]:
-    rows = (await audit.list_(db, limit=100)).entries
+    rows = (await audit.list_(db, limit=100)).items
     assert {row.actor for row in rows} <= {"key:ci"}
     return [(row.action, row.object, row.data) for row in reversed(rows)]
 

@@ -121,7 +121,7 @@ async def test_steps_are_retried_by_their_runs_and_are_not_dropped(db: Tenant) -
         await dead_letters.drop(db, DeadLetterFilter(of_runs=True))
     done = await dead_letters.retry(db, DeadLetterFilter(error=group.error))
     assert (done.jobs, done.runs) == ([], [run])
-    logged = [(each.action, each.object, each.data.get("count")) for each in (await audit.list_(db)).entries]
+    logged = [(each.action, each.object, each.data.get("count")) for each in (await audit.list_(db)).items]
     assert logged[:2] == [("run.retry", str(run), None), ("dead_letter.retry", None, 0)]
     await worker.play()
     assert await state(db, run) == "completed"

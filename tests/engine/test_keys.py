@@ -64,7 +64,7 @@ async def test_a_revoked_key_is_invalid_and_its_name_is_free_again(db: Tenant) -
         await keys.rotate(db, made.key.id)
     again = await keys.create(db, role="viewer", name="ci")
     assert await is_valid(db, again.key)
-    assert [row.id for row in (await keys.list_(db)).keys] == [again.key.id, made.key.id]
+    assert [row.id for row in (await keys.list_(db)).items] == [again.key.id, made.key.id]
 
 
 async def test_after_a_rotation_the_old_secret_is_valid_for_a_day(db: Tenant, clock: Clock) -> None:
@@ -94,7 +94,7 @@ async def test_two_valid_keys_of_an_org_have_different_names(db: Tenant, other_o
     with pytest.raises(Conflict, match="org default has a key 'ci'"):
         await keys.create(db, role="viewer", name="ci")
     await keys.create(other_org, role="viewer", name="ci")
-    assert len((await keys.list_(db)).keys) == 1
+    assert len((await keys.list_(db)).items) == 1
 
 
 async def test_keys_of_another_org_are_not_found(db: Tenant, other_org: Tenant) -> None:
@@ -104,7 +104,7 @@ async def test_keys_of_another_org_are_not_found(db: Tenant, other_org: Tenant) 
         for ref in ("ci", made.key.id):
             with pytest.raises(NotFound):
                 await change(other_org, ref)
-    assert (await keys.list_(other_org)).keys == []
+    assert (await keys.list_(other_org)).items == []
     assert await is_valid(db, made.key)
 
 
@@ -126,7 +126,7 @@ async def test_a_bad_key_is_refused_with_the_field(db: Tenant, options: dict[str
     with pytest.raises(Invalid) as refused:
         await keys.create(db, **options)
     assert refused.value.field == field
-    assert (await keys.list_(db)).keys == []
+    assert (await keys.list_(db)).items == []
 
 
 async def test_a_caller_cannot_give_a_key_more_than_it_has(db: Tenant) -> None:
@@ -159,7 +159,7 @@ async def test_keys_are_listed_in_pages_newest_first(db: Tenant, clock: Clock) -
         clock.move(HOUR)
     page = await keys.list_(db, limit=2)
     rest = await keys.list_(db, limit=2, before=page.next)
-    assert [row.name for row in page.keys + rest.keys] == ["k2", "k1", "k0"]
+    assert [row.name for row in page.items + rest.items] == ["k2", "k1", "k0"]
     assert rest.next is None
 
 
@@ -169,5 +169,5 @@ async def test_the_use_of_a_key_is_recorded_at_most_once_a_minute(db: Tenant, cl
     for step in (HOUR, timedelta(seconds=59), timedelta(seconds=2)):
         clock.move(step)
         await keys.record_use(db, [made.key.id])
-        seen.append((await keys.list_(db)).keys[0].last_used_at)
+        seen.append((await keys.list_(db)).items[0].last_used_at)
     assert seen[0] == seen[1] != seen[2]

@@ -15,7 +15,7 @@ def logged_in(db: Tenant, email: str) -> Tenant:
 
 
 async def roles(db: Tenant) -> dict[str, str]:
-    return {row.email: row.role for row in (await members.list_(db)).members}
+    return {row.email: row.role for row in (await members.list_(db)).items}
 
 
 async def test_a_member_is_added_changed_and_removed_whatever_the_case_of_the_address(db: Tenant) -> None:

@@ -69,7 +69,7 @@ async def test_only_a_pool_that_no_process_offers_is_forgotten_and_that_is_recor
     await pools.forget(db, "gpu")
     with pytest.raises(NotFound, match="gpu"):
         await pools.forget(db, "gpu")
-    entries = (await audit.list_(db, action="pool")).entries
+    entries = (await audit.list_(db, action="pool")).items
     assert [(entry.action, entry.object) for entry in entries] == [("pool.forget", "gpu")]
 
 

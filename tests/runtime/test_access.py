@@ -97,5 +97,5 @@ async def test_the_use_of_a_key_is_recorded(db: Tenant) -> None:
     made = await keys.create(db, role="viewer")
     await Authority(opened(db)).of_key(made.key)
     async with asyncio.timeout(30):
-        while (await keys.list_(db)).keys[0].last_used_at is None:
+        while (await keys.list_(db)).items[0].last_used_at is None:
             await asyncio.sleep(0.01)

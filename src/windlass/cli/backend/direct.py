@@ -288,7 +288,7 @@ class Direct:
 
     async def keys(self, *, before: str | None, limit: int) -> Page[Key]:
         page = await keys.list_(await self._app.open(), before=before, limit=limit)
-        return Page([org_views.key(row) for row in page.keys], page.next)
+        return Page([org_views.key(row) for row in page.items], page.next)
 
     async def revoke_key(self, key: str) -> None:
         await keys.revoke(await self._app.open(), key)
@@ -301,14 +301,14 @@ class Direct:
 
     async def members(self, *, after: str, limit: int) -> Page[Member]:
         page = await members.list_(await self._app.open(), after=after, limit=limit)
-        return Page([org_views.member(row) for row in page.members], page.next)
+        return Page([org_views.member(row) for row in page.items], page.next)
 
     async def remove_member(self, email: str) -> None:
         await members.remove(await self._app.open(), email)
 
     async def audit(self, *, limit: int, **filters: str | None) -> Page[AuditEntry]:
         page = await audit.list_(await self._app.open(), limit=limit, **filters)
-        return Page([org_views.audit_entry(row) for row in page.entries], page.next)
+        return Page([org_views.audit_entry(row) for row in page.items], page.next)
 
     # Plans
 

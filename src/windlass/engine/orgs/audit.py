@@ -7,7 +7,7 @@ jobs and runs have the actor of each line.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +15,7 @@ from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
 from windlass.engine.database import Tenant
 from windlass.errors import Invalid
-from windlass.schemas.common import PAGE_LIMIT
+from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.store.orgs import audit as store
 from windlass.store.orgs.audit import AuditCursor, AuditEntry
 from windlass.store.postgres.pool import Connection
@@ -57,14 +57,6 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
-@dataclass(frozen=True, slots=True)
-class AuditPage:
-    """A page of entries, newest first. Pass `next` as `before` for the next page; None means the end."""
-
-    entries: list[AuditEntry]
-    next: str | None
-
-
 async def list_(
     db: Tenant,
     *,
@@ -73,7 +65,7 @@ async def list_(
     object_: str | None = None,
     before: str | None = None,
     limit: int = 50,
-) -> AuditPage:
+) -> Page[AuditEntry]:
     """List the entries of the org, newest first; `action` is a prefix such as `key.`."""
     encode([actor, action, object_], field="filter")
     check_range(limit, "limit", most=PAGE_LIMIT)
@@ -82,7 +74,7 @@ async def list_(
         rows = await store.list_(
             conn, org=db.org, actor=actor, action=action, object_=object_, before=place, limit=limit
         )
-    return AuditPage(rows, _text(rows[-1]) if len(rows) == limit else None)
+    return Page(rows, _text(rows[-1]) if len(rows) == limit else None)
 
 
 def _text(entry: AuditEntry) -> str:

@@ -18,7 +18,7 @@ from windlass.core.orgs import KEY_ID_LENGTH, KEY_SECRET_LENGTH, ApiKey, Role, c
 from windlass.engine.database import Database, Tenant
 from windlass.engine.orgs import audit
 from windlass.errors import Conflict, Forbidden, Invalid, NotFound
-from windlass.schemas.common import PAGE_LIMIT
+from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.store.orgs import keys as store
 from windlass.store.orgs.keys import KeyRow, StoredKey
 from windlass.store.postgres.pool import Connection
@@ -38,14 +38,6 @@ class NewKey:
 
     row: KeyRow
     key: ApiKey
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPage:
-    """A page of keys, newest first. Pass `next` as `before` for the next page; None means the end."""
-
-    keys: list[KeyRow]
-    next: str | None
 
 
 async def create(
@@ -91,13 +83,13 @@ async def create(
     return NewKey(row, key)
 
 
-async def list_(db: Tenant, *, limit: int = 100, before: str | None = None) -> KeyPage:
+async def list_(db: Tenant, *, limit: int = 100, before: str | None = None) -> Page[KeyRow]:
     """List the keys of the org, newest first, with those that are revoked or expired."""
     encode(before, field="before")
     check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.once() as conn:
         rows = await store.list_(conn, org=db.org, limit=limit, before=before)
-    return KeyPage(rows, rows[-1].id if len(rows) == limit else None)
+    return Page(rows, rows[-1].id if len(rows) == limit else None)
 
 
 async def revoke(db: Tenant, ref: str) -> KeyRow:

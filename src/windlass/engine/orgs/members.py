@@ -1,7 +1,6 @@
 """Members of an org: people who log in with OpenID Connect, each with a role. A verified address makes the member."""
 
 import re
-from dataclasses import dataclass
 
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
@@ -9,21 +8,13 @@ from windlass.core.orgs import Role, check_role
 from windlass.engine.database import Tenant
 from windlass.engine.orgs import audit, keys
 from windlass.errors import Conflict, Forbidden, Invalid, NotFound
-from windlass.schemas.common import PAGE_LIMIT
+from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.store.orgs import members as store
 from windlass.store.orgs.members import MemberRow, Membership
 
 __all__ = ["MemberRow", "Membership"]
 MAX_EMAIL = 254
 _is_email = re.compile(r"[^@\s\x00-\x1f\x7f]{1,64}@[^@\s\x00-\x1f\x7f]{1,189}").fullmatch
-
-
-@dataclass(frozen=True, slots=True)
-class MemberPage:
-    """A page of members by address. Pass `next` as `after` for the next page; None means the end."""
-
-    members: list[MemberRow]
-    next: str | None
 
 
 async def put(db: Tenant, email: str, *, role: str) -> MemberRow:
@@ -45,12 +36,12 @@ async def put(db: Tenant, email: str, *, role: str) -> MemberRow:
     return row
 
 
-async def list_(db: Tenant, *, after: str = "", limit: int = 100) -> MemberPage:
+async def list_(db: Tenant, *, after: str = "", limit: int = 100) -> Page[MemberRow]:
     encode(after, field="after")
     check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.once() as conn:
         rows = await store.list_(conn, org=db.org, limit=limit, after=after)
-    return MemberPage(rows, rows[-1].email if len(rows) == limit else None)
+    return Page(rows, rows[-1].email if len(rows) == limit else None)
 
 
 async def remove(db: Tenant, email: str) -> None:

@@ -151,7 +151,7 @@ async def list_keys(
 ) -> Listing[Key]:
     """Those of the org, newest first, also revoked and expired ones."""
     page = await keys.list_(db, before=before, limit=limit)
-    return Listing([views.key(row) for row in page.keys], page.next)
+    return Listing([views.key(row) for row in page.items], page.next)
 
 
 @keys_router.post(
@@ -200,7 +200,7 @@ async def list_members(
 ) -> Listing[Member]:
     """By address."""
     page = await members.list_(db, after=after, limit=limit)
-    return Listing([views.member(row) for row in page.members], page.next)
+    return Listing([views.member(row) for row in page.items], page.next)
 
 
 @members_router.put(
@@ -235,4 +235,4 @@ async def list_audit(db: Administering, filters: Annotated[Filters, Query()]) ->
         before=filters.before,
         limit=filters.limit,
     )
-    return Listing([views.audit_entry(row) for row in page.entries], page.next)
+    return Listing([views.audit_entry(row) for row in page.items], page.next)
