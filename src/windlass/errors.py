@@ -51,17 +51,11 @@ class InvalidCron(Invalid):
 
 
 class InvalidExpression(Invalid):
-    """An `if` or a template that cannot be parsed. `column` counts from 1; `pointed` is its line with a caret below."""
+    """An `if` or a template that cannot be parsed. `column` counts from 1."""
 
-    def __init__(self, problem: str, *, source: str, column: int, field: str | None = None) -> None:
-        super().__init__(f"column {column}: {problem}", field=field)
-        self.problem, self.source, self.column = problem, source, column
-
-    @property
-    def pointed(self) -> str:
-        before = self.source[: self.column - 1]
-        start = before.rfind("\n") + 1
-        return f"{self.source[start:].partition(chr(10))[0]}\n{' ' * (len(before) - start)}^"
+    def __init__(self, problem: str, *, column: int) -> None:
+        super().__init__(f"column {column}: {problem}")
+        self.problem, self.column = problem, column
 
 
 class TemplateError(Invalid):

@@ -71,7 +71,7 @@ def tree(source: str) -> Node:
 def tokens(source: str) -> list[Token]:
     if len(source) > MAX_LENGTH:
         raise InvalidExpression(
-            f"it is {len(source)} characters long, the limit is {MAX_LENGTH}", source=source, column=MAX_LENGTH + 1
+            f"it is {len(source)} characters long, the limit is {MAX_LENGTH}", column=MAX_LENGTH + 1
         )
     result, at = [], after_space(source, 0)
     while at < len(source):
@@ -83,9 +83,9 @@ def tokens(source: str) -> list[Token]:
 
 def _read_token(source: str, at: int) -> tuple[Token, int]:
     if match := _number(source, at):
-        return Token(Kind.LITERAL, _as_number(match, source), at + 1), match.end()
+        return Token(Kind.LITERAL, _as_number(match), at + 1), match.end()
     if match := match_quoted(source, at):
-        return Token(Kind.LITERAL, unquoted(match.group(), source, at), at + 1), match.end()
+        return Token(Kind.LITERAL, unquoted(match.group(), at), at + 1), match.end()
     if match := _sign(source, at):
         return Token(Kind.SIGN, match.group(), at + 1), match.end()
     if match := _word(source, at):
@@ -107,12 +107,12 @@ def _word_token(source: str, at: int, match: re.Match[str]) -> tuple[Token, int]
     return Token(Kind.PATH, path, at + 1), end
 
 
-def _as_number(match: re.Match[str], source: str) -> int | float:
+def _as_number(match: re.Match[str]) -> int | float:
     if match[1] is None and match[2] is None:
         return int(match.group())
     number = float(match.group())
     if not isfinite(number):
-        raise InvalidExpression("the number is too large", source=source, column=match.start() + 1)
+        raise InvalidExpression("the number is too large", column=match.start() + 1)
     return number
 
 
@@ -120,12 +120,11 @@ def _unreadable(source: str, at: int) -> InvalidExpression:
     match = _fragment(source, at)
     fragment = match.group() if match else ""
     problem = INSTEAD.get(fragment) or INSTEAD.get(fragment[:1]) or f"{fragment[:LONGEST_WORD]!r} is not valid here"
-    return InvalidExpression(problem, source=source, column=at + 1)
+    return InvalidExpression(problem, column=at + 1)
 
 
 class _Reader:
     def __init__(self, source: str) -> None:
-        self._source = source
         self._tokens = tokens(source)
         self._at = 0
         self._depth = 0
@@ -196,7 +195,7 @@ class _Reader:
         arity = FUNCTIONS[token.value].arity
         if len(arguments) != arity:
             problem = f"{token.value}() takes {arity} value{'' if arity == 1 else 's'}, not {len(arguments)}"
-            raise InvalidExpression(problem, source=self._source, column=token.column)
+            raise InvalidExpression(problem, column=token.column)
         return Call(token.value, arguments)
 
     def _separated(self, item: Callable[[], T], close: str) -> list[T]:
@@ -245,7 +244,7 @@ class _Reader:
             raise self._error(f"it is nested deeper than {MAX_DEPTH} levels")
 
     def _error(self, problem: str) -> InvalidExpression:
-        return InvalidExpression(problem, source=self._source, column=self._token.column)
+        return InvalidExpression(problem, column=self._token.column)
 
 
 def _describe(token: Token) -> str:

@@ -69,12 +69,12 @@ def read_path(source: str, start: int) -> tuple[Path, int]:
     """Return the path that begins at `start`, and the position of its end."""
     match = _match_path(source, start)
     if match is None:
-        raise InvalidExpression("a path is missing here", source=source, column=start + 1)
+        raise InvalidExpression("a path is missing here", column=start + 1)
     after = source[match.end() : match.end() + 1]
     if after in (".", "["):
         problem = "a name must follow the dot" if after == "." else "[ ] must contain a number or a quoted string"
-        raise InvalidExpression(problem, source=source, column=match.end() + 1)
-    return _checked_path(match.group(), _PathParts(source, start, match.group())), match.end()
+        raise InvalidExpression(problem, column=match.end() + 1)
+    return _checked_path(match.group(), _PathParts(start, match.group())), match.end()
 
 
 def source_path(text: str) -> Path:
@@ -87,14 +87,14 @@ def source_path(text: str) -> Path:
     return Path(text, "tasks", head, "body", tuple(rest))
 
 
-def unquoted(text: str, source: str, start: int) -> str:
+def unquoted(text: str, start: int) -> str:
     """Return the value of a quoted string that begins at `start` of the source."""
     if "\\" not in text:
         return text[1:-1]
     for match in _escape.finditer(text):
         if match[1] not in ESCAPES:
             problem = r"invalid escape: write \\ for a backslash; \n, \r, \t and \ before a quote are allowed"
-            raise InvalidExpression(problem, source=source, column=start + match.start() + 1)
+            raise InvalidExpression(problem, column=start + match.start() + 1)
     return _escape.sub(lambda match: ESCAPES[match[1]], text[1:-1])
 
 
@@ -135,11 +135,11 @@ def _artifact(parts: "_PathParts", rest: tuple[Part, ...]) -> tuple[Part, ...]:
 class _PathParts:
     """The parts of a path, consumed from the left, with their columns for error messages."""
 
-    def __init__(self, source: str, start: int, text: str) -> None:
-        self._source, self._text = source, text
+    def __init__(self, start: int, text: str) -> None:
+        self._text = text
         matches = list(_part.finditer(text))
         self._columns = [start + match.start(1 if match[1] else 0) + 1 for match in matches]
-        self._parts = [_part_value(match, source, start) for match in matches]
+        self._parts = [_part_value(match, start) for match in matches]
         self._taken = 0
         if len(matches) > MAX_PARTS:
             raise self._error(f"the path has {len(matches)} parts, the limit is {MAX_PARTS}")
@@ -178,16 +178,16 @@ class _PathParts:
 
     def missing(self, what: str) -> InvalidExpression:
         problem = f"{cut(self._text)} must be followed by {what}"
-        return InvalidExpression(problem, source=self._source, column=self._columns[0])
+        return InvalidExpression(problem, column=self._columns[0])
 
     def _error(self, problem: str) -> InvalidExpression:
-        return InvalidExpression(problem, source=self._source, column=self._columns[self._taken])
+        return InvalidExpression(problem, column=self._columns[self._taken])
 
 
-def _part_value(match: re.Match[str], source: str, start: int) -> Part:
+def _part_value(match: re.Match[str], start: int) -> Part:
     name, number, quoted = match.groups()
     if quoted is not None:
-        return unquoted(quoted, source, start + match.start(3))
+        return unquoted(quoted, start + match.start(3))
     return name if number is None else int(number)
 
 

@@ -154,20 +154,20 @@ def _read_template(text: str, at: int) -> tuple[str | Path, int]:
     """Return the template that opens at `at`, and the position after it."""
     start = after_space(text, at + len(OPEN))
     if start >= len(text):
-        raise InvalidExpression("the template is not closed: }} is missing", source=text, column=at + 1)
+        raise InvalidExpression("the template is not closed: }} is missing", column=at + 1)
     if text.startswith(CLOSE, start):
-        raise InvalidExpression("the template is empty: write a path between {{ and }}", source=text, column=at + 1)
+        raise InvalidExpression("the template is empty: write a path between {{ and }}", column=at + 1)
     piece: str | Path
     if quoted := match_quoted(text, start):
-        piece, end = unquoted(quoted.group(), text, start), quoted.end()
+        piece, end = unquoted(quoted.group(), start), quoted.end()
     else:
         piece, end = read_path(text, start)
     end = after_space(text, end)
     if text.startswith(CLOSE, end):
         return piece, end + len(CLOSE)
     if text.find(CLOSE, end) < 0:
-        raise InvalidExpression("the template is not closed: }} is missing", source=text, column=at + 1)
-    raise InvalidExpression("a template must contain one path and nothing else", source=text, column=end + 1)
+        raise InvalidExpression("the template is not closed: }} is missing", column=at + 1)
+    raise InvalidExpression("a template must contain one path and nothing else", column=end + 1)
 
 
 # Values

@@ -9,7 +9,6 @@ fewer jobs than it was offered is dry: it gets no place until a look or a wake-u
 followed by another at once, as long as there are other lanes.
 """
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -24,7 +23,6 @@ LEAST, MOST = 0.05, 1.0
 MAX_LANES = MOST_ORGS  # offered to one claim
 MOST_SUSPECTS = 16
 FULL, BUSY = 1.0, 0.05  # seconds for which nothing of an org is offered, unless there is a wake-up
-_LITERAL = re.compile(r"[^%_\\]*")
 
 Key = tuple[str, str, int, bool]
 

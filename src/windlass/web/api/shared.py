@@ -83,7 +83,6 @@ class Acts(Needs):
 
 Reading = Annotated[Tenant, Depends(Acts(Scope.READ))]
 Starting = Annotated[Tenant, Depends(Acts(Scope.START))]
-Working = Annotated[Tenant, Depends(Acts(Scope.WORK))]
 Operating = Annotated[Tenant, Depends(Acts(Scope.OPERATE))]
 Deploying = Annotated[Tenant, Depends(Acts(Scope.DEPLOY))]
 Administering = Annotated[Tenant, Depends(Acts(Scope.ADMIN))]
