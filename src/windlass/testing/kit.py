@@ -1,5 +1,5 @@
-"""The test kit: an embedded Postgres, a migrated database for each test, a clock that tests can move, and a worker that
-runs until no due job is left."""
+"""The test kit: an embedded Postgres, a migrated database for each test, a clock that tests can move, and workers that
+run until no due job is left, or until a job that waits has ended."""
 
 import asyncio
 import os
@@ -13,21 +13,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import asyncpg
 
 from windlass import settings
 from windlass.app import Windlass
+from windlass.core.jobs.job import TERMINAL
 from windlass.embedded.server import Embedded, EmbeddedOptions
-from windlass.engine import messages
-from windlass.engine.database import prepare
+from windlass.engine import messages, upkeep
+from windlass.engine.database import Database, prepare
 from windlass.engine.jobs import control as jobs
 from windlass.runtime.loops.loop import until
 from windlass.runtime.worker.worker import WorkerOptions
+from windlass.store.jobs import FAR, Job
 from windlass.store.postgres.pool import DatabaseOptions
 
 T = TypeVar("T")
+MOST_WAITS = 10_000  # of a job that is run to its end
 
 # A change to any of these rows gives them a new xmin: the sums differ if a test has changed the schema, the grants or
 # the settings of its database, or the rows that migrations insert.
@@ -251,3 +254,34 @@ async def run_until_idle(app: Windlass, options: WorkerOptions | None = None, *,
     finally:
         stop.set()
         await working
+
+
+async def run_to_end(
+    app: Windlass, job: UUID, clock: Clock, options: WorkerOptions | None = None, *, timeout: float = 30
+) -> Job:
+    """Run a job until it has ended and return it. Whenever it waits, for a sleep, a timeout or a retry, the clock moves
+    to the end of that wait.
+
+    `app` must have been created with `clock=clock.now`. Return the job as it is if it waits for something that only
+    the test can do, such as a message without a timeout.
+    """
+    db = await app.open()
+    for _ in range(MOST_WAITS):
+        await upkeep.become_due(db.database)
+        await _receive(db.database)
+        await run_until_idle(app, options, timeout=timeout)
+        row = await jobs.get(db, job)
+        if row.status in TERMINAL:
+            return row
+        if row.run_at != FAR:
+            clock.set(max(row.run_at, await db.now()))
+        elif not await _receive(db.database):
+            return row
+    raise AssertionError(f"job {job} has waited {MOST_WAITS} times and has not ended")
+
+
+async def _receive(db: Database) -> int:
+    """Give messages to the handlers that wait for them; return the number of handlers."""
+    while await messages.route(db):
+        pass
+    return await messages.wake_handlers(db)

@@ -19,7 +19,7 @@ from windlass.engine.runs import start as run_start
 from windlass.engine.runs.children import MAX_DEPTH
 from windlass.engine.runs.start import RunSpec
 from windlass.errors import Duplicate, Invalid, NotFound
-from windlass.store.messages import awaited as store
+from windlass.store.messages import waiters
 
 
 async def start(db: Database, job: Claimed, key: str, workflow: str, input_: Any) -> UUID:
@@ -46,7 +46,7 @@ async def submit(db: Database, job: Claimed, key: str, spec: JobSpec) -> UUID:
 async def watch(db: Database, job: Claimed, run: UUID) -> RunResult | None:
     """Begin to wait for a run; return its result if it has ended already."""
     async with db.once() as conn:
-        state = await store.begin(conn, run, job.id, org=job.org)
+        state = await waiters.await_run(conn, run, job.id, org=job.org)
     if state is None:
         raise NotFound("run", run)
     return None if RunState(state) in LIVE else await result(db, job, run)
@@ -64,7 +64,7 @@ async def _depth_below(db: Database, job: Claimed) -> int:
     if job.run_id is None:
         return 1
     async with db.once() as conn:
-        depth = await store.depth(conn, job.run_id, org=job.org)
+        depth = await waiters.run_depth(conn, job.run_id, org=job.org)
     if depth >= MAX_DEPTH:
         raise Invalid(
             f"runs below runs go {MAX_DEPTH} deep at most: start this one without waiting for it", field="run"

@@ -1,4 +1,5 @@
-"""Places that wait for messages: steps of runs, and calls in handlers.
+"""Places that wait for messages: steps of runs, and calls in handlers. A handler that waits for a run waits for the
+message about its end.
 
 Waiters are locked after runs and jobs, in ascending id.
 """
@@ -17,6 +18,7 @@ from windlass.store.postgres.queries import column, columns, statements
 from windlass.store.steps import StepRef
 
 _SQL = statements("waiters")
+_AWAITED = statements("awaited")
 
 
 class StepWait(NamedTuple):
@@ -112,3 +114,14 @@ async def of_jobs(conn: Connection, jobs: Sequence[UUID]) -> dict[UUID, list[tup
     for row in await conn.fetch(_SQL["of_jobs"], list(jobs)):
         waits[row[0]].append((row[1], Awaited(*row[2:])))
     return waits
+
+
+async def run_depth(conn: Connection, id_: UUID, *, org: str) -> int:
+    """Return how deep a run is below others; 0 if there is no such run."""
+    return int(await conn.fetchval(_AWAITED["depth"], id_, org) or 0)
+
+
+async def await_run(conn: Connection, id_: UUID, job: UUID, *, org: str) -> str | None:
+    """Note that the handler of a job waits for a run; return the run's state, or None if there is no such run."""
+    state: str | None = await conn.fetchval(_AWAITED["await"], id_, org, job)
+    return state

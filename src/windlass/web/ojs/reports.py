@@ -7,21 +7,26 @@ transaction.
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.core.jobs.job import Failed, Outcome, Released, Succeeded
-from windlass.core.json_value import RESULT_LIMIT, encode, plain
+from windlass.core.jobs.replay import CallKind, MessageWait, NewRecord, Suspended
+from windlass.core.jobs.spec import check_name
+from windlass.core.json_value import PAYLOAD_LIMIT, RESULT_LIMIT, encode, plain
 from windlass.core.orgs import Scope
 from windlass.engine.workers.remote import Job
 from windlass.engine.workers.remote_reports import NewState, RemoteReport
 from windlass.errors import Invalid
-from windlass.web.ojs import dependencies, envelope, suspension, times
+from windlass.web.ojs import dependencies, envelope, times
 from windlass.web.ojs.responses import answer, entry_error
 from windlass.web.ojs.routing import Route
 
 MOST = 1000  # reports per request
+MAX_KEY = 400
+MOST_MESSAGES = 1000
 MANY = "jobs"  # the field of requests with many reports
 FINAL_CODES = {"DISCARD": False, "FAIL": False, "DEAD_LETTER": True}  # `error.code` -> goes to the dead letters
 
@@ -49,7 +54,7 @@ async def nack(request: Request) -> Response:
 async def suspend(request: Request) -> Response:
     """Put a job back until a time, or until a message arrives, and save its state: no attempt is used up."""
     body = await dependencies.body(request)
-    job = await _record(request, body, suspension.outcome(body))
+    job = await _record(request, body, _suspension(body))
     shown = envelope.render(job, job.updated_at)
     return answer(request, {"suspended": True, **_ids(job), "state": shown["state"], "job": shown})
 
@@ -139,6 +144,37 @@ def _failure(error: Any, delay: timedelta | None) -> Failed:
     stored = {name: value for name, value in document.items() if value is not None}
     retryable = error.get("retryable") is not False and code not in FINAL_CODES
     return Failed(stored, retryable=retryable, retry_after=delay, dead_letter=FINAL_CODES.get(code))
+
+
+def _suspension(body: Mapping[str, Any]) -> Suspended:
+    """Return the suspension: `for_ms` limits the wait, `wait_for` names a message, `state` replaces the checkpoint."""
+    wait = body.get("wait_for")
+    delay = None if body.get("for_ms") is None else times.milliseconds(body["for_ms"], field="for_ms")
+    if wait is None and delay is None:
+        raise Invalid("there is nothing to wait for: give for_ms, wait_for or both", field="for_ms")
+    name = f"suspend-{uuid4().hex}"
+    saved = _saved_state(body)
+    if wait is None:
+        return Suspended([name], [*saved, _wait_record(name, CallKind.SLEEP, delay)])
+    if not isinstance(wait, dict):
+        raise Invalid('wait_for must be an object such as {"name": "paid", "key": "42"}', field="wait_for")
+    message, key = wait.get("name"), wait.get("key")
+    check_name(message, "wait_for.name", "name the message")
+    if key is not None and key != "":
+        check_name(key, "wait_for.key", "leave it out for a signal, or give a key", limit=MAX_KEY)
+    count = dependencies.integer(wait, "count", least=1, most=MOST_MESSAGES, default=1) or 1
+    waits = MessageWait(name, str(message), key or "", key is None, count)
+    return Suspended([name], [*saved, _wait_record(name, CallKind.WAIT, delay)], [waits])
+
+
+def _saved_state(body: Mapping[str, Any]) -> list[NewRecord]:
+    if "state" not in body:
+        return []
+    return [NewRecord("", CallKind.STEP, None, encode(body["state"], field="state", limit=PAYLOAD_LIMIT))]
+
+
+def _wait_record(name: str, kind: CallKind, delay: timedelta | None) -> NewRecord:
+    return NewRecord(name, kind, None, waits=True, delay=delay)
 
 
 def _ids(job: Job) -> dict[str, str]:
