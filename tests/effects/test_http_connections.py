@@ -72,28 +72,14 @@ async def test_all_hosts_together_get_so_many() -> None:
     assert len(one.received) + len(other.received) == 8
 
 
-async def test_cancelling_closes_the_connection() -> None:
+@pytest.mark.parametrize(
+    "sent", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"], ids=["before the answer", "halfway through it"]
+)
+async def test_cancelling_closes_the_connection(sent: bytes) -> None:
     arrived, gone = asyncio.Event(), asyncio.Event()
 
     async def answer(_: Received, connection: ClientConnection) -> None:
-        arrived.set()
-        await connection.gone()
-        gone.set()
-
-    async with serving(answer) as server, performer() as http:
-        asking = asyncio.create_task(http.perform(request(server.url)))
-        await arrived.wait()
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-        await gone.wait()
-
-
-async def test_cancelling_halfway_through_a_body_closes_the_connection() -> None:
-    arrived, gone = asyncio.Event(), asyncio.Event()
-
-    async def answer(_: Received, connection: ClientConnection) -> None:
-        await connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+        await connection.send(sent)
         arrived.set()
         await connection.gone()
         gone.set()

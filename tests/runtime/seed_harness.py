@@ -1,4 +1,4 @@
-"""Documents of seed 001, and waits for the states of their steps."""
+"""The documents of seed 001 at a test server, and waits for the states of their steps."""
 
 import json
 from collections.abc import AsyncIterator
@@ -33,41 +33,6 @@ async def becomes(run: Run, **steps: str) -> None:
         return all(states[name] == state for name, state in expected.items())
 
     await eventually(look, seconds=30)
-
-
-TRIAL = """
-{
-  "name": "trial-expiry",
-  "trigger": "api",
-  "tasks": {
-    "start-trial": {
-      "url": "https://myapp.com/api/activate-trial",
-      "method": "POST",
-      "body": { "user_id": "{{trigger.body.user_id}}" }
-    },
-    "wait-13-days": {
-      "needs": ["start-trial"],
-      "sleep": "13d"
-    },
-    "send-reminder": {
-      "needs": ["wait-13-days"],
-      "url": "https://myapp.com/api/send-email",
-      "method": "POST",
-      "body": { "template": "trial-ending-soon", "user_id": "{{trigger.body.user_id}}" }
-    },
-    "wait-1-day": {
-      "needs": ["send-reminder"],
-      "sleep": "1d"
-    },
-    "expire-trial": {
-      "needs": ["wait-1-day"],
-      "url": "https://myapp.com/api/expire-trial",
-      "method": "POST",
-      "body": { "user_id": "{{trigger.body.user_id}}" }
-    }
-  }
-}
-"""
 
 
 async def settled(app: Windlass) -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from tests.effects.server import ClientConnection, Received
 from tests.runtime.conftest import Working
-from tests.runtime.seed_harness import START, TRIAL, at, becomes, reachable, settled
+from tests.runtime.seed_harness import START, at, becomes, reachable, settled
 from tests.runtime.shop import app_for, ok, opened
+from tests.unit.test_definition_examples import TRIAL_EXPIRY
 from windlass import Windlass
 from windlass.engine import hooks
 from windlass.errors import InvalidWorkflow
@@ -164,7 +165,7 @@ async def test_a_process_that_starts_anew_goes_on_where_the_last_one_was(
     """Nothing is kept in memory: a sleep, a wait and a run of the first process end in the second."""
     clock.set(START)
     async with app_for(database, clock) as first, opened() as shop:
-        await first.deploy(at(shop, TRIAL))
+        await first.deploy(at(shop, TRIAL_EXPIRY))
         run: UUID = (await first.start("trial-expiry", {"user_id": "u1"})).id
         async with working(first):
             await becomes(await first.run(run), wait__13__days="active")

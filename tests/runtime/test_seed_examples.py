@@ -10,8 +10,9 @@ import pytest
 
 from tests.effects.server import ClientConnection, Received
 from tests.runtime.conftest import Working
-from tests.runtime.seed_harness import START, TRIAL, at, becomes, reachable, settled
+from tests.runtime.seed_harness import START, at, becomes, reachable, settled
 from tests.runtime.shop import app_for, ok, opened
+from tests.unit.test_definition_examples import ORDER_PROCESSING, TRIAL_EXPIRY
 from windlass import Windlass
 from windlass.runtime.handle import Run
 from windlass.testing import Clock
@@ -25,43 +26,6 @@ async def app(database: str) -> AsyncIterator[Windlass]:
 
 async def word(run: Run, step: str) -> str:
     return (await run.view()).states[step]
-
-
-ORDER = """
-{
-  "name": "order-processing",
-  "trigger": "api",
-  "tasks": {
-    "charge": {
-      "url": "https://myapp.com/api/charge",
-      "method": "POST",
-      "body": { "order_id": "{{trigger.body.order_id}}" }
-    },
-    "send-receipt": {
-      "needs": ["charge"],
-      "if": "tasks.charge.status_code == 200",
-      "url": "https://myapp.com/api/send-receipt",
-      "method": "POST",
-      "body": {
-        "order_id": "{{trigger.body.order_id}}",
-        "amount": "{{tasks.charge.body.amount}}"
-      }
-    },
-    "notify-warehouse": {
-      "needs": ["charge"],
-      "if": "tasks.charge.status_code == 200",
-      "url": "https://myapp.com/api/ship",
-      "method": "POST"
-    },
-    "handle-failure": {
-      "needs": ["charge"],
-      "if": "tasks.charge.status_code != 200",
-      "url": "https://myapp.com/api/payment-failed",
-      "method": "POST"
-    }
-  }
-}
-"""
 
 
 async def test_order_processing_that_is_paid(app: Windlass, working: Working) -> None:
@@ -78,7 +42,7 @@ async def test_order_processing_that_is_paid(app: Windlass, working: Working) ->
         await connection.send(ok())
 
     async with opened(charge=charge, ship=meet, **{"send-receipt": meet}) as shop, working(app):
-        await app.deploy(at(shop, ORDER))
+        await app.deploy(at(shop, ORDER_PROCESSING))
         run = await app.start("order-processing", {"order_id": 123})  # 1.
         await asyncio.wait_for(charging.wait(), 20)  # 2. and 3.: the task with no needs, and a worker does it
         assert (await run.view()).row.letters == "a..."
@@ -101,7 +65,7 @@ async def test_order_processing_that_is_paid(app: Windlass, working: Working) ->
 async def test_order_processing_that_is_not_paid(app: Windlass, working: Working) -> None:
     """A workflow where `charge` failed but `handle-failure` succeeded is `completed`."""
     async with opened(charge=ok({"error": "declined"}, status=402)) as shop, working(app):
-        await app.deploy(at(shop, ORDER))
+        await app.deploy(at(shop, ORDER_PROCESSING))
         result = await (await app.start("order-processing", {"order_id": 123})).wait(timeout=30)
         assert shop.paths() == ["/charge", "/payment-failed"]
     assert result.steps == {
@@ -116,7 +80,7 @@ async def test_order_processing_that_is_not_paid(app: Windlass, working: Working
 async def test_trial_expiry_over_fourteen_days(database: str, working: Working, clock: Clock) -> None:
     clock.set(START)
     async with app_for(database, clock) as app, opened() as shop, working(app):
-        await app.deploy(at(shop, TRIAL))
+        await app.deploy(at(shop, TRIAL_EXPIRY))
         run = await app.start("trial-expiry", {"user_id": "u1"})
         await becomes(run, start__trial="succeeded", wait__13__days="active")
         assert shop.body("/activate-trial") == {"user_id": "u1"}

@@ -3,9 +3,8 @@
 Ten thousand runs, jobs and dead letters here, a million of each as a soak.
 """
 
-import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -61,13 +60,10 @@ FILLS = [
 @pytest.fixture(
     scope="module", params=[SOME, pytest.param(MILLION, marks=[pytest.mark.soak, pytest.mark.timeout(900)])]
 )
-def long_history(databases: Databases, request: pytest.FixtureRequest) -> Iterator[str]:
-    fresh = databases.fresh()
-    with asyncio.Runner() as runner:
-        url = runner.run(fresh.__aenter__())
-        runner.run(fill(url, request.param))
+async def long_history(databases: Databases, request: pytest.FixtureRequest) -> AsyncIterator[str]:
+    async with databases.fresh() as url:
+        await fill(url, request.param)
         yield url
-        runner.run(fresh.__aexit__(None, None, None))
 
 
 async def fill(url: str, count: int) -> None:

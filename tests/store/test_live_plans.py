@@ -1,8 +1,7 @@
 """Streams read what is new, and logs what is theirs, however long the history is."""
 
-import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
@@ -40,13 +39,10 @@ FILL = [
 
 
 @pytest.fixture(scope="module")
-def history(databases: Databases) -> Iterator[tuple[str, Snapshot]]:
+async def history(databases: Databases) -> AsyncIterator[tuple[str, Snapshot]]:
     """A long history, then a few lines; and the snapshot in between."""
-    fresh = databases.fresh()
-    with asyncio.Runner() as runner:
-        url = runner.run(fresh.__aenter__())
-        yield url, runner.run(fill(url))
-        runner.run(fresh.__aexit__(None, None, None))
+    async with databases.fresh() as url:
+        yield url, await fill(url)
 
 
 async def fill(url: str) -> Snapshot:

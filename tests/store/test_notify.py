@@ -1,6 +1,8 @@
 """Wake-ups between processes."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -11,37 +13,34 @@ from windlass.store.postgres.notify import Notifier
 from windlass.store.postgres.pool import DatabaseOptions
 
 
-@pytest.mark.parametrize("topic", ["default", "it's", "back\\slash", "naïve ☃", 'quo"te', "two\nlines", "a; notify x"])
-async def test_a_topic_reaches_other_processes_as_it_is(database: str, topic: str) -> None:
+@asynccontextmanager
+async def two_processes(database: str) -> AsyncIterator[tuple[Notifier, asyncio.Queue[str]]]:
+    """The notifier of one process, and the topics that another process receives, from when it listens."""
     here, there = Notifier(DatabaseOptions(url=database)), Notifier(DatabaseOptions(url=database))
-    heard: asyncio.Queue[str] = asyncio.Queue()
-    there.subscribe(heard.put_nowait)
+    received: asyncio.Queue[str] = asyncio.Queue()
+    there.subscribe(received.put_nowait)
     here.start()
     there.start()
     try:
         async with asyncio.timeout(30):
-            assert await heard.get() == ""  # it listens: look for yourself
-            here.poke(topic)
-            assert await heard.get() == topic
+            assert await received.get() == ""  # it listens: look for yourself
+            yield here, received
     finally:
         await here.close()
         await there.close()
+
+
+@pytest.mark.parametrize("topic", ["default", "it's", "back\\slash", "naïve ☃", 'quo"te', "two\nlines", "a; notify x"])
+async def test_a_topic_reaches_other_processes_as_it_is(database: str, topic: str) -> None:
+    async with two_processes(database) as (here, received):
+        here.poke(topic)
+        assert await received.get() == topic
 
 
 async def test_a_topic_too_long_to_send_wakes_everybody(database: str) -> None:
-    here, there = Notifier(DatabaseOptions(url=database)), Notifier(DatabaseOptions(url=database))
-    heard: asyncio.Queue[str] = asyncio.Queue()
-    there.subscribe(heard.put_nowait)
-    here.start()
-    there.start()
-    try:
-        async with asyncio.timeout(30):
-            assert await heard.get() == ""
-            here.poke("q" * 10_000)
-            assert await heard.get() == ""
-    finally:
-        await here.close()
-        await there.close()
+    async with two_processes(database) as (here, received):
+        here.poke("q" * 10_000)
+        assert await received.get() == ""
 
 
 async def test_a_wake_up_that_comes_while_one_is_sent_does_not_delay_the_end(
@@ -69,22 +68,12 @@ async def test_a_wake_up_that_comes_while_the_same_is_sent_is_sent_again(
     slow = "select pg_notify($1, topic), pg_sleep(0.3) from unnest($2::text[]) as topic"
     monkeypatch.setattr(notify, "sql", lambda *_: slow)
     being_sent = "select exists (select from pg_stat_activity where state = 'active' and query = $1)"
-    here, there = Notifier(DatabaseOptions(url=database)), Notifier(DatabaseOptions(url=database))
-    heard: asyncio.Queue[str] = asyncio.Queue()
-    there.subscribe(heard.put_nowait)
-    here.start()
-    there.start()
-    try:
-        async with asyncio.timeout(30):
-            assert await heard.get() == ""
-            here.poke("default")
-            while not await conn.fetchval(being_sent, slow):
-                await asyncio.sleep(0)
-            here.poke("default")
-            assert [await heard.get(), await heard.get()] == ["default", "default"]
-    finally:
-        await here.close()
-        await there.close()
+    async with two_processes(database) as (here, received):
+        here.poke("default")
+        while not await conn.fetchval(being_sent, slow):
+            await asyncio.sleep(0)
+        here.poke("default")
+        assert [await received.get(), await received.get()] == ["default", "default"]
 
 
 async def test_the_check_of_an_idle_connection_does_not_end_the_listening(
@@ -92,20 +81,10 @@ async def test_the_check_of_an_idle_connection_does_not_end_the_listening(
 ) -> None:
     """A process that never sends, such as a worker, would otherwise hear nothing after the first check."""
     monkeypatch.setattr(notify, "CHECK_SECONDS", 0.001)
-    here, there = Notifier(DatabaseOptions(url=database)), Notifier(DatabaseOptions(url=database))
-    heard: asyncio.Queue[str] = asyncio.Queue()
-    there.subscribe(heard.put_nowait)
-    here.start()
-    there.start()
-    try:
-        async with asyncio.timeout(30):
-            assert await heard.get() == ""
-            for number in range(50):  # each takes longer than the time after which the connection is checked
-                here.poke(f"queue {number}")
-                assert await heard.get() == f"queue {number}"
-    finally:
-        await here.close()
-        await there.close()
+    async with two_processes(database) as (here, received):
+        for number in range(50):  # each takes longer than the time after which the connection is checked
+            here.poke(f"queue {number}")
+            assert await received.get() == f"queue {number}"
 
 
 async def test_without_notify_only_this_process_is_told(database: str) -> None:
@@ -130,23 +109,11 @@ async def test_a_notification_on_a_connection_that_was_closed_is_heard(database:
     assert heard == ["default"]
 
 
-async def test_a_topic_is_data_whatever_the_quoting_rules_of_the_session(database: str) -> None:
+async def test_a_topic_is_data_whatever_the_quoting_rules_of_the_session(database: str, conn: Any) -> None:
     """With standard_conforming_strings off a backslash would end the quoting."""
-    conn = await asyncpg.connect(database)
     name = await conn.fetchval("select current_database()")
     await conn.execute(f'alter database "{name}" set standard_conforming_strings = off')
-    here, there = Notifier(DatabaseOptions(url=database)), Notifier(DatabaseOptions(url=database))
-    heard: asyncio.Queue[str] = asyncio.Queue()
-    there.subscribe(heard.put_nowait)
-    here.start()
-    there.start()
     topic = "\\'; drop table workflow.workflow_run; --"
-    try:
-        async with asyncio.timeout(30):
-            assert await heard.get() == ""
-            here.poke(topic)
-            assert await heard.get() == topic
-    finally:
-        await here.close()
-        await there.close()
-        await conn.close()
+    async with two_processes(database) as (here, received):
+        here.poke(topic)
+        assert await received.get() == topic

@@ -1,8 +1,7 @@
 """A list of the jobs of one org costs a page of its own jobs, however many jobs the other orgs have."""
 
-import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import asyncpg
@@ -57,14 +56,11 @@ def literal(value: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def shared(databases: Databases) -> Iterator[str]:
+async def shared(databases: Databases) -> AsyncIterator[str]:
     """A database with the jobs of three orgs."""
-    fresh = databases.fresh()
-    with asyncio.Runner() as runner:
-        url = runner.run(fresh.__aenter__())
-        runner.run(fill(url))
+    async with databases.fresh() as url:
+        await fill(url)
         yield url
-        runner.run(fresh.__aexit__(None, None, None))
 
 
 async def fill(url: str) -> None:

@@ -4,7 +4,6 @@ Three times thirty thousand rows here, a million as a soak: finished, due but of
 not yet due.
 """
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -47,14 +46,11 @@ INDEXES = """select indexrelid::regclass::text as name, pg_get_indexdef(indexrel
 @pytest.fixture(
     scope="module", params=[SOME, pytest.param(MILLION, marks=[pytest.mark.soak, pytest.mark.timeout(900)])]
 )
-def crowded(request: pytest.FixtureRequest, databases: Databases) -> Iterator[str]:
+async def crowded(request: pytest.FixtureRequest, databases: Databases) -> AsyncIterator[str]:
     """One database for the module."""
-    fresh = databases.fresh()
-    with asyncio.Runner() as runner:
-        url = runner.run(fresh.__aenter__())
-        runner.run(fill(url, request.param))
+    async with databases.fresh() as url:
+        await fill(url, request.param)
         yield url
-        runner.run(fresh.__aexit__(None, None, None))
 
 
 async def fill(url: str, count: int) -> None:

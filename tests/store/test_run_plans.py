@@ -1,8 +1,7 @@
 """Lists of runs answer from an index, however long the history is: the cost of a page is a page."""
 
-import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -36,13 +35,10 @@ select (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '7000'
 
 
 @pytest.fixture(scope="module")
-def long_history(databases: Databases) -> Iterator[str]:
-    fresh = databases.fresh()
-    with asyncio.Runner() as runner:
-        url = runner.run(fresh.__aenter__())
-        runner.run(fill(url))
+async def long_history(databases: Databases) -> AsyncIterator[str]:
+    async with databases.fresh() as url:
+        await fill(url)
         yield url
-        runner.run(fresh.__aexit__(None, None, None))
 
 
 async def fill(url: str) -> None:
