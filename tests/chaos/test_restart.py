@@ -1,7 +1,6 @@
 """Postgres goes away under load and comes back: workers live on, nothing is lost, nothing is recorded twice."""
 
 import asyncio
-import random
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -115,9 +114,5 @@ async def test_a_postgres_that_breaks_down_again_and_again_loses_nothing(tmp_pat
     with dice() as rng:
         async with busy(tmp_path, count) as (server, inbox, staff):
             for after in sorted(rng.sample(range(count * 3 // 4), rounds)):
-                await break_down(server, inbox, staff, _somehow(rng), after=after)
+                await break_down(server, inbox, staff, rng.choice([Server.stop, Server.crash]), after=after)
             await assert_unharmed(inbox, staff, count, within=300)
-
-
-def _somehow(rng: random.Random) -> Callable[[Server], None]:
-    return rng.choice([Server.stop, Server.crash])

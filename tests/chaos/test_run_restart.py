@@ -1,7 +1,6 @@
 """Postgres goes away in the middle of runs and comes back: all of them end as designed, and no attempt is charged."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -84,9 +83,5 @@ async def test_runs_outlive_restarts_again_and_again(tmp_path: Path) -> None:
     with dice() as rng:
         async with busy(tmp_path, count) as (server, runs, staff):
             for after in sorted(rng.sample(range(count * 3 // 4), rounds)):
-                await break_down(server, runs, staff, _somehow(rng), after=after)
+                await break_down(server, runs, staff, rng.choice([Server.stop, Server.crash]), after=after)
             await assert_unharmed(runs, staff, count, within=300)
-
-
-def _somehow(rng: random.Random) -> Callable[[Server], None]:
-    return rng.choice([Server.stop, Server.crash])

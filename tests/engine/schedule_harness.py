@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +21,8 @@ from windlass.testing import Clock
 
 Client = Any  # a plain asyncpg connection
 NOON = datetime(2030, 3, 1, 12, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+BEFORE = NOON - timedelta(minutes=30)
 
 
 def timed(cron: str = "0 * * * *", name: str = "etl", *, concurrency: int | None = None, **trigger: Any) -> Workflow:

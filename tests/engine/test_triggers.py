@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.engine.schedule_harness import (
+    BEFORE,
+    HOUR,
     NOON,
     Client,
     another,
@@ -31,9 +33,6 @@ from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.errors import Invalid, NotFound
 from windlass.runtime.loops.background import LoopOptions, Scheduler, retries
 from windlass.testing import Clock
-
-HOUR = timedelta(hours=1)
-BEFORE = NOON - timedelta(minutes=30)
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from tests.engine.schedule_harness import (
+    BEFORE,
+    HOUR,
     NOON,
     Client,
     another,
@@ -29,9 +31,6 @@ from windlass.engine.schedules import workflow as workflow_schedules
 from windlass.engine.schedules.sql import JobScheduleRow, ScheduleRow
 from windlass.errors import Conflict, Invalid, NotFound
 from windlass.testing import Clock
-
-HOUR = timedelta(hours=1)
-BEFORE = NOON - timedelta(minutes=30)
 
 
 @pytest.fixture
