@@ -95,8 +95,8 @@ class RemoteJobs:
         self.admission = admission or Admission(db)
         self._pushes = Batcher[Specs, list[Pushed]](self._push_all, most=100, lanes=2)
         self._registered: dict[str, tuple[Any, float]] = {}  # queues and types, and when, by worker
-        self._fetches = Batcher[Fetch, list[Job]](self._fetch_all, most=FETCHES)
-        self._reports = Batcher[RemoteReport, Job](self._report_all, most=200, lanes=2)
+        self._fetches = Batcher[Fetch, list[Job]](partial(remote.fetch, db), most=FETCHES)
+        self._reports = Batcher[RemoteReport, Job](partial(remote_reports.record, db), most=200, lanes=2)
 
     async def push(self, specs: Specs) -> list[Pushed]:
         """Record jobs, all or none.
@@ -141,12 +141,6 @@ class RemoteJobs:
 
     async def _push_all(self, requests: Sequence[Specs]) -> Sequence[list[Pushed] | Exception]:
         return [[pushed] for pushed in await submit.push(self.db, [spec for specs in requests for spec in specs])]
-
-    async def _fetch_all(self, wishes: Sequence[Fetch]) -> Sequence[list[Job] | Exception]:
-        return await remote.fetch(self.db, wishes)
-
-    async def _report_all(self, reports: Sequence[RemoteReport]) -> Sequence[Job | Exception]:
-        return await remote_reports.record(self.db, reports)
 
 
 class JobSubmitter:

@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
+from importlib import import_module
 from itertools import pairwise
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -14,6 +16,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
+from windlass import schemas as schema_package
 from windlass.core.approvals import ApprovalState
 from windlass.core.definition.json_schema import SCHEMA
 from windlass.core.explain.activity import Activity
@@ -25,21 +28,7 @@ from windlass.core.runs.run import RunState
 from windlass.core.workflows.step import Condition, Join
 from windlass.engine.quarantine import Kind
 from windlass.engine.workflows import Change
-from windlass.schemas import (
-    approvals,
-    common,
-    job_types,
-    jobs,
-    messages,
-    monitoring,
-    orgs,
-    plans,
-    runs,
-    schedules,
-    secrets,
-    tasks,
-    workflows,
-)
+from windlass.schemas.common import Problem
 from windlass.web.api.examples import EXAMPLES
 from windlass.web.middleware.access_log import OUTSIDE
 
@@ -63,21 +52,9 @@ SECURITY: dict[str, Any] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key of an org, or of WINDLASS_API_KEY."},
     "key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same, in its own header."},
 }
-MODULES = (
-    approvals,
-    common,
-    job_types,
-    jobs,
-    messages,
-    monitoring,
-    orgs,
-    plans,
-    runs,
-    schedules,
-    secrets,
-    tasks,
-    workflows,
-)
+MODULES = [
+    import_module(f"{schema_package.__name__}.{module.name}") for module in iter_modules(schema_package.__path__)
+]
 ENUMERATIONS: Mapping[str, type[StrEnum]] = {  # by their names in windlass.schemas.common
     kind.__name__: kind
     for kind in (JobState, RunState, Activity, OriginKind, SpanKind, Join, Condition, Change, Kind, Role, ApprovalState)
@@ -110,7 +87,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
 def _schemas(generated: dict[str, Any]) -> dict[str, Any]:
     """Complete the generated schemas: FastAPI reads the types of dataclasses, but neither what their fields mean nor
     which enumerations they have."""
-    problem = TypeAdapter(common.Problem).json_schema(ref_template=REF)
+    problem = TypeAdapter(Problem).json_schema(ref_template=REF)
     schemas = generated | problem.pop("$defs") | {"Problem": problem} | _definition()
     for unused in ("HTTPValidationError", "ValidationError"):
         schemas.pop(unused, None)

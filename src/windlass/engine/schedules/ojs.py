@@ -14,7 +14,7 @@ from windlass.core.cron import schedule
 from windlass.core.cron.schedule import Overlap, Schedule
 from windlass.core.cron.syntax import OJS
 from windlass.core.events.cursor import Snapshot
-from windlass.core.jobs.spec import JobSpec, JobTemplate, check
+from windlass.core.jobs.spec import JobTemplate, check
 from windlass.core.orgs import stored
 from windlass.engine.database import Database, Tenant, new_ids
 from windlass.engine.jobs import submit
@@ -23,7 +23,7 @@ from windlass.engine.quarantine import Kind, each_alone
 from windlass.errors import Duplicate, Invalid, NotFound, QuotaExceeded
 from windlass.store import crons as store
 from windlass.store import jobs, runs
-from windlass.store.crons import CronRow, LockedCron, Skipped
+from windlass.store.crons import CronRow, Skipped
 from windlass.store.postgres.pool import savepoint
 
 __all__ = ["CronRow", "Skipped"]
@@ -97,7 +97,8 @@ async def serve(db: Database, id_: UUID) -> bool:
             await jobs.cancel(conn, [locked.row.last_job_id], org=acting.org, actor=ACTOR, reason=REPLACED)
         try:
             async with savepoint(conn):
-                job = (await submit.include(conn, acting, _specs(locked, len(firing.ticks))))[-1:]
+                specs = [locked.row.template.job(locked.now)] * len(firing.ticks)
+                job = (await submit.include(conn, acting, specs))[-1:]
         except (Duplicate, QuotaExceeded) as refusal:  # its job is unique and exists, or the plan does not allow it
             job = []
             firing = replace(firing, skipped_at=firing.ticks[-1], reason=str(refusal))
@@ -112,7 +113,3 @@ async def serve(db: Database, id_: UUID) -> bool:
         db.poke("cancel", "settle")
     db.poke(stored(locked.row.org, locked.row.template.spec.queue))
     return True
-
-
-def _specs(locked: LockedCron, count: int) -> list[JobSpec]:
-    return [locked.row.template.job(locked.now)] * count

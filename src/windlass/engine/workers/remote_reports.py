@@ -84,7 +84,7 @@ async def _succeed(db: Tenant, reports: Sequence[RemoteReport]) -> set[int]:
         return set()
     successes = [
         (report.job, report.fence, report.outcome.result)
-        for report in sorted((reports[n] for n in first.values()), key=_job)
+        for report in sorted((reports[n] for n in first.values()), key=lambda report: report.job)
         if isinstance(report.outcome, Succeeded)
     ]
     try:
@@ -97,10 +97,6 @@ async def _succeed(db: Tenant, reports: Sequence[RemoteReport]) -> set[int]:
     if db.allowances.limited:  # the end of a job makes room for another one of its org
         db.poke(*(queue for queue in set(queues.values()) if quota.limits_claims(db, db.org)))
     return {first[id_] for id_ in queues}
-
-
-def _job(report: RemoteReport) -> UUID:
-    return report.job
 
 
 async def _record_of_org(db: Tenant, reports: Sequence[RemoteReport], read: Read[Result]) -> list[Result | Exception]:
