@@ -2367,8 +2367,8 @@ func (p *RunsRetryParams) fields() map[string]any {
 	return fields
 }
 
-// Retry a run. Do again what failed and what hung on it; what succeeded is kept. 409 unless it failed or timed out,
-// and if the live version differs in a task that it has finished.
+// Retry a run. Run the tasks that failed again, and those that depend on them; what succeeded is kept. 409 unless it
+// failed or timed out, and if the live version differs in a task that it has finished.
 //
 //	POST /api/v1/runs/{run_id}/retry
 func (s *RunsService) Retry(ctx context.Context, runID string, p *RunsRetryParams) (*Run, error) {

@@ -139,7 +139,7 @@ class Forbidden(WindlassError):
 
 class QuotaExceeded(WindlassError):
     """The plan of the org does not allow this, or not now. `code` is the name of the limit, `limit` its value and
-    `used` what counts against it. `resets_at`: when the count begins anew. `retry_after`: seconds after which the same
+    `used` what counts against it. `resets_at`: when the count is reset. `retry_after`: seconds after which the same
     call may succeed; None if waiting does not help."""
 
     def __init__(

@@ -103,7 +103,7 @@ BAD_CALLS = {
     "future": (
         ("backfill", "orders", "--from", "2020-01-01T00:00Z", "--to", "2999-01-01T00:00Z"),
         1,
-        "2999-01-01T00:00:00Z lies in the future",
+        "2999-01-01T00:00:00Z is in the future",
     ),
     "empty": (("backfill", "orders", "--from", "2999-01-01T00:00Z"), 1, "the range is empty"),
     "no schedule": (("preview", "incoming"), 1, "no schedule of workflow incoming: its trigger is not a cron"),

@@ -326,7 +326,7 @@ async def test_a_backfill_works_while_paused_but_not_while_disabled(db: Tenant, 
 @pytest.mark.parametrize(
     ("start", "end_", "limit", "message"),
     [
-        (NOON - HOUR, NOON + HOUR, 10, "lies in the future"),
+        (NOON - HOUR, NOON + HOUR, 10, "is in the future"),
         (NOON - HOUR, NOON - HOUR, 10, "the range is empty"),
         (NOON.replace(tzinfo=None), NOON, 10, "time zone"),
         (NOON - 2 * HOUR, NOON - HOUR, 0, "limit"),

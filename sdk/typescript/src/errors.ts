@@ -109,7 +109,7 @@ export class QuotaExceeded extends RateLimited {
   readonly limit: number;
   /** What counts against the limit. */
   readonly used: number;
-  /** When the count begins anew, as an ISO time. */
+  /** When the count is reset, as an ISO time. */
   readonly resetsAt: string | undefined;
 
   constructor(message: string, status: number, problem: ProblemDocument, retryAfter?: number) {

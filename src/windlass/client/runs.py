@@ -139,7 +139,8 @@ class Runs(Group[W]):
 
     @operation
     def retry(self, run_id: str, *, version: str | None = None) -> Call[Run]:
-        """Do again what failed and what hung on it; what succeeded is kept. `version="live"`: on the live version."""
+        """Run the tasks that failed again, and those that depend on them; what succeeded is kept. `version="live"`: on
+        the live version."""
         return one(Run, "POST", f"{RUN}/retry", {"run_id": run_id}, body=present({"version": version}))
 
     @operation

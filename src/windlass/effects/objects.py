@@ -25,7 +25,7 @@ FIELD = "WINDLASS_OBJECTS_URL"
 SCHEMES = ("file", "s3", "gs", "az")
 ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT")
 CHUNK = 1024 * 1024
-# The library's own limit is three minutes: longer than a worker may wait before it reports that the store is away.
+# The library's own limit is three minutes: longer than a worker may wait before it reports that the store is down.
 RETRIES: "RetryConfig" = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
 RACES = 10
 _is_staging_name = re.compile(r".*#[0-9]+", re.DOTALL).fullmatch  # a folder has unfinished objects under such names

@@ -87,6 +87,6 @@ class Problem:
     used: int | None = None
     """What counts against it."""
     resets_at: datetime | None = None
-    """When the count begins anew."""
+    """When the count is reset."""
     errors: list[FieldProblem] | None = None
     """Every field that is wrong."""

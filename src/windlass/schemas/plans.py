@@ -51,7 +51,7 @@ class Usage:
     """When executions were last counted; null: never."""
     workflows: int
     runs: int
-    """Live runs without child runs; 10,000 stands for more."""
+    """Live runs without child runs; counted up to 10,000."""
     executing: int
     """Jobs and steps that workers have claimed."""
 

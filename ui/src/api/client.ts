@@ -10,7 +10,6 @@ export type AwaitedMessage = Schemas["AwaitedMessage"];
 export type Graph = Schemas["Graph"];
 export type Span = Schemas["Span"];
 export type Attempt = Schemas["Attempt"];
-export type RunState = Schemas["RunState"];
 export type TaskStatus = Schemas["TaskStatus"];
 export type Activity = Schemas["Activity"];
 

@@ -234,7 +234,7 @@ def advice(type_: str) -> str | None:
 def check_range(value: int, field: str, *, most: int) -> int:
     """Return a number from 1 to `most`, or raise."""
     if not 1 <= value <= most:
-        raise Invalid(f"{field} is {value}: it must lie between 1 and {most}", field=field)
+        raise Invalid(f"{field} is {value}: it must be between 1 and {most}", field=field)
     return value
 
 

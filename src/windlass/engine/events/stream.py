@@ -66,7 +66,7 @@ class ForeignCursor(Invalid):
     """A cursor of another cluster: the data was restored from a dump, or the reader comes from elsewhere."""
 
     def __init__(self) -> None:
-        super().__init__("after is a place in the stream of another database: begin anew", field="after")
+        super().__init__("after is a cursor of another database: start again without it", field="after")
 
 
 async def here(db: Database) -> Cursor:

@@ -97,7 +97,7 @@ async def set_depth_limit(db: Tenant, name: str, *, max_depth: int | None, confi
     """Set how many jobs may wait (None: any number); `config` is stored unchanged."""
     _check(name)
     if max_depth is not None and not 1 <= max_depth <= MAX_DEPTH:
-        raise Invalid(f"max_depth is {max_depth}: it must lie between 1 and {MAX_DEPTH}", field="max_depth")
+        raise Invalid(f"max_depth is {max_depth}: it must be between 1 and {MAX_DEPTH}", field="max_depth")
     text = encode(config, field="config", limit=MAX_CONFIG)
     async with db.begin() as conn:
         await store.configure(conn, name, org=db.org, max_depth=max_depth, config=text)

@@ -152,7 +152,7 @@ def _admit(allowance: Allowance, org: str, executions: int) -> None:
             resets_at = month_end(allowance.now)
             message = (
                 f"org {org} has used {used} of {most} executions of this month and would use {executions} more: "
-                f"the count begins anew at {resets_at.isoformat().replace('+00:00', 'Z')}"
+                f"the count is reset at {resets_at.isoformat().replace('+00:00', 'Z')}"
             )
             wait = max(1.0, (resets_at - allowance.now).total_seconds())
             raise QuotaExceeded(

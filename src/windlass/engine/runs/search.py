@@ -134,7 +134,7 @@ async def cancel(
 
 
 async def retry(db: Tenant, query: RunQuery, *, limit: int = 100) -> RunBatch:
-    """Retry runs, all of the batch or none. Child runs are left to their parents, which start them anew."""
+    """Retry runs, all of the batch or none. Child runs are left to their parents, which start them again."""
     batch = await _batch(db, query, RunMove.RETRY, limit)
     wakeups = Wakeups()
     async with db.begin() as conn:
@@ -182,4 +182,4 @@ def _aware(moment: datetime | None) -> datetime | None:
     try:
         return min(max(moment, FIRST), LAST).astimezone(UTC)
     except OverflowError:
-        raise Invalid(f"{moment.isoformat()} lies beyond the ends of time", field="created") from None
+        raise Invalid(f"{moment.isoformat()} is outside the range of timestamps", field="created") from None

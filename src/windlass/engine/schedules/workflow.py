@@ -233,7 +233,7 @@ def _check_range(start: datetime, end: datetime, now: datetime, limit: int) -> N
         raise Invalid("the range is empty: it ends before it begins", field="end")
     if end > now:
         raise Invalid(
-            f"{schedule.moment(end)} lies in the future, where ticks start their runs by themselves", field="end"
+            f"{schedule.moment(end)} is in the future: the schedule will start those runs itself", field="end"
         )
     check_range(limit, "limit", most=CREATE_LIMIT)
 

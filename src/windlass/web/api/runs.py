@@ -257,8 +257,8 @@ async def resume(db: Operating, run_id: RunId) -> Data[Run]:
     responses=problems(404, 409, 413, 422),
 )
 async def retry(db: Operating, run_id: RunId, request: Request) -> Data[Run]:
-    """Do again what failed and what hung on it; what succeeded is kept. 409 unless it failed or timed out, and if the
-    live version differs in a task that it has finished."""
+    """Run the tasks that failed again, and those that depend on them; what succeeded is kept. 409 unless it failed or
+    timed out, and if the live version differs in a task that it has finished."""
     body = await bodies.model(request, Retry)
     await runs.retry(db, run_id, live=body.version is not None)
     return await _run(db, run_id)

@@ -232,7 +232,7 @@ class KubernetesLauncher:
         self.hint.set()
 
     async def _watch(self, resource: str) -> None:
-        """Set `hint` at each change. The watch begins anew with a list if it breaks off or its version is too old."""
+        """Set `hint` at each change. The watch is restarted with a list if it breaks off or its version is too old."""
         delay = WATCH_AGAIN
         version: str | None = None
         while True:
@@ -247,7 +247,7 @@ class KubernetesLauncher:
                             self._set_hint_soon()
                 # The API ends each watch after some minutes; the next one continues from the last version.
             except (Refusal, WindlassError) as error:
-                _log.debug("pool %s: the watch of %s begins anew: %s", self._pool.name, resource, error)
+                _log.debug("pool %s: the watch of %s is restarted: %s", self._pool.name, resource, error)
                 version, delay = None, min(delay * 2, WATCH_AGAIN_MOST)
             except Exception:
                 _log.exception("pool %s: the watch of %s failed", self._pool.name, resource)
