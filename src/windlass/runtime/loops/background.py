@@ -59,10 +59,11 @@ async def run_loops(
     look = Look(db, woken, duty=DUTY, kinds=list(retries(db)), options=pace)
     loops = (*woken, look, ObjectRemoval(db, recovery))
     async with asyncio.TaskGroup() as group:
-        for loop in loops:
-            group.create_task(loop.run(stop), name=f"windlass-{type(loop).__name__.lower()}")
         if worker is not None:
             group.create_task(worker.run(stop, at_once=at_once), name="windlass-worker")
+            await asyncio.sleep(0)  # it gets the open connection: with the loops it waited 10 to 20 ms for a new one
+        for loop in loops:
+            group.create_task(loop.run(stop), name=f"windlass-{type(loop).__name__.lower()}")
         for pool in pools:
             group.create_task(pool.run(stop, holder=holder, term=term), name=f"windlass-pool-{pool.options.name}")
 

@@ -31,26 +31,26 @@ class ServedTypes:
         self._published: list[HandlerSchema] | None = None  # None: not registered yet
 
     async def register(self, registration: Registration) -> None:
-        """Register the worker with the types that it serves, and publish their schemas."""
+        """Register the worker with the types that it serves."""
         await self._read_registry()
         queues, concurrency = self._options.queues, self._options.concurrency
         await registration.register(self._db, queues=queues, types=self.names(), concurrency=concurrency)
         self._published = []
-        await self._publish()
 
     async def refresh(self) -> None:
         """Read the registry of types, which operators may change at any time, and whether there are several orgs."""
-        await self._read_registry()
-        await self._publish()
+        if self._published is not None:  # else `register` reads it
+            await self._read_registry()
+            await self.publish()
 
     async def _read_registry(self) -> None:
         self._registry, self._pages.several = await turn.registry(self._db)
 
-    async def _publish(self) -> None:
+    async def publish(self) -> None:
         """Publish the schemas of the served types, if they have changed. A failure does not keep the worker from
         working: the next refresh tries again."""
         schemas = [_schema(handler) for handler in self._handlers.exact() if self.serves(handler.type)]
-        if self._published is None or schemas == self._published:
+        if schemas == self._published:
             return
         try:
             await types.publish(self._db, self._options.id, schemas, version=self._options.code_version)

@@ -95,8 +95,8 @@ class Worker:
         keep_lines()
         over = asyncio.Event()
         periodic: list[tuple[Callable[[], Awaitable[None]], timedelta]] = [
-            (self._poll, self.options.poll),
             (self._register, timedelta(seconds=1)),
+            (self._poll, self.options.poll),
             (self._types.refresh, self.options.registry_every),
         ]
         loops = [asyncio.create_task(run_periodically(tick, every=every, stop=over)) for tick, every in periodic]
@@ -340,6 +340,7 @@ class Worker:
         await self._types.register(self._registration)
         self._open = not self._draining  # the stop may have come during registration
         self._wake()
+        await self._types.publish()
 
     def _obey(self, directive: str | None) -> None:
         """Apply an operator's directive: stop claiming (`quiet`, `terminate`) or claim again (None).
