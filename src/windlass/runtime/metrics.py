@@ -1,9 +1,20 @@
 """Prometheus metrics of the workers in this process, under the names the SQL contract's clients use."""
 
+from bisect import bisect_left
 from collections import Counter as Tally
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+
+class BatchHistogram(Histogram):
+    """A histogram that takes a batch at once: `observe` for each job took a twentieth of the worker's CPU time."""
+
+    def observe_many(self, amounts: Sequence[float]) -> None:
+        self._sum.inc(sum(amounts))
+        for bucket, count in Tally(bisect_left(self._upper_bounds, amount) for amount in amounts).items():
+            self._buckets[bucket].inc(count)
+
 
 REGISTRY = CollectorRegistry()
 _JOB = ("workflow_type", "worker_id")
@@ -19,7 +30,7 @@ failed_total = Counter("workflow_run_failed_total", "Jobs that ended as failed."
 failed_attempts_total = Counter(
     "workflow_run_failed_attempts_total", "Failed attempts by number.", (*_JOB, "attempt"), registry=REGISTRY
 )
-duration_seconds = Histogram(
+duration_seconds = BatchHistogram(
     "workflow_run_execution_duration_seconds",
     "How long attempts ran.",
     (*_JOB, "status"),
@@ -65,9 +76,7 @@ class WorkerMetrics:
             completed_total.labels(type_, self._worker, status).inc(len(durations))
             if status == "failed":
                 failed_total.labels(type_, self._worker).inc(len(durations))
-            observe = duration_seconds.labels(type_, self._worker, status).observe
-            for seconds in durations:
-                observe(seconds)
+            duration_seconds.labels(type_, self._worker, status).observe_many(durations)
 
     def polled(self, now: float, uptime: float) -> None:
         polls_total.labels(self._worker).inc()
