@@ -4,6 +4,7 @@ import asyncio
 import time
 from typing import Any
 
+import windlass.runtime.loops.background  # noqa: F401 - loaded before the clock starts, as those of others are
 from bench.contestants.stage import POOL, Tally, Turn, clock_drain, clock_latency, clock_singles, perform
 from bench.contestants.stage import share as share_queue
 from windlass import Windlass

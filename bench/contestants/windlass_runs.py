@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import windlass.runtime.loops.background  # noqa: F401 - loaded before the clock starts, as those of others are
 from bench.contestants.stage import PAUSE, Tally, Turn, clock_drain, clock_fan_out, perform
 from bench.contestants.windlass_history import fill
 from windlass import Windlass
