@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from tests.engine.harness import ManualWorker, begin, events_of, letters, node, publish, state
-from windlass.core.workflows.step import Parallel
+from windlass.core.workflows.step import JobAction, Parallel
 from windlass.engine import workflows
 from windlass.engine.database import Tenant
 from windlass.engine.runs import control as runs
@@ -19,6 +19,10 @@ from windlass.store.postgres.pool import DatabaseOptions
 from windlass.testing import Clock
 
 Connection = Any
+WRITERS = """select xmin::text, count(*) as rows from (
+  select xmin from windlass.run union all select xmin from windlass.event
+  union all select xmin from workflow.workflow_run union all select xmin from workflow.workflow_event) as written
+ group by 1 order by 2"""
 COUNT = "select (select count(*) from windlass.run), (select count(*) from workflow.workflow_run)"
 
 
@@ -196,6 +200,17 @@ async def test_too_many_are_refused_and_none_is_fine(db: Tenant) -> None:
     assert await start.start(db, "w", []) == []
     with pytest.raises(Invalid, match="10001 runs in one call, the limit is 10000: start in batches"):
         await start.start(db, "w", [RunSpec()] * 10_001)
+
+
+@pytest.mark.parametrize("value", [1, "{{trigger.body.n}}"], ids=["one statement", "several"])
+async def test_one_transaction_writes_all_that_a_batch_of_starts_creates(
+    db: Tenant, conn: Connection, value: object
+) -> None:
+    await publish(db, node("a", action=JobAction("test.a.v1", {"n": value})))
+    await start.start(db, "w", [RunSpec(input={"n": 0})])  # reads the limits of the org
+    await start.start(db, "w", [RunSpec(input={"n": n}) for n in range(3)])
+    rows = [row["rows"] for row in await conn.fetch(WRITERS)]
+    assert rows == [4, 12]  # for each run the run, its job, and an event of both
 
 
 # The caller's transaction

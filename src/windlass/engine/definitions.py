@@ -6,6 +6,7 @@ Versions never change, so entries are dropped only for space.
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cached_property
 
@@ -17,6 +18,10 @@ from windlass.core.expressions.scope import Facts, Path, source_path
 from windlass.core.jobs.spec import OWN_QUEUE
 from windlass.core.json_value import encode
 from windlass.core.launches import pool_queue
+from windlass.core.runs.command import Enqueue
+from windlass.core.runs.decide import decide
+from windlass.core.runs.event import Begun
+from windlass.core.runs.run import Run, RunState
 from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import CommandAction, Foreach, HttpAction, JobAction, Parallel, Step
 from windlass.core.workflows.step_payload import COMMAND_TYPE, HTTP_TYPE, Payload, compile_payload
@@ -32,6 +37,7 @@ MAX_SUGGESTED = 10_000  # names that are searched for a similar one
 PRIORITY = 100
 TEMPLATE_ROOM = 10_000
 NO_FACTS = Facts()
+ANY_TIME = datetime.min.replace(tzinfo=UTC)
 LEFT_OUT = "null"  # placeholder payload of a shape whose jobs each have their own
 _log = logging.getLogger("windlass.definitions")
 
@@ -228,6 +234,7 @@ class StepTemplates:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], StepTemplate] = {}
+        self._begin_with_jobs: dict[int, bool] = {}  # by version
 
     def of(self, version_id: int, number: int, plan: Plan) -> StepTemplate:
         known = self._known.get((version_id, number))
@@ -235,6 +242,23 @@ class StepTemplates:
             if len(self._known) >= TEMPLATE_ROOM:
                 self._known.clear()
             known = self._known[version_id, number] = StepTemplate(version_id, number, plan)
+        return known
+
+    def begins_with_jobs(self, version_id: int, plan: Plan) -> bool:
+        """Return whether what new runs create at first are only jobs without templates, whatever the time is."""
+        known = self._begin_with_jobs.get(version_id)
+        if known is None:
+            if len(self._begin_with_jobs) >= TEMPLATE_ROOM:
+                self._begin_with_jobs.clear()
+            run, commands = decide(Run.new(plan), [Begun()], ANY_TIME)
+            known = self._begin_with_jobs[version_id] = (
+                run.state is RunState.RUNNING
+                and not plan.composition
+                and all(
+                    isinstance(command, Enqueue) and self.of(version_id, command.step, plan).is_plain
+                    for command in commands
+                )
+            )
         return known
 
 

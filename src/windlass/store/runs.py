@@ -18,6 +18,7 @@ from windlass.core.runs.run import LIVE, RunState
 from windlass.store import archive
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, mapping, statements
+from windlass.store.steps import JobRows
 
 _SQL = statements("runs")
 BAD = frozenset({"failed", "cancelled", "timeout"})
@@ -163,6 +164,7 @@ class RunFilter:
 async def insert(
     conn: Connection,
     rows: Sequence[NewRun],
+    jobs: JobRows,
     *,
     org: str,
     workflow_id: UUID,
@@ -170,7 +172,8 @@ async def insert(
     max_duration: timedelta,
     actor: str,
 ) -> list[InsertedRun]:
-    inserted = await conn.fetch(_SQL["insert"], *columns(rows), org, workflow_id, version_id, max_duration, actor)
+    common = (org, workflow_id, version_id, max_duration, actor)
+    inserted = await conn.fetch(_SQL["insert"], *columns(rows), *common, *jobs.arguments)
     return list(map(InsertedRun._make, inserted))
 
 

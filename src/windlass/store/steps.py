@@ -47,6 +47,20 @@ class NewJobs(NamedTuple):
     payload: str | None
 
 
+class JobRows(NamedTuple):
+    """Jobs of steps to insert. `ids` has one id per row; for a row of several instances the database generates ids."""
+
+    shapes: Sequence[Shape] = ()
+    rows: Sequence[NewJobs] = ()
+    ids: Sequence[UUID] = ()
+
+    @property
+    def arguments(self) -> list[list[Any]]:
+        if not self.rows:
+            return [[] for _ in (*Shape._fields, "id", *NewJobs._fields)]
+        return [*columns(self.shapes), list(self.ids), *columns(self.rows)]
+
+
 class EndedJob(NamedTuple):
     """A job's end that was not recorded through a worker's report."""
 
@@ -129,11 +143,9 @@ class Instance:
     launch: LaunchState | None = None  # of one that a pool holds
 
 
-async def enqueue(
-    conn: Connection, shapes: Sequence[Shape], rows: Sequence[NewJobs], ids: Sequence[UUID], *, actor: str
-) -> None:
-    """Create the jobs of steps. `ids` has one id per row; for a row of several instances the database generates ids."""
-    await conn.execute(_SQL["enqueue"], *columns(shapes), list(ids), *columns(rows), actor)
+async def enqueue(conn: Connection, jobs: JobRows, *, actor: str) -> None:
+    """Create the jobs of steps."""
+    await conn.execute(_SQL["enqueue"], *jobs.arguments, actor)
 
 
 async def reopen(conn: Connection, run: UUID, step: int, count: int, *, round_: int, actor: str) -> list[str]:

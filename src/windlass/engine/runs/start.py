@@ -86,9 +86,9 @@ async def start_many(
         if connection is not None:
             with translated():
                 async with savepoint(connection):  # all or none, even if the caller catches the error and commits
-                    return (await _start(connection, db, name, specs, checked))[0]
-        async with db.begin() as conn:
-            started, wakeups = await _start(conn, db, name, specs, checked)
+                    version = await _find(connection, db, name)
+                    return (await _start(connection, db, version, specs, checked))[0]
+        started, wakeups = await _commit(db, name, specs, checked)
         wakeups.poke(db)
         return started
 
@@ -111,7 +111,8 @@ async def include(
     for spec in specs:
         check(spec)
     try:
-        started, wakeups = await _start(conn, db, name, specs, checked) if specs else ([], Wakeups())
+        version = await _find(conn, db, name) if specs else None
+        started, wakeups = await _start(conn, db, version, specs, checked) if version else ([], Wakeups())
     except KeyTaken:
         raise Conflict("a run with one of these keys was started at this moment: start again") from None
     return [run.id for run in started], wakeups
@@ -129,17 +130,48 @@ def check(spec: RunSpec) -> None:
         check_name(value, f"labels.{key}", "a label is a short text")
 
 
-async def _start(
-    conn: Connection, db: Tenant, name: str, specs: Sequence[RunSpec], checked: Versions | None
-) -> tuple[list[Started], Wakeups]:
+async def _commit(db: Tenant, name: str, specs: Sequence[RunSpec], checked: Versions) -> tuple[list[Started], Wakeups]:
+    """Start runs in a transaction of their own, which is a single statement if possible."""
+    async with db.once() as conn:
+        version = await _find(conn, db, name)
+        if conn.is_in_transaction() or _is_one_statement(db, version, specs):
+            return await _start(conn, db, version, specs, checked)
+    async with db.begin() as conn:
+        return await _start(conn, db, version, specs, checked)
+
+
+async def _find(conn: Connection, db: Tenant, name: str) -> tuple[Live, Workflow]:
+    """Return the version that runs of this name start on. It is not locked: they also start on it if another one is
+    published before they are inserted."""
     live = await find_live(conn, name, org=db.org)
     if not live.enabled:
         raise Conflict(f"workflow {name!r} is disabled: windlass workflows enable {name}")
-    workflow = await db.definitions.one(conn, live.version_id)
+    return live, await db.definitions.one(conn, live.version_id)
+
+
+def _is_one_statement(db: Tenant, version: tuple[Live, Workflow], specs: Sequence[RunSpec]) -> bool:
+    """Return whether `_start` only inserts: then it needs no transaction around it, which saves two round trips."""
+    live, workflow = version
+    return (
+        workflow.concurrency is None
+        and quota.is_unlimited(db, db.org)
+        and all(spec.idempotency_key is None and spec.max_duration == specs[0].max_duration for spec in specs)
+        and db.step_templates.begins_with_jobs(live.version_id, workflow.plan)
+    )
+
+
+async def _start(
+    conn: Connection,
+    db: Tenant,
+    version: tuple[Live, Workflow],
+    specs: Sequence[RunSpec],
+    checked: Versions | None,
+) -> tuple[list[Started], Wakeups]:
+    live, workflow = version
     known = await _known(conn, db, live, specs)
     fresh = _fresh(specs, known)
     if fresh and workflow.input is not None:
-        db.typed_versions.keep(db.org, name, live.version_id)
+        db.typed_versions.keep(db.org, live.name, live.version_id)
         require_checked(live.version_id, workflow, [spec.input for _, spec in fresh], checked)
     if fresh and not quota.is_unlimited(db, db.org):
         await quota.admit_runs(conn, db, len(fresh))

@@ -16,7 +16,7 @@ from windlass.store import compositions, runs, steps
 from windlass.store.compositions import NewPart
 from windlass.store.postgres.pool import Connection
 from windlass.store.runs import InsertedRun, LockedRun, NewRun, RunNote, SavedRun
-from windlass.store.steps import NewJobs, Shape, StepRef
+from windlass.store.steps import JobRows, NewJobs, Shape, StepRef
 
 MESSAGES = "message"  # the topic of the router
 MANY = 1000  # from this many new jobs on, the worker that created them cannot claim them all itself
@@ -132,7 +132,7 @@ class RunWrites:
         self._replies.append((run, reply.step, letter.value, text))
 
     async def insert(self, new: NewRuns, decided: Mapping[UUID, Run]) -> None:
-        """Insert new runs as they were decided. Raises `KeyTaken`."""
+        """Insert new runs as they were decided, with the jobs collected so far. Raises `KeyTaken`."""
         for max_duration, rows in new.rows.items():
             states = [
                 row._replace(state=run.state.value, steps=run.letters, fans=run.counters)
@@ -142,6 +142,7 @@ class RunWrites:
             inserted = await runs.insert(
                 self._conn,
                 states,
+                self._take_jobs(),
                 org=new.org,
                 workflow_id=new.workflow_id,
                 version_id=new.version_id,
@@ -178,7 +179,7 @@ class RunWrites:
     async def flush(self) -> None:
         """Write the new jobs, parts and timers collected so far."""
         if self._jobs:
-            await self._write_jobs()
+            await steps.enqueue(self._conn, self._take_jobs(), actor=self.actor)
         if self._parts:
             await compositions.enqueue(self._conn, self._parts, new_ids(len(self._parts)), actor=self.actor)
             self.wakeups.queues.update(stored(part.org, part.queue) for part in self._parts)
@@ -187,14 +188,15 @@ class RunWrites:
             await steps.insert_timers(self._conn, [(run, step, at) for (run, step), at in self._timers.items()])
             self._timers, self.wakeups.asleep = {}, True
 
-    async def _write_jobs(self) -> None:
-        ids = new_ids(len(self._jobs))
-        await steps.enqueue(self._conn, self._list, self._jobs, ids, actor=self.actor)
-        few = len(ids) + len(self.wakeups.made) < MANY
-        for job, id_ in zip(self._jobs, ids, strict=True):
-            queue = stored(job.org, self._list[job.shape - 1].queue)
+    def _take_jobs(self) -> JobRows:
+        """Return and forget the new jobs, which the caller writes; note their wakeups."""
+        jobs = JobRows(self._list, self._jobs, new_ids(len(self._jobs)))
+        few = len(jobs.ids) + len(self.wakeups.made) < MANY
+        for job, id_ in zip(jobs.rows, jobs.ids, strict=True):
+            queue = stored(job.org, jobs.shapes[job.shape - 1].queue)
             if few and job.many == 1:
                 self.wakeups.made[id_] = queue
             else:
                 self.wakeups.queues.add(queue)
         self._shapes, self._list, self._jobs = {}, [], []
+        return jobs

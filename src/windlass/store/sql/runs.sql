@@ -3,9 +3,10 @@
 
 -- name: insert
 -- scope: org
--- Insert runs with their first events. Returns the inserted ones: a run whose idempotency key (or position below its parent)
--- already exists is left out. Rows are inserted in the order of their keys, because two batches that share keys could otherwise
--- deadlock.
+-- Insert runs and their first jobs, with their first events. Returns the inserted runs: one whose idempotency key (or position
+-- below its parent) already exists is left out, but its jobs are not, so the caller must undo the transaction. Rows are inserted in
+-- the order of their keys, because two batches that share keys could otherwise deadlock. The jobs are here and not in
+-- `steps.enqueue`, so that a start can be a single statement.
 with requested as (
   select * from unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[], $6::jsonb[], $7::text[],
                        $8::uuid[], $9::int[], $10::int[], $11::int[], $12::int[], $13::jsonb[])
@@ -20,7 +21,25 @@ born as (
          (select windlass.now()) + $17::interval
     from requested order by idempotency_key on conflict do nothing returning id, state, started_at),
 logged as (
-  insert into windlass.event (run_id, word, actor, created_at) select id, state, $18, (select windlass.now()) from born)
+  insert into windlass.event (run_id, word, actor, created_at) select id, state, $18, (select windlass.now()) from born),
+shape as (
+  select * from unnest($19::int[], $20::int[], $21::text[], $22::jsonb[], $23::text[], $24::int[], $25::int[], $26::interval[],
+                       $27::jsonb[], $28::boolean[])
+    with ordinality as s(version_id, step, type, payload, queue, priority, max_attempts, timeout, retry, foreach, no)),
+first_job as (
+  insert into workflow.workflow_run (id, type, payload, queue, priority, max_attempts, timeout, retry, org, run_id, version_id,
+                                     step, item, items, epoch, settled, run_at, created_at, updated_at, needs_created_event)
+  select case a.count when 1 then a.id else windlass.new_id() end, s.type, coalesce(a.payload, s.payload),
+         windlass.stored_queue(a.org, s.queue), s.priority, s.max_attempts, s.timeout, s.retry, a.org, a.run_id, s.version_id,
+         s.step, n, a.items, a.round, false, (select windlass.now()), (select windlass.now()), (select windlass.now()), false
+    from unnest($29::uuid[], $30::uuid[], $31::text[], $32::int[], $33::int[], $34::int[], $35::int[], $36::int[], $37::jsonb[])
+      as a(id, run_id, org, no, round, first, count, items, payload)
+    join shape s on s.no = a.no
+   cross join lateral generate_series(a.first, a.first + a.count - 1) as n
+  returning id),
+created as (
+  insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
+  select id, 'created', $18, (select windlass.now()) from first_job)
 select id, state, started_at from born
 
 -- name: insert_children
