@@ -41,6 +41,7 @@ from windlass.web.api.shared import (
     OperatingJobs,
     ReadingJobs,
     StartingJobs,
+    app_of,
     as_id,
     cursor,
     problems,
@@ -131,10 +132,10 @@ JobId = Annotated[UUID, Depends(_job_id)]
     openapi_extra=bodies.described(NewJob, EXAMPLE),
     responses={200: {"model": Data[JobDetail], "description": "The key was known."}, **problems(409, 413, 422)},
 )
-async def submit(db: StartingJobs, app: App, request: Request, response: Response, key: Key = None) -> Data[JobDetail]:
+async def submit(db: StartingJobs, request: Request, response: Response, key: Key = None) -> Data[JobDetail]:
     """A known idempotency key answers 200 with the job that has it."""
     body = await bodies.model(request, NewJob, limit=PAYLOAD_LIMIT + bodies.ROOM)
-    spec = _spec(app, body, idempotency_key_of(key, body.idempotency_key))
+    spec = _spec(app_of(request), body, idempotency_key_of(key, body.idempotency_key))
     recorded = await jobs.record(db, [spec])
     response.status_code = 201 if recorded.new else 200
     return await _whole(db, recorded.ids[0])
@@ -147,9 +148,10 @@ async def submit(db: StartingJobs, app: App, request: Request, response: Respons
     openapi_extra=bodies.described(NewJobs, {"jobs": [EXAMPLE]}),
     responses=problems(409, 413, 422),
 )
-async def submit_many(db: StartingJobs, app: App, request: Request) -> Data[SubmittedJobs]:
+async def submit_many(db: StartingJobs, request: Request) -> Data[SubmittedJobs]:
     """All or none, in one transaction. An error names the job and its field: `jobs.3.type`."""
     body = await bodies.model(request, NewJobs, limit=BATCH_LIMIT)
+    app = app_of(request)
     specs = [_spec(app, job, job.idempotency_key) for job in body.jobs]
     return Data(views.submitted(await jobs.record(db, specs, listed=True)))
 

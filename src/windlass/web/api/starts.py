@@ -21,7 +21,7 @@ from windlass.engine.views import runs as views
 from windlass.errors import Conflict, Invalid
 from windlass.schemas.runs import NewRun, WaitedRun
 from windlass.web.api import bodies
-from windlass.web.api.shared import App, Data, Name, Starting, plain, problems
+from windlass.web.api.shared import Data, Ref, Starting, app_of, plain, problems, workflow_name
 
 router = APIRouter(prefix="/workflows", tags=["runs"])
 
@@ -92,17 +92,17 @@ ORDER = bodies.described(Order, {"input": {"order_id": 123}, "labels": {"team": 
     responses=ANSWERS,
 )
 async def trigger(
-    db: Starting, app: App, name: Name, request: Request, response: Response, key: Key = None, wait: Wait = None
+    db: Starting, ref: Ref, request: Request, response: Response, key: Key = None, wait: Wait = None
 ) -> Data[NewRun] | Data[WaitedRun]:
     """Start a run; the body is its input."""
     payload = await bodies.value(request, limit=PAYLOAD_LIMIT, default={})
     spec = RunSpec(input=payload, idempotency_key=key, api_headers=request.headers)
-    return await _start(app, db, name, spec, wait, response)
+    return await _start(app_of(request), db, ref, spec, wait, response)
 
 
 @router.post("/{ref}/runs", summary="Start a run", status_code=201, openapi_extra=ORDER, responses=ANSWERS)
 async def start(
-    db: Starting, app: App, name: Name, request: Request, response: Response, key: Key = None, wait: Wait = None
+    db: Starting, ref: Ref, request: Request, response: Response, key: Key = None, wait: Wait = None
 ) -> Data[NewRun] | Data[WaitedRun]:
     """Start a run with an input, labels, a key, a time limit."""
     order = await bodies.model(request, Order, limit=PAYLOAD_LIMIT + bodies.ROOM)
@@ -113,7 +113,7 @@ async def start(
         max_duration=order.max_duration,
         api_headers=request.headers,
     )
-    return await _start(app, db, name, spec, wait, response)
+    return await _start(app_of(request), db, ref, spec, wait, response)
 
 
 def idempotency_key_of(header: str | None, body: str | None) -> str | None:
@@ -124,10 +124,10 @@ def idempotency_key_of(header: str | None, body: str | None) -> str | None:
 
 
 async def _start(
-    app: Windlass, db: Tenant, name: str, spec: RunSpec, wait: float | None, response: Response
+    app: Windlass, db: Tenant, ref: str, spec: RunSpec, wait: float | None, response: Response
 ) -> Data[NewRun] | Data[WaitedRun]:
     id_ = new_ids(1)[0]
-    run, started = await app.start_for(db, name, replace(spec, id=id_))
+    run, started = await app.start_for(db, await workflow_name(db, ref), replace(spec, id=id_))
     row = None
     if run.id != id_:  # the key is known
         row = await runs.get(db, run.id)
