@@ -36,19 +36,21 @@ unit: setup
 
 # The suite waits for processes, leases and Postgres part of the time, so the rest runs beside it. An environment for
 # each other Python takes time to install: they are tested where CI is set, by .ci/run and by `make pythons`.
-ALONGSIDE := lint ui-test sdk-typescript-test sdk-go $(if $(CI)$(PYTHONS),pythons)
+ALONGSIDE := lint browser ui-test sdk-typescript-test sdk-go $(if $(CI)$(PYTHONS),pythons)
 
 test: setup ui sdk-typescript  ## Everything, from nothing
 	@.ci/together suite $(ALONGSIDE)
 	@$(if $(CI)$(PYTHONS),,echo "notice: the unit tests ran on one Python; make pythons runs them on every other one")
 
 # In a fresh clone one process compiles the tests first; the four of the suite would all do it at the same time.
-# The tests of the browser share a browser and a server per file. Those marked `exclusive` measure times.
+# Those marked `exclusive` measure times.
 suite: setup ui sdk-typescript
 	@test -d tests/__pycache__ || $(BIN)/pytest -q --collect-only >/dev/null || true
 	$(BIN)/pytest -q -rs -n 4 --dist worksteal -m 'not soak and not exclusive' --ignore tests/browser
-	$(BIN)/pytest -q -rs -n 2 --dist loadfile tests/browser
 	$(BIN)/pytest -q -rs -m 'exclusive and not soak' $$(grep -rl --include='*.py' mark.exclusive tests)
+
+browser: setup ui  ## Tests of the dashboard in a browser; those of a file share a browser and a server
+	$(BIN)/pytest -q -rs -n 2 --dist loadfile tests/browser
 
 pythons: setup  ## Unit tests on every other Python from 3.11 up that is found
 	.ci/pythons
@@ -104,4 +106,4 @@ format: setup  ## Put the code in order
 clean:  ## Remove what was built
 	rm -rf .venv .venv-3.* .venv-bench build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-.PHONY: help setup demo check lint unit test suite pythons soak bench bench-check schema openapi ui ui-test sdk-go sdk-typescript sdk-typescript-test screenshots docs format clean
+.PHONY: help setup demo check lint unit test suite browser pythons soak bench bench-check schema openapi ui ui-test sdk-go sdk-typescript sdk-typescript-test screenshots docs format clean
