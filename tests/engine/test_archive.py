@@ -13,7 +13,7 @@ from tests.engine.job_harness import SPEC, submit, take
 from tests.engine.upkeep_harness import by_sql, record
 from windlass.core.jobs.job import JobMove, Setback, Success
 from windlass.core.workflows.step import ChildAction, Foreach, HookAction
-from windlass.engine import hooks, upkeep
+from windlass.engine import hooks, quarantine, upkeep
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
 from windlass.engine.jobs import dead_letters
@@ -97,8 +97,10 @@ async def test_a_fan_out_with_more_jobs_than_a_batch_moves_whole(
     await begin(db, node("a"), name="small")
     await worker.play()
     async with db.begin() as engine:
-        assert await store.move_runs(engine, age=AT_ONCE, batch=10, most_jobs=5)  # there is more
-        assert not await store.move_runs(engine, age=AT_ONCE, batch=10, most_jobs=5)
+        for more in (True, False):
+            old = await store.find_runs(engine, age=AT_ONCE, batch=10, most_jobs=5)
+            assert (len(old.ids), old.more) == (1, more)
+            await store.move_runs(engine, old.ids)
     assert await counts(conn) == (0, 51, 0, 2)
 
 
@@ -133,6 +135,27 @@ async def test_a_round_through_the_inbox_meets_jobs_with_any_id_and_begins_anew(
     await archive(db, age=DAY)
     assert await counts(conn) == (0, 8, 0, 0)
     assert (await jobs.get(db, late)).status == "succeeded"
+
+
+async def test_what_cannot_be_archived_is_set_aside_and_the_others_move(
+    db: Tenant, worker: ManualWorker, conn: Connection
+) -> None:
+    run, other = await begin(db, node("a")), await begin(db)
+    await worker.play()
+    ids = await jobs.submit(db, [SPEC] * 5)
+    await finish(db, 5)
+    week = await conn.fetchval(
+        "select windlass.make_archive(windlass.archive_week(updated_at)) from workflow.workflow_run"
+    )
+    poison = f"check (id <> '{ids[2]}')", f"check (id <> '{run}')"
+    for kind, condition in zip(("job", "run"), poison, strict=True):
+        await conn.execute(f"alter table windlass.{kind}_archive_{week} add constraint poison {condition}")
+    await archive(db)
+    assert await counts(conn) == (2, 7, 1, 2)
+    entries = {entry.key: entry.reason for entry in await quarantine.list_(db)}
+    assert set(entries) == {f"archive/{ids[2]}", f"archive/{run}"}
+    assert all("poison" in reason for reason in entries.values())
+    assert await state(db, other) == "completed"
 
 
 # What is read
@@ -389,5 +412,6 @@ async def test_an_archive_is_made_later_if_the_table_is_in_use(db: Tenant, conn:
         await conn.execute("lock table workflow.workflow_run in share update exclusive mode")  # as a vacuum does
         await upkeep.archive(db, age=AT_ONCE)
         assert (await counts(conn))[:2] == (1, 1)
-    await archive(db)
+    for _ in range(2):  # the end of this round, and the next one
+        await archive(db)
     assert (await counts(conn))[:2] == (0, 1)

@@ -143,12 +143,28 @@ async def archive(db: Database, *, age: timedelta, batch: int = ARCHIVE_BATCH) -
 
     If the archive of their week is still to be created and the table is in use, it is left for the next time.
     """
-    jobs_left = runs_left = False
-    async with _short_lock(db) as conn:
-        jobs_left = await archive_store.move_jobs(conn, age=age, batch=batch)
-    async with _short_lock(db) as conn:
-        runs_left = await archive_store.move_runs(conn, age=age, batch=batch)
-    return jobs_left or runs_left
+    async with db.once() as conn:
+        old_jobs = await archive_store.find_jobs(conn, age=age, batch=batch)
+    await _move(db, old_jobs.ids, archive_store.move_jobs)
+    async with db.once() as conn:
+        old_runs = await archive_store.find_runs(conn, age=age, batch=batch)
+    await _move(db, old_runs.ids, archive_store.move_runs)
+    return old_jobs.more or old_runs.more
+
+
+async def _move(
+    db: Database, ids: Sequence[UUID], move: Callable[[Connection, Sequence[UUID]], Awaitable[None]]
+) -> None:
+    """Archive a batch. A row that cannot be archived stays where it is, and is tried again later."""
+
+    async def attempt(some: Sequence[UUID]) -> None:
+        async with _short_lock(db) as conn:
+            await move(conn, some)
+
+    async def isolate(id_: UUID, error: Exception) -> None:
+        await quarantine.set_aside(db, Kind.DUTY, f"archive/{id_}", error)
+
+    await split_batch(ids, attempt, isolate)
 
 
 async def drop_archives(db: Database, *, age: timedelta, batches: int = 20) -> bool:

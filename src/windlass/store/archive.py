@@ -3,7 +3,10 @@ living."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from typing import NamedTuple
 from uuid import UUID
+
+import asyncpg
 
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, statements
@@ -12,22 +15,41 @@ _SQL = statements("archive")
 MOST_MOVED = 20_000  # jobs of runs that one statement moves: about half a second
 
 
+class OldRows(NamedTuple):
+    """Jobs or runs to archive, and whether there may be more."""
+
+    ids: list[UUID]
+    more: bool
+
+    @classmethod
+    def read(cls, row: asyncpg.Record | None) -> "OldRows":
+        assert row is not None
+        return cls(row["ids"] or [], row["more"])
+
+
 async def make(conn: Connection, *, week: int) -> str | None:
     """Create the archive of this week (0) or of a later one; return its name, or None if it existed."""
     name: str | None = await conn.fetchval(_SQL["make"], week)
     return name
 
 
-async def move_runs(conn: Connection, *, age: timedelta, batch: int, most_jobs: int = MOST_MOVED) -> bool:
-    """Archive old runs, the oldest ones with at most `most_jobs` jobs; return whether there may be more."""
-    more: bool = await conn.fetchval(_SQL["move_runs"], age, batch, most_jobs)
-    return more
+async def find_jobs(conn: Connection, *, age: timedelta, batch: int) -> OldRows:
+    """Look at the next jobs of the inbox for old ones that belong to no run."""
+    return OldRows.read(await conn.fetchrow(_SQL["find_jobs"], age, batch))
 
 
-async def move_jobs(conn: Connection, *, age: timedelta, batch: int) -> bool:
-    """Look at the next jobs of the inbox and archive old ones that belong to no run; return False at its end."""
-    more: bool = await conn.fetchval(_SQL["move_jobs"], age, batch)
-    return more
+async def move_jobs(conn: Connection, ids: Sequence[UUID]) -> None:
+    await conn.execute(_SQL["move_jobs"], list(ids))
+
+
+async def find_runs(conn: Connection, *, age: timedelta, batch: int, most_jobs: int = MOST_MOVED) -> OldRows:
+    """Return old runs, the oldest ones with at most `most_jobs` jobs, without those below them."""
+    return OldRows.read(await conn.fetchrow(_SQL["find_runs"], age, batch, most_jobs))
+
+
+async def move_runs(conn: Connection, ids: Sequence[UUID]) -> None:
+    """Archive runs and everything below them."""
+    await conn.execute(_SQL["move_runs"], list(ids))
 
 
 async def restore_runs(conn: Connection, ids: Iterable[UUID]) -> int:

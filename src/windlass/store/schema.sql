@@ -1019,6 +1019,11 @@ WITH RECURSIVE lane AS (
     seq
    FROM lane;
 
+view windlass.not_archived
+SELECT substr(key, 9)::uuid AS id
+   FROM windlass.quarantine
+  WHERE kind = 'duty'::text AND key ~~ 'archive/%'::text AND retry_at > windlass.now();
+
 view windlass.step
 SELECT r.id AS run_id,
     s.number - 1 AS step,
@@ -1111,95 +1116,47 @@ begin
   return true;
 end $function$
 
-CREATE OR REPLACE FUNCTION windlass.archive_jobs(age interval, most integer)
- RETURNS boolean
+CREATE OR REPLACE FUNCTION windlass.archive_jobs(wanted uuid[])
+ RETURNS void
  LANGUAGE plpgsql
  SET search_path TO ''
 AS $function$
 declare
-  young   constant uuid := windlass.first_id(windlass.now() - age);
-  sql_ids constant uuid := windlass.first_id(windlass.now() + interval '1 day');
-  last    uuid := coalesce((select place::uuid from windlass.bookmark where reader = 'archive/inbox'),
-                           '00000000-0000-0000-0000-000000000000');
-  bound   uuid;
-  met     int;
-  ids     uuid[];
-  weeks   text[];
-  part    record;
+  part record;
 begin
-  if last >= young and last < sql_ids then
-    last := sql_ids;
-  end if;
-  bound := case when last < young then young else 'ffffffff-ffff-ffff-ffff-ffffffffffff' end;
-  with next as materialized (
-    select id, status, updated_at, run_id, needs_created_event from only workflow.workflow_run
-     where id > last and id < bound order by id limit most),
-  held as (
-    select j.id, j.updated_at from only workflow.workflow_run j
-     where j.id = any(array(
-             select id from next
-              where status in ('succeeded', 'failed', 'cancelled') and run_id is null and not needs_created_event
-                and updated_at < windlass.now() - age))
-       and j.status || '' not in ('pending', 'leased') and j.updated_at < windlass.now() - age
-     order by j.id for update skip locked)
-  select (select count(*) from next), coalesce((select id from next order by id desc limit 1), last),
-         array_agg(id), array_agg(windlass.archive_week(updated_at)) into met, last, ids, weeks from held;
-  for part in select o.week, array_agg(o.id) as ids from unnest(ids, weeks) as o(id, week) group by o.week loop
+  for part in
+    select windlass.archive_week(updated_at) as week, array_agg(id) as ids from only workflow.workflow_run where id = any(wanted) group by 1
+  loop
     perform windlass.make_archive(part.week);
-    execute format('with gone as (delete from only workflow.workflow_run where id = any($1) returning *)
+    execute format('with gone as (delete from only workflow.workflow_run
+                                   where id = any($1) and status || '''' not in (''pending'', ''leased'') returning *)
                     insert into windlass.%I select * from gone', 'job_archive_' || part.week) using part.ids;
   end loop;
-  if met < most and bound > sql_ids then
-    delete from windlass.bookmark where reader = 'archive/inbox';
-    return false;
-  end if;
-  insert into windlass.bookmark (reader, place) values ('archive/inbox', case when met < most then sql_ids else last end)
-  on conflict (reader) do update set place = excluded.place;
-  return true;
 end $function$
 
-CREATE OR REPLACE FUNCTION windlass.archive_runs(age interval, most integer, most_jobs integer)
- RETURNS boolean
+CREATE OR REPLACE FUNCTION windlass.archive_runs(wanted uuid[])
+ RETURNS void
  LANGUAGE plpgsql
  SET search_path TO ''
 AS $function$
 declare
   part  record;
   moved uuid[];
-  trees int := 0;
-  more  boolean := false;
 begin
   perform set_config('windlass.moves_rows', 'on', true);  -- labels stay: see `run_labelled`
   for part in
-    with recursive old as materialized (
-      select r.id, r.finished_at from only windlass.run r
-       where r.finished_at < windlass.now() - age and not exists (select from only windlass.run above where above.id = r.parent_id)
-       order by r.finished_at limit most for update skip locked),
+    with recursive root as materialized (
+      select id, finished_at from only windlass.run where id = any(wanted) and state || '' not in ('pending', 'running')
+       order by id for update),
     tree as (
-      select id as root, id, finished_at as ended_at from old
+      select id, windlass.archive_week(finished_at) as week from root
        union all
-      select tree.root, c.id, tree.ended_at from tree join only windlass.run c on c.parent_id = tree.id),
-    sized as (
-      select tree.root, tree.ended_at, sum(own.jobs) as jobs,
-             bool_and(r.finished_at is not null and own.ended and strpos(r.steps, 'a') = 0
-                      and not exists (select from windlass.notice n where n.run_id = r.id)) as ended
-        from tree join only windlass.run r on r.id = tree.id cross join lateral (
-          select count(*) as jobs, coalesce(bool_and(j.settled and j.status not in ('pending', 'leased')), true) as ended
-            from only workflow.workflow_run j where j.run_id = tree.id) as own
-       group by tree.root, tree.ended_at),
-    placed as (
-      select root, ended_at, row_number() over place = 1 or sum(jobs) over place <= most_jobs as fits
-        from sized where ended window place as (order by ended_at, root))
-    select windlass.archive_week(placed.ended_at) as week, array_agg(tree.id) filter (where placed.fits) as ids,
-           count(distinct placed.root) filter (where placed.fits) as trees, not bool_and(placed.fits) as more
-      from placed join tree using (root) group by 1
+      select c.id, tree.week from tree join only windlass.run c on c.parent_id = tree.id)
+    select week, array_agg(id) as ids from tree group by week
   loop
-    more := more or part.more;
-    continue when part.ids is null;
-    trees := trees + part.trees;
     perform windlass.make_archive(part.week);
-    -- A child that is retried at this moment is live again and stays.
-    execute format('with gone as (delete from only windlass.run where id = any($1) and state || '''' not in (''pending'', ''running'') returning *),
+    execute format('with gone as (delete from only windlass.run
+                                   where id = any($1) and state || '''' not in (''pending'', ''running'') returning *),
                     kept as (insert into windlass.%I select * from gone returning id)
                     select array_agg(id) from kept', 'run_archive_' || part.week) into moved using part.ids;
     execute format('with gone as (delete from only workflow.workflow_run
@@ -1207,7 +1164,6 @@ begin
                     insert into windlass.%I select * from gone', 'job_archive_' || part.week) using moved;
   end loop;
   perform set_config('windlass.moves_rows', '', true);
-  return more or trees = most;
 end $function$
 
 CREATE OR REPLACE FUNCTION windlass.archive_week(at timestamp with time zone)
@@ -1402,6 +1358,92 @@ begin
   end if;
   return new;
 end $function$
+
+CREATE OR REPLACE FUNCTION windlass.find_old_jobs(age interval, most integer, OUT ids uuid[], OUT more boolean)
+ RETURNS record
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  young   constant uuid := windlass.first_id(windlass.now() - age);
+  sql_ids constant uuid := windlass.first_id(windlass.now() + interval '1 day');
+  last    uuid := coalesce((select place::uuid from windlass.bookmark where reader = 'archive/inbox'),
+                           '00000000-0000-0000-0000-000000000000');
+  bound   uuid;
+  met     int;
+begin
+  if last >= young and last < sql_ids then
+    last := sql_ids;
+  end if;
+  bound := case when last < young then young else 'ffffffff-ffff-ffff-ffff-ffffffffffff' end;
+  with next as materialized (
+    select id, status in ('succeeded', 'failed', 'cancelled') and run_id is null and not needs_created_event
+               and updated_at < windlass.now() - age as old
+      from only workflow.workflow_run where id > last and id < bound order by id limit most)
+  select count(*), coalesce((select id from next order by id desc limit 1), last),
+         array_agg(id) filter (where old and id <> all(array(select id from windlass.not_archived)))
+    into met, last, ids from next;
+  more := met = most or bound < sql_ids;
+  if more then
+    insert into windlass.bookmark (reader, place) values ('archive/inbox', case when met < most then sql_ids else last end)
+    on conflict (reader) do update set place = excluded.place;
+  else
+    delete from windlass.bookmark where reader = 'archive/inbox';
+  end if;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.find_old_runs(age interval, most integer, most_jobs integer, OUT ids uuid[], OUT more boolean)
+ RETURNS record
+ LANGUAGE sql
+ STABLE
+ SET search_path TO ''
+BEGIN ATOMIC
+ WITH RECURSIVE old AS MATERIALIZED (
+          SELECT r.id,
+             r.finished_at
+            FROM ONLY windlass.run r
+           WHERE ((r.finished_at < (windlass.now() - find_old_runs.age)) AND (NOT (EXISTS ( SELECT
+                    FROM ONLY windlass.run above
+                   WHERE (above.id = r.parent_id)))) AND (r.id <> ALL (ARRAY( SELECT not_archived.id
+                    FROM windlass.not_archived))))
+           ORDER BY r.finished_at
+          LIMIT find_old_runs.most
+         ), tree AS (
+          SELECT old.id AS root,
+             old.id,
+             old.finished_at AS ended_at
+            FROM old
+         UNION ALL
+          SELECT tree.root,
+             c.id,
+             tree.ended_at
+            FROM (tree
+              JOIN ONLY windlass.run c ON ((c.parent_id = tree.id)))
+         ), sized AS (
+          SELECT tree.root,
+             tree.ended_at,
+             sum(own.jobs) AS jobs,
+             bool_and(((r.finished_at IS NOT NULL) AND own.ended AND (strpos(r.steps, 'a'::text) = 0) AND (NOT (EXISTS ( SELECT
+                    FROM windlass.notice n
+                   WHERE (n.run_id = r.id)))))) AS ended
+            FROM ((tree
+              JOIN ONLY windlass.run r ON ((r.id = tree.id)))
+              CROSS JOIN LATERAL ( SELECT count(*) AS jobs,
+                     COALESCE(bool_and((j.settled AND (j.status <> ALL (ARRAY['pending'::text, 'leased'::text])))), true) AS ended
+                    FROM ONLY workflow.workflow_run j
+                   WHERE (j.run_id = tree.id)) own)
+           GROUP BY tree.root, tree.ended_at
+         ), placed AS (
+          SELECT sized.root,
+             ((row_number() OVER place = 1) OR (sum(sized.jobs) OVER place <= (find_old_runs.most_jobs)::numeric)) AS fits
+            FROM sized
+           WHERE sized.ended
+           WINDOW place AS (ORDER BY sized.ended_at, sized.root)
+         )
+  SELECT array_agg(placed.root) FILTER (WHERE placed.fits) AS array_agg,
+     COALESCE(((count(*) FILTER (WHERE placed.fits) = find_old_runs.most) OR (NOT bool_and(placed.fits))), false) AS "coalesce"
+    FROM placed;
+END
 
 CREATE OR REPLACE FUNCTION windlass.first_id(at timestamp with time zone)
  RETURNS uuid

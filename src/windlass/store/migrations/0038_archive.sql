@@ -62,69 +62,25 @@ begin
   return week;
 end $$;
 
--- Both functions below write conditions on the state as `status || ''`: with statistics of a moment when few jobs had ended, the planner
--- would otherwise walk through the partial indexes of all ended ones instead of the keys that it is given.
+-- Archiving has two steps. The first finds jobs or runs and takes no locks. The second moves those that it is given, in one transaction,
+-- if they have not come back to life meanwhile. If a row makes that fail, the caller moves the others and sets this one aside: as
+-- duty `archive/ID` in the quarantine, which the first step leaves out for a while.
+-- Conditions on the state are written as `status || ''`: with statistics of a moment when few jobs had ended, the planner would
+-- otherwise walk through the partial indexes of all ended ones instead of the keys that it is given.
 
--- Archive runs that ended longer than `age` ago: up to `most` trees, each in the week in which its topmost run ended, so that a child
--- is kept as long as its parent. A run that was cancelled may have ended before what it started: it stays while a step is active or a
--- notice waits for it. The trees of a call have `most_jobs` jobs together, or the oldest one has more. Returns whether there may be more.
-create function windlass.archive_runs(age interval, most int, most_jobs int) returns boolean language plpgsql set search_path = '' as $$
-declare
-  part  record;
-  moved uuid[];
-  trees int := 0;
-  more  boolean := false;
-begin
-  perform set_config('windlass.moves_rows', 'on', true);  -- labels stay: see `run_labelled`
-  for part in
-    with recursive old as materialized (
-      select r.id, r.finished_at from only windlass.run r
-       where r.finished_at < windlass.now() - age and not exists (select from only windlass.run above where above.id = r.parent_id)
-       order by r.finished_at limit most for update skip locked),
-    tree as (
-      select id as root, id, finished_at as ended_at from old
-       union all
-      select tree.root, c.id, tree.ended_at from tree join only windlass.run c on c.parent_id = tree.id),
-    sized as (
-      select tree.root, tree.ended_at, sum(own.jobs) as jobs,
-             bool_and(r.finished_at is not null and own.ended and strpos(r.steps, 'a') = 0
-                      and not exists (select from windlass.notice n where n.run_id = r.id)) as ended
-        from tree join only windlass.run r on r.id = tree.id cross join lateral (
-          select count(*) as jobs, coalesce(bool_and(j.settled and j.status not in ('pending', 'leased')), true) as ended
-            from only workflow.workflow_run j where j.run_id = tree.id) as own
-       group by tree.root, tree.ended_at),
-    placed as (
-      select root, ended_at, row_number() over place = 1 or sum(jobs) over place <= most_jobs as fits
-        from sized where ended window place as (order by ended_at, root))
-    select windlass.archive_week(placed.ended_at) as week, array_agg(tree.id) filter (where placed.fits) as ids,
-           count(distinct placed.root) filter (where placed.fits) as trees, not bool_and(placed.fits) as more
-      from placed join tree using (root) group by 1
-  loop
-    more := more or part.more;
-    continue when part.ids is null;
-    trees := trees + part.trees;
-    perform windlass.make_archive(part.week);
-    -- A child that is retried at this moment is live again and stays.
-    execute format('with gone as (delete from only windlass.run where id = any($1) and state || '''' not in (''pending'', ''running'') returning *),
-                    kept as (insert into windlass.%I select * from gone returning id)
-                    select array_agg(id) from kept', 'run_archive_' || part.week) into moved using part.ids;
-    execute format('with gone as (delete from only workflow.workflow_run
-                                   where run_id = any($1) and status || '''' not in (''pending'', ''leased'') returning *)
-                    insert into windlass.%I select * from gone', 'job_archive_' || part.week) using moved;
-  end loop;
-  perform set_config('windlass.moves_rows', '', true);
-  return more or trees = most;
-end $$;
+-- The ids that could not be archived lately.
+create view windlass.not_archived with (security_invoker = true) as
+select substr(key, 9)::uuid as id from windlass.quarantine where kind = 'duty' and key like 'archive/%' and retry_at > windlass.now();
 
 -- The lowest id that `windlass.new_id` can make at this time.
 create function windlass.first_id(at timestamptz) returns uuid language sql immutable set search_path = ''
   return (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '70008000000000000000')::uuid;
 
--- Archive jobs that belong to no run and ended longer than `age` ago. A call looks at the next `most` jobs in the order of their ids,
--- from where the last one stopped (a bookmark), so that a round through the inbox meets each job once. It skips the ids that were made
--- since then: those jobs cannot have ended early enough. Ids of plain SQL are random, and come after those. Returns false at the end of
--- a round.
-create function windlass.archive_jobs(age interval, most int) returns boolean language plpgsql set search_path = '' as $$
+-- Find jobs that belong to no run and ended longer than `age` ago. A call looks at the next `most` jobs in the order of their ids, from
+-- where the last one stopped (a bookmark), so that a round through the inbox meets each job once. It skips the ids that were made since
+-- then: those jobs cannot have ended early enough. Ids of plain SQL are random, and come after those. `more` is false at the end of a
+-- round.
+create function windlass.find_old_jobs(age interval, most int, out ids uuid[], out more boolean) language plpgsql set search_path = '' as $$
 declare
   young   constant uuid := windlass.first_id(windlass.now() - age);
   sql_ids constant uuid := windlass.first_id(windlass.now() + interval '1 day');
@@ -132,39 +88,98 @@ declare
                            '00000000-0000-0000-0000-000000000000');
   bound   uuid;
   met     int;
-  ids     uuid[];
-  weeks   text[];
-  part    record;
 begin
   if last >= young and last < sql_ids then
     last := sql_ids;
   end if;
   bound := case when last < young then young else 'ffffffff-ffff-ffff-ffff-ffffffffffff' end;
   with next as materialized (
-    select id, status, updated_at, run_id, needs_created_event from only workflow.workflow_run
-     where id > last and id < bound order by id limit most),
-  held as (
-    select j.id, j.updated_at from only workflow.workflow_run j
-     where j.id = any(array(
-             select id from next
-              where status in ('succeeded', 'failed', 'cancelled') and run_id is null and not needs_created_event
-                and updated_at < windlass.now() - age))
-       and j.status || '' not in ('pending', 'leased') and j.updated_at < windlass.now() - age
-     order by j.id for update skip locked)
-  select (select count(*) from next), coalesce((select id from next order by id desc limit 1), last),
-         array_agg(id), array_agg(windlass.archive_week(updated_at)) into met, last, ids, weeks from held;
-  for part in select o.week, array_agg(o.id) as ids from unnest(ids, weeks) as o(id, week) group by o.week loop
+    select id, status in ('succeeded', 'failed', 'cancelled') and run_id is null and not needs_created_event
+               and updated_at < windlass.now() - age as old
+      from only workflow.workflow_run where id > last and id < bound order by id limit most)
+  select count(*), coalesce((select id from next order by id desc limit 1), last),
+         array_agg(id) filter (where old and id <> all(array(select id from windlass.not_archived)))
+    into met, last, ids from next;
+  more := met = most or bound < sql_ids;
+  if more then
+    insert into windlass.bookmark (reader, place) values ('archive/inbox', case when met < most then sql_ids else last end)
+    on conflict (reader) do update set place = excluded.place;
+  else
+    delete from windlass.bookmark where reader = 'archive/inbox';
+  end if;
+end $$;
+
+create function windlass.archive_jobs(wanted uuid[]) returns void language plpgsql set search_path = '' as $$
+declare
+  part record;
+begin
+  for part in
+    select windlass.archive_week(updated_at) as week, array_agg(id) as ids from only workflow.workflow_run where id = any(wanted) group by 1
+  loop
     perform windlass.make_archive(part.week);
-    execute format('with gone as (delete from only workflow.workflow_run where id = any($1) returning *)
+    execute format('with gone as (delete from only workflow.workflow_run
+                                   where id = any($1) and status || '''' not in (''pending'', ''leased'') returning *)
                     insert into windlass.%I select * from gone', 'job_archive_' || part.week) using part.ids;
   end loop;
-  if met < most and bound > sql_ids then
-    delete from windlass.bookmark where reader = 'archive/inbox';
-    return false;
-  end if;
-  insert into windlass.bookmark (reader, place) values ('archive/inbox', case when met < most then sql_ids else last end)
-  on conflict (reader) do update set place = excluded.place;
-  return true;
+end $$;
+
+-- Find up to `most` topmost runs that ended longer than `age` ago, and all runs below them with them. A run that was cancelled may have
+-- ended before what it started: it stays while a step is active or a notice waits for it. The trees have `most_jobs` jobs together, or
+-- the oldest one has more. `more`: there may be others.
+create function windlass.find_old_runs(age interval, most int, most_jobs int, out ids uuid[], out more boolean)
+language sql stable set search_path = ''
+begin atomic
+  with recursive old as materialized (
+    select r.id, r.finished_at from only windlass.run r
+     where r.finished_at < windlass.now() - age and not exists (select from only windlass.run above where above.id = r.parent_id)
+       and r.id <> all(array(select id from windlass.not_archived))
+     order by r.finished_at limit most),
+  tree as (
+    select id as root, id, finished_at as ended_at from old
+     union all
+    select tree.root, c.id, tree.ended_at from tree join only windlass.run c on c.parent_id = tree.id),
+  sized as (
+    select tree.root, tree.ended_at, sum(own.jobs) as jobs,
+           bool_and(r.finished_at is not null and own.ended and strpos(r.steps, 'a') = 0
+                    and not exists (select from windlass.notice n where n.run_id = r.id)) as ended
+      from tree join only windlass.run r on r.id = tree.id cross join lateral (
+        select count(*) as jobs, coalesce(bool_and(j.settled and j.status not in ('pending', 'leased')), true) as ended
+          from only workflow.workflow_run j where j.run_id = tree.id) as own
+     group by tree.root, tree.ended_at),
+  placed as (
+    select root, row_number() over place = 1 or sum(jobs) over place <= most_jobs as fits
+      from sized where ended window place as (order by ended_at, root))
+  select array_agg(root) filter (where fits), coalesce(count(*) filter (where fits) = most or not bool_and(fits), false) from placed;
+end;
+
+-- Archive runs with everything below them, in the week in which the topmost one ended: the output of a child is part of that of its
+-- parent, so it is kept as long. A child that is retried at this moment is live again and stays.
+create function windlass.archive_runs(wanted uuid[]) returns void language plpgsql set search_path = '' as $$
+declare
+  part  record;
+  moved uuid[];
+begin
+  perform set_config('windlass.moves_rows', 'on', true);  -- labels stay: see `run_labelled`
+  for part in
+    with recursive root as materialized (
+      select id, finished_at from only windlass.run where id = any(wanted) and state || '' not in ('pending', 'running')
+       order by id for update),
+    tree as (
+      select id, windlass.archive_week(finished_at) as week from root
+       union all
+      select c.id, tree.week from tree join only windlass.run c on c.parent_id = tree.id)
+    select week, array_agg(id) as ids from tree group by week
+  loop
+    perform windlass.make_archive(part.week);
+    execute format('with gone as (delete from only windlass.run
+                                   where id = any($1) and state || '''' not in (''pending'', ''running'') returning *),
+                    kept as (insert into windlass.%I select * from gone returning id)
+                    select array_agg(id) from kept', 'run_archive_' || part.week) into moved using part.ids;
+    execute format('with gone as (delete from only workflow.workflow_run
+                                   where run_id = any($1) and status || '''' not in (''pending'', ''leased'') returning *)
+                    insert into windlass.%I select * from gone', 'job_archive_' || part.week) using moved;
+  end loop;
+  perform set_config('windlass.moves_rows', '', true);
 end $$;
 
 -- Move archived runs back, with all runs below them and their jobs. Returns how many runs were moved.
@@ -312,8 +327,9 @@ begin
 end $$;
 
 -- A server in the role of a caller restores what is retried. SQL clients cannot move rows.
-revoke execute on function windlass.archive_week, windlass.first_id, windlass.make_archive, windlass.archive_runs, windlass.archive_jobs,
-  windlass.restore_runs, windlass.restore_jobs, windlass.clear_archive, windlass.drop_archive from public;
+revoke execute on function windlass.archive_week, windlass.first_id, windlass.make_archive, windlass.find_old_jobs, windlass.archive_jobs,
+  windlass.find_old_runs, windlass.archive_runs, windlass.restore_runs, windlass.restore_jobs, windlass.clear_archive, windlass.drop_archive
+  from public;
 create or replace function windlass.create_api_role() returns void language plpgsql set search_path = '' as $$
 begin
   perform pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext('windlass_api'));  -- concurrent grants would fail

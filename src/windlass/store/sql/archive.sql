@@ -6,16 +6,27 @@
 -- Create the archive of a week, where 0 is the current one. Returns its name, or null if it already existed.
 select windlass.make_archive(windlass.archive_week(windlass.now() + $1 * interval '7 days'))
 
--- name: move_runs
+-- name: find_jobs
 -- scope: global
--- Archive up to $2 trees of runs that ended longer than $1 ago, with $3 jobs together. Returns whether there may be more.
-select windlass.archive_runs($1, $2, $3)
+-- Look at the next $2 jobs of the inbox and return those that belong to no run and ended longer than $1 ago; and whether there are
+-- more to look at.
+select ids, more from windlass.find_old_jobs($1, $2)
 
 -- name: move_jobs
 -- scope: global
--- Look at the next $2 jobs of the inbox, and archive those that belong to no run and ended longer than $1 ago. Returns false when all
--- jobs were looked at.
-select windlass.archive_jobs($1, $2)
+-- Archive these jobs, except those that are live again.
+select windlass.archive_jobs($1)
+
+-- name: find_runs
+-- scope: global
+-- Return up to $2 topmost runs that ended, with all below them, longer than $1 ago, and that have $3 jobs together; and whether there
+-- may be more.
+select ids, more from windlass.find_old_runs($1, $2, $3)
+
+-- name: move_runs
+-- scope: global
+-- Archive these runs, except those that are live again, with everything below them.
+select windlass.archive_runs($1)
 
 -- name: restore_runs
 -- scope: owned
