@@ -917,10 +917,10 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   CREATE UNIQUE INDEX workflow_run_pkey ON workflow.workflow_run USING btree (id)
   CREATE TRIGGER workflow_run_02_org BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND (new.org = 'default'::text) AND (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text)))) EXECUTE FUNCTION windlass.set_sql_org_of_job()
   CREATE TRIGGER workflow_run_03_org BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN (((new.org <> 'default'::text) AND (NOT starts_with(new.queue, (new.org || '/'::text))))) EXECUTE FUNCTION windlass.inbox_org()
-  CREATE TRIGGER workflow_run_05_bounds BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND (((new.timeout < '00:00:00'::interval) OR (new.timeout > '36525 days'::interval)) OR ((new.visibility < '00:00:00'::interval) OR (new.visibility > '36525 days'::interval)) OR (new.max_attempts > 1000000) OR ((new.attempt < 0) OR (new.attempt > 1000000)) OR ((new.priority < '-2000000000'::integer) OR (new.priority > 2000000000)) OR (jsonb_typeof((new.retry -> 'dead_letter'::text)) <> 'boolean'::text) OR ((new.run_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.run_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.created_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.created_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.updated_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.updated_at > '9999-12-30 00:00:00+00'::timestamp with time zone)) OR ((new.expires_at < '0001-01-02 00:00:00+00'::timestamp with time zone) OR (new.expires_at > '9999-12-30 00:00:00+00'::timestamp with time zone))))) EXECUTE FUNCTION windlass.inbox_bounds()
-  CREATE TRIGGER workflow_run_05_reserved BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND (new.run_id IS NULL) AND ((windlass.shown_name(new.org, new.queue) = 'windlass'::text) OR (new.type ~~ 'windlass.%'::text)) AND (NOT ((windlass.shown_name(new.org, new.queue) = 'windlass'::text) AND (new.type = 'windlass.webhook.v1'::text) AND has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))))) EXECUTE FUNCTION windlass.inbox_reserved()
+  CREATE TRIGGER workflow_run_05_bounds BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND windlass.is_out_of_bounds(new.*))) EXECUTE FUNCTION windlass.inbox_bounds()
+  CREATE TRIGGER workflow_run_05_reserved BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND windlass.is_reserved(new.*, has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text)))) EXECUTE FUNCTION windlass.inbox_reserved()
   CREATE TRIGGER workflow_run_06_foreign BEFORE UPDATE OF type, queue, org, epoch, run_id, version_id, step, item, items ON workflow.workflow_run FOR EACH ROW WHEN ((NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))) EXECUTE FUNCTION windlass.inbox_foreign()
-  CREATE TRIGGER workflow_run_08_archived BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((((new.idempotency_key IS NOT NULL) OR new.needs_created_event OR (new.envelope IS NOT NULL)) AND (COALESCE(current_setting('windlass.moves_rows'::text, true), ''::text) = ''::text))) EXECUTE FUNCTION windlass.inbox_archived()
+  CREATE TRIGGER workflow_run_08_archived BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN (((new.idempotency_key IS NOT NULL) OR new.needs_created_event OR (new.envelope IS NOT NULL))) EXECUTE FUNCTION windlass.inbox_archived()
   CREATE TRIGGER workflow_run_10_due BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.run_at > windlass.now())) EXECUTE FUNCTION windlass.inbox_due()
   CREATE TRIGGER workflow_run_15_created BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN ((old.needs_created_event AND new.needs_created_event)) EXECUTE FUNCTION windlass.inbox_first_update()
   CREATE TRIGGER workflow_run_18_paused BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((new.run_id IS NOT NULL) AND (new.status = 'pending'::text) AND (new.run_at < 'infinity'::timestamp with time zone) AND ((old.status <> 'pending'::text) OR (new.run_at <> old.run_at)))) EXECUTE FUNCTION windlass.inbox_paused()
@@ -1495,7 +1495,8 @@ CREATE OR REPLACE FUNCTION windlass.inbox_archived()
  SET search_path TO ''
 AS $function$
 begin
-  if exists (select from pg_catalog.pg_inherits where inhparent = 'workflow.workflow_run'::regclass) then
+  if coalesce(current_setting('windlass.moves_rows', true), '') = ''
+     and exists (select from pg_catalog.pg_inherits where inhparent = 'workflow.workflow_run'::regclass) then
     perform windlass.restore_jobs(array(
       select id from workflow.workflow_run where id = new.id and tableoid <> 'workflow.workflow_run'::regclass
        union all
@@ -1701,6 +1702,36 @@ begin
   raise exception using errcode = 'check_violation', message = case when new.type like 'windlass.%'
     then format('type %s is reserved for the engine: choose a name that does not begin with windlass.', new.type)
     else format('queue %s is reserved for the engine: choose another one', new.queue) end;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.is_out_of_bounds(job workflow.workflow_run)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO ''
+AS $function$
+begin
+  return job.timeout < '0' or job.timeout > '36525 days' or job.visibility < '0' or job.visibility > '36525 days'
+      or job.max_attempts > 1000000 or job.attempt < 0 or job.attempt > 1000000
+      or job.priority < -2000000000 or job.priority > 2000000000
+      or jsonb_typeof(job.retry -> 'dead_letter') <> 'boolean'
+      or job.run_at < '0001-01-02 UTC' or job.run_at > '9999-12-30 UTC'
+      or job.created_at < '0001-01-02 UTC' or job.created_at > '9999-12-30 UTC'
+      or job.updated_at < '0001-01-02 UTC' or job.updated_at > '9999-12-30 UTC'
+      or job.expires_at < '0001-01-02 UTC' or job.expires_at > '9999-12-30 UTC';
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.is_reserved(job workflow.workflow_run, by_engine boolean)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  is_own_queue constant boolean := windlass.shown_name(job.org, job.queue) = 'windlass';
+begin
+  return job.run_id is null and (is_own_queue or job.type like 'windlass.%')
+     and not (is_own_queue and job.type = 'windlass.webhook.v1' and by_engine);
 end $function$
 
 CREATE OR REPLACE FUNCTION windlass.job_org(wanted uuid)

@@ -245,7 +245,8 @@ end $$;
 -- would have before: the archived row is moved back first, and the unique index does the rest.
 create function windlass.inbox_archived() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
-  if exists (select from pg_catalog.pg_inherits where inhparent = 'workflow.workflow_run'::regclass) then
+  if coalesce(current_setting('windlass.moves_rows', true), '') = ''
+     and exists (select from pg_catalog.pg_inherits where inhparent = 'workflow.workflow_run'::regclass) then
     perform windlass.restore_jobs(array(
       select id from workflow.workflow_run where id = new.id and tableoid <> 'workflow.workflow_run'::regclass
        union all
@@ -255,8 +256,7 @@ begin
   return new;
 end $$;
 create trigger workflow_run_08_archived before insert on workflow.workflow_run for each row
-  when ((new.idempotency_key is not null or new.needs_created_event or new.envelope is not null)
-        and coalesce(current_setting('windlass.moves_rows', true), '') = '')
+  when (new.idempotency_key is not null or new.needs_created_event or new.envelope is not null)
   execute function windlass.inbox_archived();
 
 create function windlass.run_archived() returns trigger language plpgsql security definer set search_path = '' as $$
