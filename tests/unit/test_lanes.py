@@ -46,11 +46,13 @@ def test_a_look_costs_at_most_a_twentieth_of_the_time() -> None:
 
 
 def test_looks_are_neither_hectic_nor_rare() -> None:
-    quick, slow = Lanes(everything), Lanes(everything)
+    quick, slow, endless = Lanes(everything), Lanes(everything), Lanes(everything)
     quick.found([], started=0.0, ended=0.0)
-    slow.found([], started=0.0, ended=60.0)
+    slow.found([], started=0.0, ended=0.5)
+    endless.found([], started=0.0, ended=60.0)
     assert quick.rest(0.0) == LEAST
-    assert slow.rest(60.0) == MOST
+    assert slow.rest(0.5) == MOST
+    assert endless.rest(60.0) == 60.0
 
 
 def test_a_lane_found_is_drawn_from_its_head() -> None:
@@ -114,6 +116,17 @@ def test_the_most_urgent_lanes_are_kept_when_there_are_too_many() -> None:
     known = looked(*(a_lane(n + 1, type_=f"t{n}.x.v1") for n in range(MAX_LANES + 50)))
     offered = known.offer(10, unlimited)
     assert [lane.type for lane, _ in offered] == [f"t{n}.x.v1" for n in range(MAX_LANES)]
+
+
+def test_lanes_beyond_those_of_a_claim_come_next_without_another_look() -> None:
+    known = looked(*(a_lane(n + 1, type_=f"t{n}.x.v1") for n in range(MAX_LANES + 50)))
+    assert known.claimed(known.offer(10, unlimited), [a_job(1, type_="t0.x.v1")])
+    second = known.offer(10, unlimited)
+    assert [lane.type for lane, _ in second] == [f"t{n}.x.v1" for n in range(MAX_LANES, MAX_LANES + 50)]
+    assert not known.claimed(second, [])
+    assert known.offer(10, unlimited) == []
+    known.woken("default")
+    assert len(known.offer(10, unlimited)) == MAX_LANES
 
 
 def test_lanes_with_work_go_before_lanes_kept() -> None:

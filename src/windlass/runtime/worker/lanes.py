@@ -2,11 +2,13 @@
 
 A claim starts after the last `seq` claimed in its lane, so it does not read past dead index entries that an old
 snapshot keeps there. A full search (a "look") finds what such a cursor can miss: late commits and new lanes. Looks may
-take about a twentieth of the time; one is due every second, or later if a look takes longer than 50 ms.
+take about a twentieth of the time; one is due every second, or later if a look takes longer than 50 ms. A worker
+without jobs looks more often, but rests for as long as a look took: a look that reads past many dead entries keeps them
+from being removed while it runs, and the looks of many workers would slow each other down for ever.
 
 If the lanes belong to several orgs, the places of a claim are divided between the orgs (`shares`). A lane that gave
 fewer jobs than it was offered is dry: it gets no place until a look or a wake-up. So a claim that was not filled is
-followed by another at once, as long as there are other lanes.
+followed by another at once, as long as there are other lanes. The same holds for more lanes than a claim can have.
 """
 
 from collections import Counter, defaultdict
@@ -62,8 +64,9 @@ class Lanes:
         self._closed = {org: until for org, until in self._closed.items() if until > ended}
         kept = [(key, lane) for key, lane in self._lanes.items() if key not in due and self._serves(lane.type)]
         self._lanes = due | dict(kept[: max(0, MAX_LANES - len(due))])
-        self._looked, self._rest = ended, min(MOST, max(LEAST, SHARE * (ended - started)))
-        self._stale = ended + max(MOST, SHARE * (ended - started))
+        took = ended - started
+        self._looked, self._rest = ended, min(max(MOST, took), max(LEAST, SHARE * took))
+        self._stale = ended + max(MOST, SHARE * took)
         self._several = len({owner(queue)[0] for queue in {lane.queue for lane in self._lanes.values()}}) > 1
         return bool(due) and (not self._closed or any(not self._is_closed(lane, ended) for lane in due.values()))
 
@@ -101,9 +104,11 @@ class Lanes:
             return self._offer_fairly(count, room, alone=alone, now=now)
         offered: list[tuple[Lane, int]] = []
         limited: set[str] = set()
-        for lane in self._lanes.values():
+        for key, lane in self._lanes.items():
             if len(offered) == MAX_LANES:
                 break
+            if key in self._dry:
+                continue
             if lane.type in limited or not self._serves(lane.type):  # the registry may have changed since the last look
                 continue
             limit = room(lane.type)
@@ -140,19 +145,20 @@ class Lanes:
     def claimed(self, offer: Sequence[tuple[Lane, int]], jobs: Sequence[Claimed]) -> bool:
         """Record what a claim gave; return whether other lanes may have more, so that it makes sense to claim again.
 
-        With one org there is nothing to record: a claim that was not filled has found all there is.
+        With one org and few lanes there is nothing to record: a claim that was not filled has found all there is.
         """
-        if not self._several:
+        if not self._several and len(self._lanes) <= MAX_LANES:
             return False
         given = Counter((job.queue, job.type, job.priority, job.alone) for job in jobs)
         short = [lane for lane, most in offer if given[_key(lane)] < most]
         dry = {_key(lane) for lane in short if owner(lane.queue)[0] not in self._closed}
         self._dry |= dry
-        shares: Counter[str] = Counter()
-        for lane, most in offer:
-            shares[owner(lane.queue)[0]] += most
-        taken = Counter(job.org for job in jobs)
-        self._shares.used(shares, taken, without_jobs={owner(key[0])[0] for key in dry})
+        if self._several:
+            shares: Counter[str] = Counter()
+            for lane, most in offer:
+                shares[owner(lane.queue)[0]] += most
+            taken = Counter(job.org for job in jobs)
+            self._shares.used(shares, taken, without_jobs={owner(key[0])[0] for key in dry})
         return bool(self._lanes.keys() - self._dry)
 
     def _is_closed(self, lane: Lane, now: float) -> bool:
