@@ -46,9 +46,36 @@ select idempotency_key, id from workflow.workflow_run where idempotency_key = an
 
 -- name: find_lanes
 -- scope: global
--- List the lanes with due jobs in these queues ($1), except paused ones: see 0040_lanes.sql. $2 to $4 give, for each queue, the lane to
--- continue after; nulls mean from the beginning. Only types in $5 or like a pattern of $6; $5 null means all. Stops after $7 hops.
-select queue, type, priority, seq, alone from windlass.find_lanes($1, $2, $3, $4, $5, $6, $7)
+-- List the lanes with due jobs in these queues, except paused ones: each lane once, with the lowest `seq` in it, by a
+-- loose scan of the claim index. A type that is neither in $5 nor matches a pattern of $6 is skipped after its first lane.
+-- Without patterns the scan continues at the next type of $5, so that types this worker does not serve cost almost nothing.
+-- $5 null means all types.
+-- $2 to $4 give, for each queue, the lane to continue after, and nulls mean from the beginning. Stops after $7 hops.
+with recursive start as (
+  select q.queue, coalesce(q.type, '') as type, coalesce(q.priority, -2147483648) as priority, coalesce(q.alone, false) as alone
+    from unnest($1::text[], $2::text[], $3::int[], $4::boolean[]) as q(queue, type, priority, alone)
+   where q.queue <> all(array(select name from windlass.queue where paused))),
+lane as (
+  (select head.*, $5::text[] is null or head.type = any($5) or head.type like any($6::text[]) as served
+     from start cross join lateral (
+       select j.queue, j.type, j.priority, j.seq, j.alone from only workflow.workflow_run j
+        where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = start.queue
+          and (j.type, j.priority, j.alone) > (start.type, start.priority, start.alone)
+        order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as head)
+  union all
+  select next.*, $5::text[] is null or next.type = any($5) or next.type like any($6::text[])
+    from lane cross join lateral (
+      select case when lane.served then lane.type
+                  when $6::text[] = '{}' then (select min(t.type) from unnest($5::text[]) as t(type) where t.type > lane.type)
+                  else lane.type end as type,
+             case when lane.served then lane.priority when $6::text[] = '{}' then -2147483648 else 2147483647 end as priority,
+             lane.served and lane.alone or not lane.served and $6::text[] <> '{}' as alone) as past
+    cross join lateral (
+      select j.queue, j.type, j.priority, j.seq, j.alone from only workflow.workflow_run j
+       where j.status = 'pending' and j.due and j.deleted_at is null and j.queue = lane.queue
+         and (j.type, j.priority, j.alone) > (past.type, past.priority, past.alone)
+       order by j.queue, j.type, j.priority, j.alone, j.seq limit 1) as next)
+select queue, type, priority, seq, alone from lane limit $7
 
 -- name: find_orgs
 -- scope: global
