@@ -3,7 +3,6 @@ whatever the statistics of the table say. Sorting all pending jobs for each clai
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import asyncpg
 import pytest
 
 from tests.store.roles import PAGE
+from tests.store.test_plans import nodes
 
 PENDING = 20_000
 INDEX = "idx_workflow_run_claim"
@@ -35,12 +35,6 @@ CLAIMS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "the manual": (of_the_manual(), ()),
     "the Go SDK": (of_the_go_sdk(), ("{billing.%}", "{}", 10, "w", 30.0)),
 }
-
-
-def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for part in plan.get("Plans", ()):
-        yield from nodes(part)
 
 
 @pytest.fixture

@@ -38,8 +38,8 @@ type ClaimOptions struct {
 const claimStatement = `
 with picked as materialized (
   select ctid from workflow.workflow_run
-   where status = 'pending'
-     and coalesce(run_at <= now() and deleted_at is null and type like any($1::text::text[]) and type <> all($2::text::text[]), false)
+   where status = 'pending' and run_at <= now()
+     and coalesce(deleted_at is null and type like any($1::text::text[]) and type <> all($2::text::text[]), false)
    order by priority, created_at
      for update skip locked
    limit (select $3::int)

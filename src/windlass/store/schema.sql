@@ -894,7 +894,7 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   constraint workflow_run_queue_org CHECK (((org = 'default'::text) OR starts_with(queue, (org || '/'::text)))) NOT VALID
   constraint workflow_run_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'leased'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text])))
   CREATE INDEX idx_workflow_run_backoff ON workflow.workflow_run USING btree (run_id) WHERE ((status = 'pending'::text) AND (NOT due) AND (run_id IS NOT NULL))
-  CREATE INDEX idx_workflow_run_claim ON workflow.workflow_run USING btree (priority, created_at) WHERE (status = 'pending'::text)
+  CREATE INDEX idx_workflow_run_claim ON workflow.workflow_run USING btree (priority, created_at) WHERE ((status = 'pending'::text) AND (run_at IS NOT NULL))
   CREATE INDEX idx_workflow_run_dead ON workflow.workflow_run USING btree (org, seq) WHERE ((status = 'failed'::text) AND dead_letter AND (deleted_at IS NULL))
   CREATE INDEX idx_workflow_run_deleted_at ON workflow.workflow_run USING btree (deleted_at) WHERE (deleted_at IS NOT NULL)
   CREATE INDEX idx_workflow_run_expiry ON workflow.workflow_run USING btree (expires_at) WHERE ((status = 'pending'::text) AND (expires_at IS NOT NULL))
