@@ -272,11 +272,9 @@ class Windlass(Operations):
         from windlass.runtime.loops.background import run_loops
         from windlass.runtime.loops.upkeep import UpkeepOptions
 
+        keep, keep_audit, keep_messages = self.settings.keep, self.settings.keep_audit, self.settings.keep_messages
         options = UpkeepOptions(
-            archive_after=self.settings.archive_after,
-            keep=self.settings.keep,
-            keep_audit=self.settings.keep_audit,
-            keep_messages=self.settings.keep_messages,
+            archive_after=self.settings.archive_after, keep=keep, keep_audit=keep_audit, keep_messages=keep_messages
         )
         await run_loops((await self.open()).database, stop, holder=holder, options=options, **worker)
 

@@ -8,10 +8,11 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 
+from tests.engine.archive_harness import AT_ONCE, archive, counts, fail, finish
 from tests.engine.harness import Fails, ManualWorker, begin, letters, node, publish, state
 from tests.engine.job_harness import SPEC, submit, take
 from tests.engine.upkeep_harness import by_sql, record
-from windlass.core.jobs.job import JobMove, Setback, Success
+from windlass.core.jobs.job import Success
 from windlass.core.workflows.step import ChildAction, Foreach, HookAction
 from windlass.engine import hooks, quarantine, upkeep
 from windlass.engine.database import Tenant
@@ -28,33 +29,7 @@ from windlass.testing import Clock
 pytestmark = pytest.mark.usefixtures("an_hour_later")
 
 Connection = Any
-DAY, MONTH = timedelta(days=1), timedelta(days=30)
-AT_ONCE = timedelta(microseconds=-1)  # the clock of tests does not move by itself
-
-
-async def archive(db: Tenant, age: timedelta = AT_ONCE) -> None:
-    while await upkeep.archive(db, age=age):
-        pass
-
-
-async def counts(conn: Connection) -> tuple[int, int, int, int]:
-    """Return the numbers of jobs and runs outside of the archive, and of all."""
-    row = await conn.fetchrow("""select
-        (select count(*) from only workflow.workflow_run), (select count(*) from workflow.workflow_run),
-        (select count(*) from only windlass.run), (select count(*) from windlass.run)""")
-    return tuple(row)
-
-
-async def finish(db: Tenant, count: int = 1) -> list[UUID]:
-    claimed = await take(db, count)
-    await record(db, *(Success(job, '{"ok": true}') for job in claimed))
-    return [job.id for job in claimed]
-
-
-async def fail(db: Tenant) -> UUID:
-    [job] = await take(db)
-    await record(db, Setback(job, JobMove.FAIL, {"type": "ValueError", "message": "boom"}, timedelta()))
-    return job.id
+DAY = timedelta(days=1)
 
 
 # What moves
@@ -311,107 +286,3 @@ async def test_plain_sql_cannot_bring_an_archived_job_back_to_life(db: Tenant, c
     assert (job.status, job.result) == ("succeeded", {"ok": True})
     with pytest.raises(asyncpg.CheckViolationError):
         await conn.execute("update workflow.workflow_run set status = 'pending', epoch = 1 where id = $1", id_)
-
-
-# Keys and ids stay taken
-
-
-async def test_the_key_of_an_archived_job_is_still_taken(db: Tenant, conn: Connection) -> None:
-    id_ = await submit(db, idempotency_key="k")
-    await finish(db)
-    await archive(db)
-    assert await submit(db, idempotency_key="k") == id_
-    assert await conn.fetchval("select count(*) from workflow.workflow_run") == 1
-
-
-async def test_the_key_of_an_archived_job_of_plain_sql_is_still_taken(db: Tenant, conn: Connection) -> None:
-    id_ = await by_sql(conn, idempotency_key="raw")
-    await conn.execute("update workflow.workflow_run set status = 'succeeded' where id = $1", id_)
-    await upkeep.log_created(db)
-    await archive(db)
-    insert = "insert into workflow.workflow_run (type, payload, idempotency_key) values ('a.b.v1', '{}', 'raw')"
-    assert await conn.fetchval(f"{insert} on conflict (idempotency_key) do nothing returning id") is None
-    with pytest.raises(asyncpg.UniqueViolationError):
-        await conn.execute(insert)
-    assert await conn.fetchval("select id from workflow.workflow_run where idempotency_key = 'raw'") == id_
-
-
-async def test_the_id_of_an_archived_job_is_still_taken(db: Tenant, conn: Connection) -> None:
-    id_ = await by_sql(conn, id=uuid4())
-    await conn.execute("update workflow.workflow_run set status = 'succeeded' where id = $1", id_)
-    await upkeep.log_created(db)
-    await archive(db)
-    with pytest.raises(asyncpg.UniqueViolationError):
-        await by_sql(conn, id=id_)
-
-
-async def test_the_key_of_an_archived_run_is_still_taken(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
-    run = await begin(db, node("a"), idempotency_key="k", labels={"team": "a"})
-    await worker.play()
-    await archive(db)
-    assert await begin(db, idempotency_key="k") == run
-    assert await conn.fetchval("select count(*) from windlass.label") == 1
-
-
-# Who sees what
-
-
-async def test_an_org_sees_its_own_archive_only(db: Tenant, other_org: Tenant) -> None:
-    mine = await submit(db)
-    theirs = await submit(other_org)
-    for org in (db, other_org):
-        [job] = await take(org)
-        await record(org, Success(job, "1"))
-    await archive(db)
-    assert [job.id for job in (await jobs.list_(other_org)).jobs] == [theirs]
-    assert [job.id for job in (await jobs.list_(db)).jobs] == [mine]
-    with pytest.raises(NotFound):
-        await jobs.get(other_org, mine)
-
-
-# Retention
-
-
-async def weeks(conn: Connection) -> int:
-    count: int = await conn.fetchval("select count(*) from pg_inherits where inhparent = 'windlass.run'::regclass")
-    return count
-
-
-async def test_a_week_is_dropped_with_all_that_belongs_to_it_when_it_is_older_than_what_is_kept(
-    db: Tenant, clock: Clock, worker: ManualWorker, conn: Connection
-) -> None:
-    await begin(db, node("a", fan_out=Foreach("input")), node("b", "a"), name="old", input=[1, 2], labels={"team": "a"})
-    await worker.play()
-    await jobs.submit(db, [SPEC])
-    await finish(db)
-    clock.move(MONTH)
-    await begin(db, node("a"), name="young", labels={"team": "b"})
-    await worker.play()
-    await archive(db)
-    assert await weeks(conn) == 2
-    while await upkeep.drop_archives(db, age=MONTH, batches=1):
-        pass
-    assert await weeks(conn) == 2  # the week has not been over for a month
-    clock.move(timedelta(days=7))
-    while await upkeep.drop_archives(db, age=MONTH, batches=1):
-        pass
-    assert await weeks(conn) == 1
-    assert await counts(conn) == (0, 1, 0, 1)
-    for table in ("label", "event", "item", "bookmark"):
-        rows = await conn.fetch(f"select * from windlass.{table}")
-        assert all("old" not in str(row) and "archive/" not in str(row) for row in rows)
-    assert await conn.fetchval("select count(distinct run_id) from windlass.event") == 1
-    assert await conn.fetchval("select count(*) from windlass.item") == 0
-    assert await conn.fetchval("select count(*) from windlass.label") == 1
-
-
-async def test_an_archive_is_made_later_if_the_table_is_in_use(db: Tenant, conn: Connection) -> None:
-    await submit(db)
-    await finish(db)
-    async with conn.transaction():
-        await conn.execute("lock table workflow.workflow_run in share update exclusive mode")  # as a vacuum does
-        await upkeep.archive(db, age=AT_ONCE)
-        assert (await counts(conn))[:2] == (1, 1)
-    for _ in range(2):  # the end of this round, and the next one
-        await archive(db)
-    assert (await counts(conn))[:2] == (0, 1)

@@ -36,7 +36,6 @@ SLOWEST = timedelta(days=31)  # the lowest rate is one job in this time: a longe
 MAX_CONCURRENCY = 1_000_000
 # Job states, with `pending` split: held, waiting for its time, waiting for its next attempt (`again`), or due.
 LIVE = frozenset({"held", "waiting", "again", "due", "leased"})
-STANDINGS = LIVE | {"succeeded", "failed", "cancelled"}
 
 
 # The fields of a stored `JobTemplate`: values as they are, durations in seconds.

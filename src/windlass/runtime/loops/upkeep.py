@@ -88,7 +88,7 @@ class LeaseRecovery:
         return False  # neither keeps a process busy
 
     def wake(self) -> None:
-        self._leased = True  # whoever calls this does not know
+        self._leased = True  # the caller does not know of leases: search for expired ones
         self._wake.set()
 
     async def _release(self) -> UpkeepResult:

@@ -4,7 +4,6 @@ message about its end.
 Waiters are locked after runs and jobs, in ascending id.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -106,14 +105,6 @@ async def give_up(conn: Connection, job: UUID, place: str) -> Received | None:
     """
     row = await conn.fetchrow(_SQL["give_up"], job, place)
     return Received(decode(row[1])) if row is not None and row[0] else None
-
-
-async def of_jobs(conn: Connection, jobs: Sequence[UUID]) -> dict[UUID, list[tuple[str, Awaited]]]:
-    """Return what these jobs wait for: the places of their handlers and the messages."""
-    waits: dict[UUID, list[tuple[str, Awaited]]] = defaultdict(list)
-    for row in await conn.fetch(_SQL["of_jobs"], list(jobs)):
-        waits[row[0]].append((row[1], Awaited(*row[2:])))
-    return waits
 
 
 async def run_depth(conn: Connection, id_: UUID, *, org: str) -> int:

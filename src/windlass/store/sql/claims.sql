@@ -229,7 +229,7 @@ select pg_advisory_xact_lock(hashtextextended(key, 0)) from unnest($1::text[]) a
 
 -- name: find_unique
 -- scope: org, in the key
--- Return the latest job for each unique key that counts as existing (`core.jobs.spec.STANDINGS` lists the values). If there is
+-- Return the latest job for each unique key that counts as existing (`core.jobs.spec.LIVE`, or a status of the end). If there is
 -- none, return a composition step that has the key and waits for its turn: it has no job yet.
 select u.key, j.id, j.status, j.run_at, j.workflow
   from unnest($1::text[], $2::jsonb[], $3::interval[]) as u(key, states, period)

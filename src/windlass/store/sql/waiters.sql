@@ -101,12 +101,6 @@ update windlass.waiter w set state = case live.state when 'received' then 'taken
   from live where w.id = live.id
 returning w.state = 'taken' as is_taken, case w.count when 1 then w.received -> 0 else w.received end as payload
 
--- name: of_jobs
--- scope: owned
--- Return what these jobs wait for.
-select job_id, place, name, case when not is_signal then key end, count, jsonb_array_length(received), until
-  from windlass.waiter where job_id = any($1) and state in ('new', 'open', 'received') order by id
-
 -- name: of_run
 -- scope: owned
 -- Return what the steps of a run wait for.
