@@ -34,7 +34,8 @@ type ClaimOptions struct {
 //
 // Jobs come and go faster than the statistics of the table. With those of an empty queue the planner would read all pending
 // jobs and sort them, for every claim. It cannot look into coalesce or into the subquery of the limit, so it assumes that
-// half of the rows match and that a tenth of them is needed, and walks the index in the order of the queue.
+// half of the rows match and that a tenth of them is needed, and walks the index in the order of the queue. That index is
+// only for statements with a condition on run_at.
 const claimStatement = `
 with picked as materialized (
   select ctid from workflow.workflow_run
