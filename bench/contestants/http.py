@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from statistics import median, quantiles
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncpg
 
@@ -25,10 +25,15 @@ PAYLOAD = json.dumps({"order_id": 123, "email": "alice@example.com", "items": [{
 PATIENCE = 60
 
 
+class ServerProcess(NamedTuple):
+    port: int
+    pid: int
+
+
 async def measure(module: str, path: str, turn: Turn) -> dict[str, Any]:
     """Start the server of this contestant and put load on it; each number of connections gets as many requests."""
     reached: dict[str, Any] = {}
-    async with started(module, turn) as port:
+    async with started(module, turn) as (port, _):
         await _load(port, path, 4, max(8, turn.count // 10))  # everything is loaded, planned and cached
         for connections in CONNECTIONS:
             await _settle(turn.url)
@@ -94,13 +99,12 @@ async def _settle(url: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def started(module: str, turn: Turn) -> AsyncIterator[int]:
-    """The port of the server."""
+async def started(module: str, turn: Turn) -> AsyncIterator[ServerProcess]:
     command = (sys.executable, "-m", module, "serve", "--url", turn.url, "--count", "0")
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     try:
-        yield int(await asyncio.wait_for(process.stdout.readline(), PATIENCE))
+        yield ServerProcess(int(await asyncio.wait_for(process.stdout.readline(), PATIENCE)), process.pid)
     finally:
         with contextlib.suppress(ProcessLookupError):  # it broke, and has said why
             process.terminate()

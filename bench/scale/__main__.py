@@ -93,7 +93,7 @@ class Trial:
                 await asyncio.wait_for(shape.until_held(app, args.held), args.fill_limit * 60)
                 await self._examine()
                 turn = Turn(url=self._url, count=0, settings={})
-                port = await stack.enter_async_context(started("bench.contestants.windlass_http", turn))
+                port, _ = await stack.enter_async_context(started("bench.contestants.windlass_http", turn))
                 tasks += [await self._start(stack, "look", "--port", str(port))]
                 tasks += [await self._start(stack, "work", "--url", self._url) for _ in range(args.workers)]
                 await self._watch([*tasks, asyncio.create_task(self._feed())])

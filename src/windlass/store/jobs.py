@@ -13,9 +13,11 @@ from windlass.core.json_value import decode, decode_object, decode_objects, enco
 from windlass.core.orgs import DEFAULT_ORG, shown, stored
 from windlass.store import archive
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import column, columns, mapping, statements
+from windlass.store.postgres.queries import column, columns, mapping, statements, without_conflicts
 
 _SQL = statements("jobs")
+# `on conflict` inserts each row in two steps. Without a key there is nothing that a row could conflict with.
+_INSERT_WITHOUT_KEYS = without_conflicts(_SQL["insert"])
 
 FAR = datetime.max.replace(tzinfo=UTC)  # Postgres's infinity, which the driver returns without a time zone
 
@@ -93,6 +95,7 @@ class Inserted(NamedTuple):
 
 
 COMMON = NewJob._fields.index("envelope")  # columns before it are used by nearly all rows; they precede org and actor
+KEY = NewJob._fields.index("idempotency_key")
 # Sent once if the same in the whole batch.
 SHARED = [NewJob._fields.index(name) for name in ("type", "queue", "priority", "max_attempts", "retry")]
 
@@ -133,7 +136,8 @@ async def insert(conn: Connection, rows: Sequence[NewJob], *, org: str, actor: s
             arrays[n] = []
     *shared, retry = shared
     arguments = (*arrays[:COMMON], org, actor, *shared, *arrays[COMMON:], retry)
-    [(created_at, inserted)] = await conn.fetch(_SQL["insert"], *arguments)
+    statement = _SQL["insert"] if arrays[KEY] else _INSERT_WITHOUT_KEYS
+    [(created_at, inserted)] = await conn.fetch(statement, *arguments)
     return Inserted({row.id for row in rows} if inserted is None else set(inserted), created_at)
 
 

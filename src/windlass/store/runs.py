@@ -17,10 +17,11 @@ from windlass.core.json_value import decode, plain
 from windlass.core.runs.run import LIVE, RunState
 from windlass.store import archive
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import column, columns, mapping, statements
+from windlass.store.postgres.queries import column, columns, mapping, statements, without_conflicts
 from windlass.store.steps import JobRows
 
 _SQL = statements("runs")
+_INSERT_PLAIN = without_conflicts(_SQL["insert"])  # for rows without keys and parents, see `jobs.insert`
 BAD = frozenset({"failed", "cancelled", "timeout"})
 OLDEST, NEWEST = UUID(int=0), UUID(int=2**128 - 1)
 MOST_PRUNED = 20_000  # jobs of runs that one statement deletes: about half a second
@@ -173,7 +174,9 @@ async def insert(
     actor: str,
 ) -> list[InsertedRun]:
     common = (org, workflow_id, version_id, max_duration, actor)
-    inserted = await conn.fetch(_SQL["insert"], *columns(rows), *common, *jobs.arguments)
+    is_plain = all(row.idempotency_key is None and row.parent_id is None for row in rows)
+    statement = _INSERT_PLAIN if is_plain else _SQL["insert"]
+    inserted = await conn.fetch(statement, *columns(rows), *common, *jobs.arguments)
     return list(map(InsertedRun._make, inserted))
 
 

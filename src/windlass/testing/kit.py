@@ -30,6 +30,7 @@ from windlass.store.jobs import FAR, Job
 from windlass.store.postgres.pool import DatabaseOptions
 
 T = TypeVar("T")
+ALL_TIME = timedelta(days=36500)
 MOST_WAITS = 10_000  # of a job that is run to its end
 
 # A change to any of these rows gives them a new xmin: the sums differ if a test has changed the schema, the grants or
@@ -189,11 +190,21 @@ class Databases:
                 name = f"windlass_template_{uuid4().hex[:12]}"
                 await self._administer(f'create database "{name}"')
                 await prepare(DatabaseOptions(url=self._url_of(name)), lambda _: settings.read().master_keys)
+                await self._make_partitions(name)
                 # Copying files takes two checkpoints, which are cheap without fsync.
                 if await self._administer("show fsync") == "off":
                     self._strategy = "file_copy"
                 self._template = name
             return self._template
+
+    async def _make_partitions(self, name: str) -> None:
+        """Create what the first worker would create: a database in which a test created tables is not recycled."""
+        db = await Database.open(DatabaseOptions(url=self._url_of(name), size=1, notify=False))
+        try:
+            await upkeep.tend(db, age=ALL_TIME)
+            await upkeep.tend_audit(db, age=None)
+        finally:
+            await db.close()
 
     async def _administer(self, statement: str) -> object:
         async with self._administering:

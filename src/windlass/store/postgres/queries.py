@@ -55,6 +55,13 @@ def columns(rows: Iterable[Iterable[Any]]) -> list[list[Any]]:
     return [[] if values.count(None) == len(values) else list(values) for values in zip(*rows, strict=True)]
 
 
+def without_conflicts(statement: str) -> str:
+    """Return an insert without its `on conflict ... do nothing`, for rows that cannot conflict with others."""
+    shorter, count = re.subn(r" on conflict (?:\(\w+\) )?do nothing", "", statement)
+    assert count == 1
+    return shorter
+
+
 def column(records: Iterable[asyncpg.Record]) -> list[Any]:
     """Return the first column of a result."""
     return [record[0] for record in records]
