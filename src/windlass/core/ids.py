@@ -7,7 +7,9 @@ from uuid import UUID
 
 RANDOM_BYTES = 10
 SPELLING = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
-_VERSION, _VARIANT = 0x70, 0x80  # the high bits of the bytes 6 and 8
+# Tables that set the high bits of a byte: those of byte 6 to the version, those of byte 8 to the variant.
+_VERSION = bytes(0x70 | byte & 0x0F for byte in range(256))
+_VARIANT = bytes(0x80 | byte & 0x3F for byte in range(256))
 _spelled = re.compile(SPELLING.replace("x", "[0-9a-f]")).fullmatch
 
 
@@ -26,9 +28,10 @@ def ascending(milliseconds: int, random: bytes) -> list[bytes]:
     """Return the bytes of UUIDv7s of the same time in ascending order, one for each RANDOM_BYTES of `random`."""
     moment = (milliseconds & 0xFFFF_FFFF_FFFF).to_bytes(6, "big")
     dice = bytearray(random)
-    for n in range(0, len(dice), RANDOM_BYTES):
-        dice[n], dice[n + 2] = _VERSION | dice[n] & 0x0F, _VARIANT | dice[n + 2] & 0x3F
-    return sorted(moment + dice[n : n + RANDOM_BYTES] for n in range(0, len(dice), RANDOM_BYTES))
+    dice[::RANDOM_BYTES] = dice[::RANDOM_BYTES].translate(_VERSION)
+    dice[2::RANDOM_BYTES] = dice[2::RANDOM_BYTES].translate(_VARIANT)
+    rolled = bytes(dice)
+    return sorted([moment + rolled[n : n + RANDOM_BYTES] for n in range(0, len(rolled), RANDOM_BYTES)])
 
 
 def beginning_with(text: str) -> tuple[UUID, UUID] | None:

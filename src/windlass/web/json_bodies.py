@@ -113,7 +113,7 @@ def parse_entries(
 def _decode(body: bytes, unique: bool, decoder: type[json.JSONDecoder]) -> tuple[str, Any]:
     try:
         text = body.decode("utf-8-sig")
-        return text, decoder(parse_constant=_Constant, object_pairs_hook=_once if unique else None).decode(text)
+        return text, _DECODERS[decoder, unique].decode(text)
     except UnicodeDecodeError as error:
         raise Invalid(f"the body is not valid UTF-8: byte {error.start}", field="body") from None
     except RecursionError:
@@ -142,6 +142,14 @@ def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"the key {key[:100]!r} is a duplicate")
         items[key] = item
     return items
+
+
+# Making one takes longer than parsing a small body.
+_DECODERS = {
+    (kind, unique): kind(parse_constant=_Constant, object_pairs_hook=_once if unique else None)
+    for kind in (json.JSONDecoder, _Interruptible)
+    for unique in (False, True)
+}
 
 
 def _is_suspect(text: str, value: Any) -> bool:
