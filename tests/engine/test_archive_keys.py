@@ -65,6 +65,16 @@ async def test_the_key_of_an_archived_run_is_still_taken(db: Tenant, worker: Man
     assert await conn.fetchval("select count(*) from windlass.label") == 1
 
 
+async def test_an_insert_by_plain_sql_does_not_read_the_inbox_to_find_out(conn: Connection) -> None:
+    """A session plans the search when the inbox is empty, and keeps the plan while it fills."""
+    insert = "insert into workflow.workflow_run (type, payload, idempotency_key) select 'a.b.v1', '{}', $1 || n"
+    async with conn.transaction():
+        for batch in ("one", "two"):
+            await conn.execute(f"{insert} from generate_series(1, 100) n", batch)
+        read = "select seq_tup_read from pg_stat_xact_user_tables where relid = 'workflow.workflow_run'::regclass"
+        assert await conn.fetchval(read) == 0
+
+
 # Who sees what
 
 

@@ -1493,15 +1493,22 @@ CREATE OR REPLACE FUNCTION windlass.inbox_archived()
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO ''
+ SET enable_seqscan TO 'off'
 AS $function$
+declare
+  archived uuid[];
 begin
   if coalesce(current_setting('windlass.moves_rows', true), '') = ''
      and exists (select from pg_catalog.pg_inherits where inhparent = 'workflow.workflow_run'::regclass) then
-    perform windlass.restore_jobs(array(
-      select id from workflow.workflow_run where id = new.id and tableoid <> 'workflow.workflow_run'::regclass
-       union all
-      select id from workflow.workflow_run
-       where idempotency_key = new.idempotency_key and tableoid <> 'workflow.workflow_run'::regclass));
+    archived := array(select id from workflow.workflow_run where id = new.id and tableoid <> 'workflow.workflow_run'::regclass);
+    if new.idempotency_key is not null then
+      archived := archived || array(
+        select id from workflow.workflow_run
+         where idempotency_key = new.idempotency_key and tableoid <> 'workflow.workflow_run'::regclass);
+    end if;
+    if archived <> '{}' then
+      perform windlass.restore_jobs(archived);
+    end if;
   end if;
   return new;
 end $function$
@@ -1560,6 +1567,7 @@ CREATE OR REPLACE FUNCTION windlass.inbox_created()
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO ''
+ SET enable_seqscan TO 'off'
 AS $function$
 begin
   with recent as materialized (
@@ -2243,12 +2251,18 @@ CREATE OR REPLACE FUNCTION windlass.run_archived()
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO ''
+ SET enable_seqscan TO 'off'
 AS $function$
+declare
+  archived uuid[];
 begin
   if exists (select from pg_catalog.pg_inherits where inhparent = 'windlass.run'::regclass) then
-    perform windlass.restore_runs(array(
+    archived := array(
       select id from windlass.run
-       where org = new.org and idempotency_key = new.idempotency_key and tableoid <> 'windlass.run'::regclass));
+       where org = new.org and idempotency_key = new.idempotency_key and tableoid <> 'windlass.run'::regclass);
+    if archived <> '{}' then
+      perform windlass.restore_runs(archived);
+    end if;
   end if;
   return new;
 end $function$

@@ -243,28 +243,43 @@ end $$;
 
 -- An insert with the key (or, by plain SQL and clients that choose ids, the id) of an archived job or run must conflict with it, as it
 -- would have before: the archived row is moved back first, and the unique index does the rest.
-create function windlass.inbox_archived() returns trigger language plpgsql security definer set search_path = '' as $$
+-- A session keeps the plan of a moment when the tables were small. Without `enable_seqscan = off` each insert would read all of them.
+create function windlass.inbox_archived() returns trigger
+language plpgsql security definer set search_path = '' set enable_seqscan = off as $$
+declare
+  archived uuid[];
 begin
   if coalesce(current_setting('windlass.moves_rows', true), '') = ''
      and exists (select from pg_catalog.pg_inherits where inhparent = 'workflow.workflow_run'::regclass) then
-    perform windlass.restore_jobs(array(
-      select id from workflow.workflow_run where id = new.id and tableoid <> 'workflow.workflow_run'::regclass
-       union all
-      select id from workflow.workflow_run
-       where idempotency_key = new.idempotency_key and tableoid <> 'workflow.workflow_run'::regclass));
+    archived := array(select id from workflow.workflow_run where id = new.id and tableoid <> 'workflow.workflow_run'::regclass);
+    if new.idempotency_key is not null then
+      archived := archived || array(
+        select id from workflow.workflow_run
+         where idempotency_key = new.idempotency_key and tableoid <> 'workflow.workflow_run'::regclass);
+    end if;
+    if archived <> '{}' then
+      perform windlass.restore_jobs(archived);
+    end if;
   end if;
   return new;
 end $$;
+alter function windlass.inbox_created() set enable_seqscan = off;  -- for the same reason
 create trigger workflow_run_08_archived before insert on workflow.workflow_run for each row
   when (new.idempotency_key is not null or new.needs_created_event or new.envelope is not null)
   execute function windlass.inbox_archived();
 
-create function windlass.run_archived() returns trigger language plpgsql security definer set search_path = '' as $$
+create function windlass.run_archived() returns trigger
+language plpgsql security definer set search_path = '' set enable_seqscan = off as $$
+declare
+  archived uuid[];
 begin
   if exists (select from pg_catalog.pg_inherits where inhparent = 'windlass.run'::regclass) then
-    perform windlass.restore_runs(array(
+    archived := array(
       select id from windlass.run
-       where org = new.org and idempotency_key = new.idempotency_key and tableoid <> 'windlass.run'::regclass));
+       where org = new.org and idempotency_key = new.idempotency_key and tableoid <> 'windlass.run'::regclass);
+    if archived <> '{}' then
+      perform windlass.restore_runs(archived);
+    end if;
   end if;
   return new;
 end $$;
