@@ -37,6 +37,24 @@ PATIENCE = 30_000  # milliseconds; a deadline, not a pause
 expect.set_options(timeout=PATIENCE)
 
 
+class Complaints:
+    """What went wrong in the page. A test names what it expects, which the browser may tell at any time."""
+
+    def __init__(self) -> None:
+        self._heard: list[str] = []
+        self._expected: list[str] = []
+
+    def expect(self, part: str) -> None:
+        self._expected.append(part)
+
+    def hear(self, text: str) -> None:
+        self._heard.append(text)
+
+    @property
+    def unexpected(self) -> list[str]:
+        return [text for text in self._heard if not any(part in text for part in self._expected)]
+
+
 class Stage(NamedTuple):
     url: str
     runs: dict[str, list[str]]  # by workflow
@@ -113,13 +131,13 @@ async def opened(browser: Browser, stage: Stage) -> AsyncIterator[Page]:
 
 
 @contextmanager
-def watched(page: Page, complaints: list[str]) -> Iterator[Page]:
+def watched(page: Page, complaints: Complaints) -> Iterator[Page]:
     def hear_message(message: ConsoleMessage) -> None:
         if message.type == "error":
-            complaints.append(message.text)
+            complaints.hear(message.text)
 
     def hear_error(error: Error) -> None:
-        complaints.append(str(error))
+        complaints.hear(str(error))
 
     page.on("console", hear_message)
     page.on("pageerror", hear_error)
@@ -135,7 +153,7 @@ async def tab(browser: Browser, on_stage: Stage) -> AsyncIterator[Page]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def page(tab: Page, complaints: list[str]) -> AsyncIterator[Page]:
+async def page(tab: Page, complaints: Complaints) -> AsyncIterator[Page]:
     """The one tab, as good as new: in another one the browser would load and compile the dashboard again."""
     with watched(tab, complaints):
         yield tab
@@ -148,7 +166,7 @@ async def page(tab: Page, complaints: list[str]) -> AsyncIterator[Page]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def new_page(browser: Browser, on_stage: Stage, complaints: list[str]) -> AsyncIterator[Page]:
+async def new_page(browser: Browser, on_stage: Stage, complaints: Complaints) -> AsyncIterator[Page]:
     """A tab of its own, for a test that changes it for good."""
     async with opened(browser, on_stage) as page:
         with watched(page, complaints):
@@ -156,8 +174,7 @@ async def new_page(browser: Browser, on_stage: Stage, complaints: list[str]) -> 
 
 
 @pytest.fixture
-def complaints() -> Iterator[list[str]]:
-    """What went wrong in the page; a test that expects something takes it out."""
-    heard: list[str] = []
+def complaints() -> Iterator[Complaints]:
+    heard = Complaints()
     yield heard
-    assert heard == []
+    assert heard.unexpected == []

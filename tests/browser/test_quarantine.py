@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page, expect
 
-from tests.browser.conftest import Stage
+from tests.browser.conftest import Complaints, Stage
 from tests.browser.page_checks import expect_accessible, expect_no_sideways
 from tests.browser.stage import ask
 
@@ -77,7 +77,7 @@ async def test_an_entry_is_retried_and_disappears_when_that_works(
 
 
 async def test_a_retry_of_an_entry_that_is_gone_says_so(
-    page: Page, conn: asyncpg.Connection, complaints: list[str]
+    page: Page, conn: asyncpg.Connection, complaints: Complaints
 ) -> None:
     await conn.execute(PUT, "cron", "019a0000-0000-7000-8000-000000000001", "no such zone", 1, HOUR)
     await page.goto("/quarantine")
@@ -89,4 +89,4 @@ async def test_a_retry_of_an_entry_that_is_gone_says_so(
     await expect(page.get_by_role("alert").first).to_be_visible()
     await page.unroute_all()
     await expect(page.get_by_role("heading", name="The quarantine is empty")).to_be_visible(timeout=15_000)
-    complaints.clear()
+    complaints.expect("Failed to load resource")

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.browser.conftest import Stage
+from tests.browser.conftest import Complaints, Stage
 from tests.browser.page_checks import expect_accessible, expect_drawn, expect_no_sideways
 from tests.browser.stage import ask
 
@@ -132,8 +132,7 @@ async def test_the_keyboard_goes_everywhere(page: Page) -> None:
     await expect(page.locator("tbody tr")).to_have_count(1)
 
 
-async def test_an_address_that_leads_nowhere_says_so(page: Page, complaints: list[str]) -> None:
+async def test_an_address_that_leads_nowhere_says_so(page: Page, complaints: Complaints) -> None:
     await page.goto("/runs/nope")
     await expect(page.get_by_role("alert")).to_contain_text("no run")
-    assert all("404" in each for each in complaints)
-    complaints.clear()
+    complaints.expect("404")
