@@ -27,6 +27,7 @@ from windlass.engine.jobs import control as jobs
 from windlass.runtime.loops.loop import until
 from windlass.runtime.worker.worker import WorkerOptions
 from windlass.store.jobs import FAR, Job
+from windlass.store.orgs import orgs
 from windlass.store.postgres.pool import DatabaseOptions
 
 T = TypeVar("T")
@@ -71,6 +72,9 @@ begin
   loop
     execute format('delete from %s', relation);
   end loop;
+  delete from windlass.org where name <> 'default';
+  delete from windlass.server_key where name <> 'hook';
+  delete from windlass.plan where name not in ('unlimited', 'free', 'pro');
   perform setval(seqrelid, seqstart, false) from pg_sequence where pg_sequence_last_value(seqrelid) is not null;
 end $$
 """
@@ -190,19 +194,22 @@ class Databases:
                 name = f"windlass_template_{uuid4().hex[:12]}"
                 await self._administer(f'create database "{name}"')
                 await prepare(DatabaseOptions(url=self._url_of(name)), lambda _: settings.read().master_keys)
-                await self._make_partitions(name)
+                await self._complete(name)
                 # Copying files takes two checkpoints, which are cheap without fsync.
                 if await self._administer("show fsync") == "off":
                     self._strategy = "file_copy"
                 self._template = name
             return self._template
 
-    async def _make_partitions(self, name: str) -> None:
-        """Create what the first worker would create: a database in which a test created tables is not recycled."""
+    async def _complete(self, name: str) -> None:
+        """Create what the first worker and the first org would create: a database in which a test created tables or
+        granted rights is not recycled."""
         db = await Database.open(DatabaseOptions(url=self._url_of(name), size=1, notify=False))
         try:
             await upkeep.tend(db, age=ALL_TIME)
             await upkeep.tend_audit(db, age=None)
+            async with db.begin() as conn:
+                await orgs.create_api_role(conn)
         finally:
             await db.close()
 

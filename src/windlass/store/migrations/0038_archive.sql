@@ -357,7 +357,9 @@ begin
   if not pg_catalog.pg_has_role(current_user, 'windlass_api', 'member') then
     execute pg_catalog.format('grant windlass_api to %I', current_user);
   end if;
-  grant execute on function windlass.restore_runs, windlass.restore_jobs to windlass_api;
+  if not pg_catalog.has_function_privilege('windlass_api', 'windlass.restore_jobs(uuid[])', 'EXECUTE') then
+    grant execute on function windlass.restore_runs, windlass.restore_jobs to windlass_api;
+  end if;
   if not exists (
     select from pg_catalog.pg_class c
      where c.relnamespace in ('windlass'::regnamespace, 'workflow'::regnamespace) and c.relkind in ('r', 'p', 'v')
