@@ -26,6 +26,7 @@ from windlass.engine.runs.start import RunSpec
 from windlass.settings import Settings
 
 WORKFLOW = "bench-reading"
+TASKS = {f"step{n}": {"job": "bench.step.v1"} for n in range(STEPS)}
 LIVE, BATCH = 10_000, 1000  # live runs; runs that are started at once
 PAGES = 40  # of each list, one after the other
 LISTS = (
@@ -79,7 +80,7 @@ def main() -> None:
 async def show_lists(server: Server, runs: int) -> None:
     url = await server.fresh("lists")
     async with Windlass(url, settings=Settings()) as app:
-        await app.deploy({"name": WORKFLOW, "tasks": {"first": {"job": "bench.step.v1"}}})
+        await app.deploy({"name": WORKFLOW, "tasks": TASKS})
         await fill(url, runs * STEPS, WORKFLOW)
         for _ in range(LIVE // BATCH):
             await app.start_many(WORKFLOW, [RunSpec()] * BATCH)

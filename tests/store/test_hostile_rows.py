@@ -8,6 +8,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from tests.engine.harness import begin, node
 from windlass.core.jobs.spec import MAX_LEASE, JobSpec
 from windlass.engine import upkeep
 from windlass.engine.database import Tenant
@@ -112,6 +113,18 @@ async def test_a_row_of_an_unknown_version_is_set_aside_and_the_others_are_fetch
     clock.move(timedelta(minutes=2))
     [later] = await jobs.submit(db, [JobSpec(type="a.b.v1")])
     assert await fetched(db) == [later]  # it was tried again, and is set aside again
+
+
+async def test_a_job_of_an_unknown_version_or_step_has_no_name_of_a_step_and_the_others_do(
+    db: Tenant, conn: Connection
+) -> None:
+    run = await begin(db, node("a"))
+    version = await conn.fetchval("select version_id from windlass.run where id = $1", run)
+    await stored(conn, version_id="4711", step="0", run_id="gen_random_uuid()")
+    await stored(conn, version_id=str(version), step="7", run_id="gen_random_uuid()")
+    page = await jobs.list_(db)
+    assert len(page.jobs) == 3
+    assert list((await jobs.steps(db, page.jobs)).values()) == ["a"]
 
 
 async def test_a_strange_retry_policy_does_not_stop_lease_recovery(db: Tenant, clock: Clock, conn: Connection) -> None:

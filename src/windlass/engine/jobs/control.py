@@ -117,17 +117,17 @@ async def get(db: Tenant, id_: UUID) -> Job:
 
 
 async def steps(db: Database, jobs: Iterable[Job]) -> dict[UUID, str]:
-    """Return the step names of those jobs that are steps of runs."""
+    """Return the step names of those jobs that are steps of runs and whose version can be read and has the step."""
     places = [(job.id, job.version_id, job.step) for job in jobs]
     versions = {version for _, version, _ in places if version is not None}
     if not versions:
         return {}
     async with db.once() as conn:
-        known = await db.definitions.of(conn, versions)
+        known = await db.definitions.readable(conn, versions)
     return {
         id_: known[version].steps[step].name
         for id_, version, step in places
-        if version is not None and step is not None
+        if version is not None and step is not None and version in known and step < len(known[version].steps)
     }
 
 
