@@ -89,10 +89,10 @@ LISTS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "GET /runs": ("runs", "list", RunFilter(org="default").arguments),
     "GET /runs?status=failed": (
         "runs",
-        "list_bad",
+        "list_by_state",
         RunFilter(org="default", states=["failed", "timeout"]).more_arguments,
     ),
-    "GET /runs?status=running": ("runs", "list_live", RunFilter(org="default", states=["running"]).more_arguments),
+    "GET /runs?status=running": ("runs", "list_by_state", RunFilter(org="default", states=["running"]).more_arguments),
     "GET /workflows/{ref}/runs": ("runs", "list_of_workflow", RunFilter(org="default", workflow_id=WORKFLOW).arguments),
     "GET /runs/{id}/events": ("runs", "trail", (RUN, 100, 0, 0, None, [0, 1], datetime(2020, 1, 1, tzinfo=UTC), None)),
     "GET /jobs": ("jobs", "list", ALL_JOBS),

@@ -22,7 +22,6 @@ from windlass.store.steps import JobRows
 
 _SQL = statements("runs")
 _INSERT_PLAIN = without_conflicts(_SQL["insert"])  # for rows without keys and parents, see `jobs.insert`
-BAD = frozenset({"failed", "cancelled", "timeout"})
 OLDEST, NEWEST = UUID(int=0), UUID(int=2**128 - 1)
 MOST_PRUNED = 20_000  # jobs of runs that one statement deletes: about half a second
 
@@ -317,10 +316,8 @@ def _way(filter_: RunFilter) -> tuple[str, tuple[Any, ...]]:
     states = set(filter_.states or ())
     if filter_.retrying:
         return "list_retrying", filter_.more_arguments
-    if states and states <= LIVE:
-        return "list_live", filter_.more_arguments
-    if states and states <= BAD:
-        return "list_bad", filter_.more_arguments
+    if states and RunState.COMPLETED not in states:
+        return "list_by_state", filter_.more_arguments
     if filter_.about is not None:
         return "list_about", filter_.more_arguments
     if filter_.label is not None:

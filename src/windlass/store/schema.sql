@@ -557,7 +557,6 @@ table windlass.run with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, aut
   constraint run_pkey PRIMARY KEY (id)
   constraint run_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'completed'::text, 'failed'::text, 'cancelled'::text, 'timeout'::text])))
   constraint run_steps_check CHECK ((translate(steps, '.asftkc'::text, ''::text) = ''::text))
-  CREATE INDEX run_bad ON windlass.run USING btree (org, state, id) WHERE (state = ANY (ARRAY['failed'::text, 'cancelled'::text, 'timeout'::text]))
   CREATE UNIQUE INDEX run_child ON windlass.run USING btree (parent_id, parent_step, parent_item, parent_round) WHERE (parent_id IS NOT NULL)
   CREATE INDEX run_ended ON windlass.run USING btree (finished_at, state, org) WHERE (finished_at IS NOT NULL)
   CREATE INDEX run_expiry ON windlass.run USING btree (expires_at) WHERE (state = ANY (ARRAY['pending'::text, 'running'::text]))
@@ -565,6 +564,7 @@ table windlass.run with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, aut
   CREATE UNIQUE INDEX run_key ON windlass.run USING btree (org, idempotency_key) WHERE (idempotency_key IS NOT NULL)
   CREATE INDEX run_live_state ON windlass.run USING btree (workflow_id, state) WHERE (state = ANY (ARRAY['pending'::text, 'running'::text]))
   CREATE INDEX run_of_job ON windlass.run USING btree (job_id) WHERE ((job_id IS NOT NULL) AND (state = ANY (ARRAY['pending'::text, 'running'::text])))
+  CREATE INDEX run_of_state ON windlass.run USING btree (org, state, id) WHERE (state <> 'completed'::text)
   CREATE INDEX run_of_workflow ON windlass.run USING btree (workflow_id, id)
   CREATE UNIQUE INDEX run_pkey ON windlass.run USING btree (id)
   CREATE INDEX run_root ON windlass.run USING btree (root_id) WHERE ((root_id IS NOT NULL) AND (state = ANY (ARRAY['pending'::text, 'running'::text])))
@@ -1819,7 +1819,7 @@ begin
     primary key (id), check (state in (''completed'', ''failed'', ''cancelled'', ''timeout'')), check (finished_at is not null))
     inherits (windlass.run)', runs);
   execute format('create index on windlass.%I (workflow_id, id)', runs);
-  execute format('create index on windlass.%I (org, state, id) where state in (''failed'', ''cancelled'', ''timeout'')', runs);
+  execute format('create index on windlass.%I (org, state, id) where state <> ''completed''', runs);
   execute format('create index on windlass.%I (finished_at, state, org) where finished_at is not null', runs);
   execute format('create index on windlass.%I (parent_id, parent_step, parent_item, parent_round) where parent_id is not null', runs);
   execute format('create index on windlass.%I (org, idempotency_key) where idempotency_key is not null', runs);

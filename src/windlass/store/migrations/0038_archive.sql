@@ -52,7 +52,7 @@ begin
     primary key (id), check (state in (''completed'', ''failed'', ''cancelled'', ''timeout'')), check (finished_at is not null))
     inherits (windlass.run)', runs);
   execute format('create index on windlass.%I (workflow_id, id)', runs);
-  execute format('create index on windlass.%I (org, state, id) where state in (''failed'', ''cancelled'', ''timeout'')', runs);
+  execute format('create index on windlass.%I (org, state, id) where state <> ''completed''', runs);
   execute format('create index on windlass.%I (finished_at, state, org) where finished_at is not null', runs);
   execute format('create index on windlass.%I (parent_id, parent_step, parent_item, parent_round) where parent_id is not null', runs);
   execute format('create index on windlass.%I (org, idempotency_key) where idempotency_key is not null', runs);

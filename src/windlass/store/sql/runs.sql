@@ -318,28 +318,12 @@ select r.*, w.name as workflow, v.number as version from windlass.run r
    and ($8::timestamptz is null or r.created_at >= $8) and ($9::timestamptz is null or r.created_at < $9)
  order by r.id desc limit $6
 
--- name: list_live
+-- name: list_by_state
 -- scope: org
--- List live runs only. There are few of them, however long the history is.
-with r as materialized (
-  select * from windlass.run where state in ('pending', 'running') and state = any($3) and org = $1
-     and ($2::uuid is null or workflow_id = $2) and ($4::jsonb is null or labels @> $4) and id < $5 and id >= $7
-     and ($8::timestamptz is null or created_at >= $8) and ($9::timestamptz is null or created_at < $9)
-     and ($10::text is null or id between $11 and $12 or workflow_id = any(array(
-           select id from windlass.workflow where org = $1 and starts_with(name, $10) limit 100))
-          or exists (select from jsonb_each_text(labels) as l where starts_with(l.key, $10) or starts_with(l.value, $10)))
-     and (not $13::boolean or exists (
-           select from workflow.workflow_run j where j.run_id = run.id and j.status = 'pending' and not j.due)))
-select r.*, w.name as workflow, v.number as version from r
-  join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
- order by r.id desc limit $6
-
--- name: list_bad
--- scope: org
--- List runs that failed, timed out or were cancelled, through an index that contains only those.
+-- List runs in states other than `completed`, through an index that contains only those.
 with r as materialized (
   select run.* from unnest($3::text[]) as s(state) cross join lateral (
-    select * from windlass.run where state in ('failed', 'cancelled', 'timeout') and state = s.state and org = $1
+    select * from windlass.run where state <> 'completed' and state = s.state and org = $1
        and ($2::uuid is null or workflow_id = $2) and ($4::jsonb is null or labels @> $4) and id < $5 and id >= $7
        and ($8::timestamptz is null or created_at >= $8) and ($9::timestamptz is null or created_at < $9)
        and ($10::text is null or id between $11 and $12 or workflow_id = any(array(
@@ -430,7 +414,7 @@ select r.*, w.name as workflow, v.number as version from windlass.run r
 
 -- name: find_live
 -- scope: org
--- Return the ids that `list_live` would list.
+-- Return the ids of the live runs that `list_by_state` would list.
 select id from windlass.run
  where state in ('pending', 'running') and state = any($3) and org = $1 and ($2::uuid is null or workflow_id = $2)
    and ($4::jsonb is null or labels @> $4) and id < $5 and id >= $7
@@ -444,7 +428,7 @@ select id from windlass.run
 
 -- name: find_bad
 -- scope: org
--- Return the ids that `list_bad` would list, without child runs.
+-- Return the ids of the runs that ended badly that `list_by_state` would list, without child runs.
 select run.id from unnest($3::text[]) as s(state) cross join lateral (
   select id from windlass.run where state in ('failed', 'cancelled', 'timeout') and state = s.state and org = $1
      and ($2::uuid is null or workflow_id = $2) and ($4::jsonb is null or labels @> $4) and id < $5 and id >= $7
