@@ -13,6 +13,7 @@ from tests.keys import KEYS
 from tests.runtime.conftest import Working, eventually
 from windlass import Retry, Run, RunState, Windlass
 from windlass.effects.launchers import PoolOptions
+from windlass.effects.objects import ObjectMeta, Objects
 from windlass.engine import artifacts, pools, secrets
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import checkpoints
@@ -39,6 +40,24 @@ async def test_a_command_on_the_subprocess_pool_has_output_and_log(
         assert (await run.wait(timeout=60)).value == {"total": 3}
         assert sorted(await logged(run, 3)) == ["careful", "counting", '{"total": 3}']
         await eventually(lambda: nothing_left(tmp_path / "home"))
+
+
+async def test_lines_that_are_missing_from_a_list_of_the_mailbox_are_read_before_the_attempt_ends(
+    app: Windlass, working: Working, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list of a folder may have a file and lack another one that was written before it."""
+    list_all = Objects.list
+
+    async def list_without_lines(self: Objects, prefix: str) -> list[ObjectMeta]:
+        found = await list_all(self, prefix)
+        return [meta for meta in found if "/log-" not in meta.key] if prefix == "live/subprocess/" else found
+
+    monkeypatch.setattr(Objects, "list", list_without_lines)
+    app.workflow("report").command("sum", "echo counting; echo 3").on("subprocess")
+    async with working(app, allow_commands=True):
+        run = await started(app, "report")
+        assert (await run.wait(timeout=60)).value == 3
+        assert await logged(run, 2) == ["counting", "3"]
 
 
 async def test_a_step_on_an_unknown_pool_is_refused_when_it_is_published(app: Windlass) -> None:

@@ -266,17 +266,24 @@ class Launches:
 
     async def _read_mail(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> None:
         """Read what is new: log lines before the status, so that an attempt that ends has all of them."""
-        launch, now = tracked.launch, time.monotonic()
+        launch = tracked.launch
+        await self._read_lines(tracked, mail)
+        if (status := mail.get(STATUS)) and status.version != tracked.status_version:
+            document = json.loads(await self._limited(self._objects.get(status.key, most=MAX_STATUS)))
+            # A list is not made at one moment: it may lack lines that were written before the status.
+            box = f"{mailbox(self._pool)}{launch.name}/"
+            mail = _by_launch(await self._limited(self._objects.list(box)), mailbox(self._pool)).get(launch.name, {})
+            await self._read_lines(tracked, mail)
+            tracked.status, tracked.document = Status(str(document["state"]), document.get("error")), document
+            tracked.status_version, launch.heard_at = status.version, time.monotonic()
+            launch.running_at = launch.running_at or launch.heard_at
+
+    async def _read_lines(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> None:
         while chunk := mail.get(log_chunk(tracked.chunks + 1)):
             for at, level, message in json.loads(await self._limited(self._objects.get(chunk.key, most=MAX_CHUNK))):
                 tracked.context.keep(str(level), str(message), datetime.fromisoformat(at))
             tracked.chunks += 1
-            launch.heard_at = now
-        if (status := mail.get(STATUS)) and status.version != tracked.status_version:
-            document = json.loads(await self._limited(self._objects.get(status.key, most=MAX_STATUS)))
-            tracked.status, tracked.document = Status(str(document["state"]), document.get("error")), document
-            tracked.status_version, launch.heard_at = status.version, now
-            launch.running_at = launch.running_at or now
+            tracked.launch.heard_at = time.monotonic()
 
     async def _start(self, tracked: Tracked) -> None:
         launch = tracked.launch
