@@ -194,22 +194,23 @@ class Databases:
                 name = f"windlass_template_{uuid4().hex[:12]}"
                 await self._administer(f'create database "{name}"')
                 await prepare(DatabaseOptions(url=self._url_of(name)), lambda _: settings.read().master_keys)
-                await self._complete(name)
-                # Copying files takes two checkpoints, which are cheap without fsync.
-                if await self._administer("show fsync") == "off":
-                    self._strategy = "file_copy"
+                is_temporary = await self._administer("show fsync") == "off"
+                await self._complete(name, with_role=is_temporary)
+                if is_temporary:
+                    self._strategy = "file_copy"  # takes two checkpoints, which are cheap without fsync
                 self._template = name
             return self._template
 
-    async def _complete(self, name: str) -> None:
+    async def _complete(self, name: str, *, with_role: bool) -> None:
         """Create what the first worker and the first org would create: a database in which a test created tables or
-        granted rights is not recycled."""
+        granted rights is not recycled. The role of orgs belongs to the whole server, which must be a temporary one."""
         db = await Database.open(DatabaseOptions(url=self._url_of(name), size=1, notify=False))
         try:
             await upkeep.tend(db, age=ALL_TIME)
             await upkeep.tend_audit(db, age=None)
-            async with db.begin() as conn:
-                await orgs.create_api_role(conn)
+            if with_role:
+                async with db.begin() as conn:
+                    await orgs.create_api_role(conn)
         finally:
             await db.close()
 
