@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from windlass.core import property_order
@@ -40,6 +40,8 @@ def orders(schema: Any) -> list[list[str]]:
     return found
 
 
+@example([{"properties": {"b": 1, "a": 1}}])
+@example({"items": [[{"properties": {"b": 1, "a": 1}}]]})
 @given(VALUES)
 def test_a_schema_is_restored_with_its_order(schema: Any) -> None:
     before = json.dumps(schema)

@@ -15,7 +15,7 @@ OF_VALUES = ("const", "default", "enum", "examples")  # keywords with values, wh
 def add(schema: Any) -> Any:
     """Return a schema, with the order of its properties, for jsonb."""
     if not isinstance(schema, Mapping):
-        return schema
+        return list(map(add, schema)) if isinstance(schema, list) else schema
     properties = schema.get("properties")
     order = {ORDER: list(properties)} if isinstance(properties, Mapping) and len(properties) > 1 else {}
     return _within(schema, add) | order
@@ -24,7 +24,7 @@ def add(schema: Any) -> Any:
 def restore(schema: Any) -> Any:
     """Return a schema of `add` as it was. What the list does not name, because plain SQL wrote it, comes last."""
     if not isinstance(schema, Mapping):
-        return schema
+        return list(map(restore, schema)) if isinstance(schema, list) else schema
     result = _within({key: value for key, value in schema.items() if key != ORDER}, restore)
     names, properties = schema.get(ORDER), result.get("properties")
     if isinstance(names, list) and isinstance(properties, dict):
@@ -57,4 +57,4 @@ def _changed(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
         return value
     if key in OF_SCHEMAS and isinstance(value, Mapping):
         return {name: change(inner) for name, inner in value.items()}
-    return [change(inner) for inner in value] if isinstance(value, list) else change(value)
+    return change(value)
