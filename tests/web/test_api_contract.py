@@ -116,6 +116,8 @@ async def test_get_workflow_run(app: Windlass) -> None:
         assert (task["status"], task["status_code"], task["duration_ms"]) == ("success", 200, 1)
         assert is_moment(task["started_at"])
         assert is_moment(task["finished_at"])
+    for body in (found, same):
+        body.pop("cursor")  # a position in the event trail of the whole server: other databases may move it
     assert found == same
 
 
