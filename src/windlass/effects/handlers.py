@@ -23,6 +23,8 @@ from windlass.effects.outcomes import failed, message_of
 from windlass.effects.payload_types import PayloadType, payload_type
 from windlass.errors import Invalid, NonRetryable, RetryAfter
 
+NOTHING = Succeeded("null")  # the outcome of a handler that returned None
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Handler:
@@ -229,27 +231,36 @@ async def perform(
     try:
         first = (context,) if handler.wants_context else ()
         if handler.is_async:
-            context._executor = asyncio.current_task()
+            context._executor = context._executor or asyncio.current_task()
             value = await handler.call(*first, *args, **named)
         else:
             value = await threads.run(lambda: _call_in_thread(context, lambda: handler.call(*first, *args, **named)))
             if inspect.isawaitable(value):  # a plain wrapper around an async function
                 context._executor = asyncio.current_task()
                 value = await value
-    except NonRetryable as error:
-        return failed(error, retryable=False)
-    except RetryAfter as error:
-        return failed(error, retry_after=error.delay)
     except asyncio.CancelledError:
         raise
-    except Suspend as error:
-        return context.suspended or failed(error)
-    except BaseExceptionGroup as group:  # of a task group in which a call waits
-        _, others = group.split(Suspend)
-        return context.suspended or failed(group) if others is None else failed(others)
-    except (Exception, SystemExit) as error:
-        return failed(error)
+    except (Exception, SystemExit, Suspend, BaseExceptionGroup) as error:
+        return _stopped(context, error)
+    if value is None and context.suspended is None:  # the usual case, without another coroutine
+        return NOTHING
     return context.suspended or await _outcome(context, value, limit)
+
+
+def _stopped(context: Context, error: BaseException) -> Outcome:
+    """Return the outcome of a handler that raised this error."""
+    match error:
+        case NonRetryable():
+            return failed(error, retryable=False)
+        case RetryAfter():
+            return failed(error, retry_after=error.delay)
+        case Suspend():
+            return context.suspended or failed(error)
+        case BaseExceptionGroup():  # of a task group in which a call waits
+            _, others = error.split(Suspend)
+            return context.suspended or failed(error) if others is None else failed(others)
+        case _:
+            return failed(error)
 
 
 def _arguments(handler: Handler, payload: Any) -> tuple[Sequence[Any], Mapping[str, Any]] | Failed:
@@ -268,8 +279,6 @@ def _call_in_thread(context: Context, call: Callable[[], Any]) -> Any:
 
 async def _outcome(context: Context, value: Any, limit: int) -> Outcome:
     """Return the outcome of a handler that returned this value."""
-    if value is None:
-        return Succeeded("null")
     try:
         if isinstance(value, Outcome):
             outcome: Outcome = value

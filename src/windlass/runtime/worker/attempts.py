@@ -211,7 +211,9 @@ class Attempts:
 
     def _begin(self, attempt: Attempt) -> None:
         self._running[attempt.job.id] = attempt
-        attempt.task = self._loop.create_task(self._run(attempt))
+        attempt.task = task = self._loop.create_task(self._run(attempt))
+        if attempt.handler.is_async:
+            attempt.context._executor = task
         if attempt.timeout is not None and not attempt.handler.is_detached:
             patience = attempt.timeout.total_seconds() + (MARGIN if attempt.handler.keeps_time else 0)
             attempt.timer = self._loop.call_later(patience, attempt.end, Stop.TIMEOUT)
