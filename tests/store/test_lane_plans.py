@@ -3,6 +3,7 @@ job was pending. Each lane read all pending jobs by the index of plain SQL, unti
 
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -40,7 +41,20 @@ STATEMENTS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "a search for lanes": (sql("jobs", "find_lanes"), (QUEUES, NOWHERE, NOWHERE, NOWHERE, None, [], 1000)),
     "a claim": (
         sql("jobs", "claim"),
-        (*map(list, zip(*LANES, strict=True)), 50, "w", LEASE, None),
+        (*map(list, zip(*LANES, strict=True)), 50, "w", LEASE, None, [], [], []),
+    ),
+    "a claim with reports": (
+        sql("jobs", "claim"),
+        (
+            *map(list, zip(*LANES, strict=True)),
+            50,
+            "w",
+            LEASE,
+            None,
+            [uuid4() for _ in range(50)],
+            [1] * 50,
+            ["1"] * 50,
+        ),
     ),
     "a fetch over HTTP": (
         sql("claims", "fetch"),

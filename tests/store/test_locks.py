@@ -66,7 +66,8 @@ class Actor:
 
     async def turn(self) -> None:
         """Report what ended, in the order of ending, and claim."""
-        reports = [self.report(job) for job in self.some()]
+        all_well = self.dice.random() < 0.5  # then one statement does it all
+        reports = [Success(job, '"done"') if all_well else self.report(job) for job in self.some()]
         count = self.dice.randint(1, 4)
         wish = Turn(worker=self.worker, lease=LEASE, reports=reports, lanes=[(LANE, count)], count=count)
         self.held += (await worker_turn.turn(self.db, wish))[0]
@@ -151,7 +152,7 @@ async def test_nothing_deadlocks_and_no_finished_row_moves_unless_reopened(
 async def pair(database: str, conn: Connection) -> tuple[Claimed, Claimed]:
     """Two jobs in the hands of one worker, by ascending id."""
     await conn.execute(INSERT, 2)
-    claimed = await claims.claim(conn, [(LANE, 2)], count=2, worker="w1", lease=LEASE)
+    claimed, _ = await claims.claim(conn, [(LANE, 2)], count=2, worker="w1", lease=LEASE)
     low, high = sorted(claimed, key=lambda job: job.id)
     return low, high
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
@@ -130,13 +130,19 @@ async def test_a_full_look_hops_from_lane_to_lane(crowded: str) -> None:
 
 async def test_a_claim_reads_what_it_takes(crowded: str) -> None:
     lanes = (["default"], ["ours.x.v1"], [100], [0], [False], [100])
-    await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE, None)
+    await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE, None, [], [], [])
+
+
+async def test_a_claim_with_reports_reads_what_it_takes_and_what_it_records(crowded: str) -> None:
+    lanes = (["default"], ["ours.x.v1"], [100], [0], [False], [100])
+    reports = ([uuid4() for _ in range(100)], [1] * 100, ["null"] * 100)
+    await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE, None, *reports)
 
 
 async def test_a_claim_from_many_lanes_reads_what_it_takes(crowded: str) -> None:
     types = ["ours.x.v1", *(f"none{n}.x.v1" for n in range(98)), "theirs.x.v1"]
     lanes = (["default"] * 100, types, [100] * 100, [0] * 100, [False] * 100, [100] * 100)
-    await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE, None)
+    await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE, None, [], [], [])
 
 
 async def test_a_fetch_by_queue_reads_what_it_takes(crowded: str) -> None:
@@ -147,7 +153,7 @@ async def test_a_fetch_by_queue_reads_what_it_takes(crowded: str) -> None:
 
 async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
     lanes = (["default"], ["ours.x.v1"], [100], [0], [False], [1])
-    rows, _ = await touched(crowded, sql("jobs", "claim"), *lanes, 1, "w1", LEASE, None)
+    rows, _ = await touched(crowded, sql("jobs", "claim"), *lanes, 1, "w1", LEASE, None, [], [], [])
     assert rows < 10
 
 

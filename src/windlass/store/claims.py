@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from windlass.core.jobs.job import Claimed
+from windlass.core.jobs.job import Claimed, Success
 from windlass.core.jobs.spec import MAX_LEASE, Limit, Unique
 from windlass.core.json_value import encode, plain
 from windlass.errors import Conflict
-from windlass.store.jobs import Job, job
+from windlass.store.jobs import Job, job, successes_by_id
 from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, mapping, statements
 
@@ -110,14 +110,27 @@ async def find_orgs(conn: Connection, *, after: str, limit: int) -> list[str]:
 
 
 async def claim(
-    conn: Connection, lanes: Offer, *, count: int, worker: str, lease: timedelta, worker_lease: int | None = None
-) -> list[Claimed]:
-    """Claim up to `count` jobs, under the worker's lease if it has one."""
+    conn: Connection,
+    lanes: Offer,
+    *,
+    count: int,
+    worker: str,
+    lease: timedelta,
+    worker_lease: int | None = None,
+    successes: Sequence[Success] = (),
+) -> tuple[list[Claimed], set[UUID]]:
+    """Claim up to `count` jobs, under the worker's lease if it has one, and record successes of the same worker; return
+    the jobs claimed and the ids recorded. What is not recorded was refused, or its row is locked just now."""
     taken = [(lane.queue, lane.type, lane.priority, lane.seq, lane.alone, room) for lane, room in lanes]
     if not taken or count < 1:
-        return []
-    rows = await conn.fetch(_JOBS["claim"], *columns(taken), count, worker, lease, worker_lease)
-    return list(map(Claimed._make, rows))
+        assert not successes  # without a claim they are recorded by `jobs.succeed`
+        return [], set()
+    ended = successes_by_id(successes)
+    rows = await conn.fetch(_JOBS["claim"], *columns(taken), count, worker, lease, worker_lease, *ended)
+    claimed, recorded = list(map(Claimed._make, rows)), set(ended[0])
+    while claimed and claimed[-1].type is None:
+        recorded.discard(claimed.pop().id)
+    return claimed, recorded
 
 
 async def defer_first(conn: Connection, lane: Lane, *, pause: timedelta) -> UUID | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, columns, mapping, statements, without_conflicts
 
 _SQL = statements("jobs")
+_job_id = attrgetter("job.id")  # of a report: rows are locked in this order, so that batches cannot deadlock
 # `on conflict` inserts each row in two steps. Without a key there is nothing that a row could conflict with.
 _INSERT_WITHOUT_KEYS = without_conflicts(_SQL["insert"])
 
@@ -160,12 +162,19 @@ async def succeed(
 
     `holders` maps job ids to lease holders if not all jobs are leased by `worker`.
     """
-    reports = sorted(reports, key=_job_id)
-    ids = [report.job.id for report in reports]
-    fences = [report.job.claim_no for report in reports]
-    results = [report.result for report in reports]
+    ids, fences, results = successes_by_id(reports)
     whose = [holders[id_] for id_ in ids] if holders else []
     return set(column(await conn.fetch(_SQL["succeed"], ids, fences, results, worker, whose)))
+
+
+def successes_by_id(reports: Sequence[Success]) -> tuple[list[UUID], list[int], list[str]]:
+    """Return the ids, fences and results as columns, in ascending id."""
+    reports = sorted(reports, key=_job_id)
+    return (
+        [report.job.id for report in reports],
+        [report.job.claim_no for report in reports],
+        [report.result for report in reports],
+    )
 
 
 async def set_back(
@@ -291,11 +300,6 @@ async def depth(conn: Connection, *, cap: int) -> list[tuple[str, str, int]]:
 
 async def live(conn: Connection) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["live"])]
-
-
-def _job_id(report: Success | Setback) -> UUID:
-    """Return the sort key of a report. Rows are locked in the given order: by id, so that batches cannot deadlock."""
-    return report.job.id
 
 
 def _columns(claims: Iterable[Fence]) -> tuple[list[UUID], list[int]]:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
+from functools import cached_property, partial
 from uuid import UUID
 
 from windlass.core.jobs.job import JobMove, Report, Setback, Success, Suspension
@@ -34,7 +34,7 @@ from windlass.store.runs import LockedRun
 _log = logging.getLogger("windlass.work")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Turn:
     """Reports and log lines to record, and lanes to claim from."""
 
@@ -50,24 +50,35 @@ class Turn:
     no_room: Callable[[str, bool], None] | None = None  # called with orgs at their limit; True: others claim just now
     locked: Callable[[Report], None] | None = None  # called with reports that need a row another session keeps locked
 
-    @property
+    @cached_property
     def runs(self) -> list[UUID]:
-        """Return the ids of the runs that the reports may advance."""
+        """The ids of the runs that the reports may advance."""
         return sorted({report.job.run_id for report in self.reports if report.job.run_id is not None})
+
+    @cached_property
+    def kinds(self) -> set[type[Report]]:
+        return {type(report) for report in self.reports}
 
     @property
     def is_single(self) -> bool:
-        """Return whether a single statement does all of the turn."""
-        kinds = {type(report) for report in self.reports}
-        return Suspension not in kinds and len(kinds) + bool(self.lines) + bool(self.lanes and self.count) <= 1
+        """Whether a single statement does all of the turn."""
+        if self.runs or Suspension in self.kinds:
+            return False
+        return self.claims_and_records or len(self.kinds) + bool(self.lines) + bool(self.lanes and self.count) <= 1
+
+    @property
+    def claims_and_records(self) -> bool:
+        """Whether the statement that claims can record the reports, too: successes of jobs that belong to no run."""
+        alike = self.kinds == {Success} and not self.runs and not self.holders
+        return alike and not self.lines and bool(self.lanes and self.count)
 
 
-async def lock_and_record(conn: Connection, db: Database, request: Turn) -> tuple[dict[UUID, str], Wakeups]:
-    """Lock the runs, then record. Lock order: runs before jobs."""
-    touched = request.runs
-    held_runs = await runs.lock(conn, touched) if touched else []
+async def lock_and_record(conn: Connection, db: Database, request: Turn) -> tuple[set[UUID], Wakeups]:
+    """Lock the runs, then record; return the ids of the jobs recorded. Lock order: runs before jobs."""
+    held_runs = await runs.lock(conn, request.runs) if request.runs else []
     point("settle.locked")
-    return await record(conn, db, request, held_runs)
+    states, wakeups = await record(conn, db, request, held_runs)
+    return set(states), wakeups
 
 
 async def record(
@@ -170,7 +181,7 @@ async def _record(db: Database, request: Turn) -> set[UUID]:
     async with db.begin() as conn:
         recorded, wakeups = await lock_and_record(conn, db, request)
     wakeups.poke(db)
-    return set(recorded)
+    return recorded
 
 
 async def _record_culprit(db: Database, request: Turn, report: Report, error: Exception) -> set[UUID]:

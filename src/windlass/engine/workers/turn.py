@@ -7,11 +7,12 @@ charged a loss.
 
 import logging
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Protocol
 from uuid import UUID
 
-from windlass.core.jobs.job import Claimed, Fence
+from windlass.core.jobs.job import Claimed, Fence, Success
 from windlass.core.json_value import plain
 from windlass.core.orgs import owner, stored
 from windlass.core.workflows.workflow import Workflow
@@ -20,6 +21,7 @@ from windlass.engine.database import Database
 from windlass.engine.faults import point
 from windlass.engine.orgs import quota
 from windlass.engine.quarantine import Kind
+from windlass.engine.runs.settle import Wakeups
 from windlass.engine.workers.recording import Turn, lock_and_record, record, record_apart
 from windlass.errors import Locked, Unavailable
 from windlass.store import compositions, jobs, workers
@@ -44,30 +46,36 @@ async def turn(db: Database, request: Turn) -> tuple[list[Claimed], set[UUID]]:
     report, log line or row must not hold up the others, in this turn or a later one.
     """
     try:
-        return await _turn_together(db, request)
+        claimed, recorded = await _turn_together(db, request)
     except Exception as error:
         if request.count and request.claim_failed is not None:
             request.claim_failed()  # the claim may have been committed: see `adopt`
         if isinstance(error, Unavailable) and not isinstance(error, Locked):
             raise
         _log.warning("a turn failed, its parts are done one by one: %s", plain(str(error)).partition("\n")[0])
-    recorded = await record_apart(db, request) if request.reports or request.lines else set()
-    return await _claim_apart(db, request) if request.count else [], recorded
+        recorded = await record_apart(db, request) if request.reports or request.lines else set()
+        return await _claim_apart(db, request) if request.count else [], recorded
+    if request.claims_and_records and len(recorded) < len(request.reports):
+        rest = [report for report in request.reports if report.job.id not in recorded]
+        recorded |= await record_apart(db, replace(request, reports=rest))
+    return claimed, recorded
 
 
 async def _turn_together(db: Database, request: Turn, *, atomic: bool = False) -> tuple[list[Claimed], set[UUID]]:
     limited = quota.limited_orgs(db, {lane.queue for lane, _ in request.lanes}) if request.count else []
-    single = request.is_single and not request.runs and not atomic and not limited
+    single = request.is_single and not atomic and not limited
+    with_claim = single and request.claims_and_records
     async with db.once() if single else db.begin() as conn:
-        recorded, wakeups = await lock_and_record(conn, db, request)
+        recorded, wakeups = (set[UUID](), Wakeups()) if with_claim else await lock_and_record(conn, db, request)
         lanes = await _within_limits(conn, db, request, limited) if limited else request.lanes
-        claimed = await claim(
+        claimed, successes = await claim(
             conn,
             lanes,
             count=request.count,
             worker=request.worker,
             lease=request.lease,
             worker_lease=request.worker_lease,
+            successes=[report for report in request.reports if isinstance(report, Success)] if with_claim else (),
         )
         known = await db.definitions.readable(conn, {job.version_id for job in claimed if job.version_id is not None})
         if known:
@@ -77,7 +85,7 @@ async def _turn_together(db: Database, request: Turn, *, atomic: bool = False) -
     wakeups.poke(db, claimed=[job.id for job in claimed])
     if db.allowances.limited:  # the end of a job makes room for another one of its org
         db.poke(*{report.job.queue for report in request.reports if quota.limits_claims(db, report.job.org)})
-    return claimed, set(recorded)
+    return claimed, recorded | successes
 
 
 async def _within_limits(

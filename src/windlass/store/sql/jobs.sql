@@ -99,7 +99,12 @@ select hop.org from hop where not exists (select from windlass.org o where o.nam
 -- from that queue.
 -- The jobs belong to the worker lease $10. If there is none, or it was not extended for two thirds of its length, each job gets a
 -- lease of its own: the first would be over before the worker can extend it.
--- moves: pending -> leased
+-- $11 to $13 are successful attempts of the same worker, to be recorded as in `succeed`: a drain is a quarter faster with one
+-- statement for both, and one round trip instead of four. The claim comes first, while the snapshot is new: jobs that others have
+-- claimed since would be locked and read again, one by one. Nothing may wait for a lock after that, or two workers could wait for
+-- each other: reports on rows that are locked are skipped. These and the refused ones are the last rows of the result, with an id
+-- only; the caller records them by themselves.
+-- moves: pending -> leased, leased -> succeeded
 with lease as materialized (
   select id from windlass.worker_lease where id = $10::bigint and until - (until - extended_at) / 3 > windlass.now()),
 lane as materialized (
@@ -135,10 +140,28 @@ claimed as (
             case when timeout > interval '36525 days' then interval '36525 days' else timeout end as timeout, retry,
             least(greatest(created_at, '0001-01-02'), '9999-12-30') as created_at, meta, alone,
             run_id, version_id, step, item, items, epoch),
+free as materialized (
+  select d.id, d.result from unnest($11::uuid[], $12::int[], $13::jsonb[]) as d(id, claim_no, result)
+   cross join lateral (
+     select from only workflow.workflow_run j
+      where j.id = d.id and j.claim_no = d.claim_no and j.leased_by = $8 for no key update skip locked) as j
+   where (select count(*) from claimed) >= 0),
+done as (
+  update only workflow.workflow_run j
+     set status = 'succeeded', result = free.result, settled = true, leased_by = null, lease_until = null, worker_lease = null,
+         updated_at = (select windlass.now())
+    from free where j.id = free.id
+  returning j.id, j.attempt + j.lost + 1 as number),
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, actor, attempt, created_at)
-  select id, 'leased', $8, attempt + lost + 1, (select windlass.now()) from claimed)
-select * from claimed order by priority, seq
+  select id, 'succeeded', $8, number, (select windlass.now()) from done
+  union all select id, 'leased', $8, attempt + lost + 1, (select windlass.now()) from claimed)
+select * from claimed
+union all
+select id, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null
+  from unnest($11::uuid[]) as d(id)
+ where (select count(*) from done) < cardinality($11::uuid[]) and id not in (select id from done)
+ order by priority, seq
 
 -- name: defer_first
 -- scope: global

@@ -1,0 +1,97 @@
+"""A claim that also records successes of its worker, in one statement."""
+
+import asyncio
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from windlass.core.jobs.job import Claimed, Success
+from windlass.engine.database import Tenant
+from windlass.engine.workers import turn as worker_turn
+from windlass.engine.workers.turn import Lane, Turn
+from windlass.store import claims
+from windlass.store.postgres.pool import DatabaseOptions
+
+Connection = Any
+LEASE = timedelta(seconds=30)
+LANE = Lane("default", "a.b.v1", 100, 0)
+INSERT = """insert into workflow.workflow_run (type, payload, queue)
+  select 'a.b.v1', '{}', 'default' from generate_series(1, $1)"""
+
+
+async def claim(conn: Connection, count: int, *successes: Success) -> tuple[list[Claimed], set[UUID]]:
+    return await claims.claim(conn, [(LANE, count)], count=count, worker="w1", lease=LEASE, successes=successes)
+
+
+@pytest.fixture
+async def held(conn: Connection) -> list[Claimed]:
+    """Three jobs that w1 has claimed, and two that wait."""
+    await conn.execute(INSERT, 5)
+    return (await claim(conn, 3))[0]
+
+
+async def test_it_records_and_claims(conn: Connection, held: list[Claimed]) -> None:
+    claimed, recorded = await claim(conn, 9, *(Success(job, f'"{n}"') for n, job in enumerate(held)))
+    assert recorded == {job.id for job in held}
+    assert [job.seq for job in claimed] == sorted(job.seq for job in claimed)
+    assert len(claimed) == 2
+    rows = await conn.fetch("select status, result, leased_by from workflow.workflow_run order by seq")
+    assert [tuple(row) for row in rows] == [
+        ("succeeded", '"0"', None),
+        ("succeeded", '"1"', None),
+        ("succeeded", '"2"', None),
+        ("leased", None, "w1"),
+        ("leased", None, "w1"),
+    ]
+    trail = "select array_agg(event_type order by id) from workflow.workflow_event where workflow_id = $1"
+    assert await conn.fetchval(trail, held[0].id) == ["created", "leased", "succeeded"]
+    assert await conn.fetchval(trail, claimed[0].id) == ["created", "leased"]
+
+
+async def test_a_report_that_does_not_match_the_fence_is_refused_alone(conn: Connection, held: list[Claimed]) -> None:
+    stale = held[1]._replace(claim_no=7)
+    claimed, recorded = await claim(conn, 1, *(Success(job, "1") for job in (held[0], stale, held[2])))
+    assert recorded == {held[0].id, held[2].id}
+    assert len(claimed) == 1
+    assert await conn.fetchval("select status from workflow.workflow_run where id = $1", stale.id) == "leased"
+
+
+async def test_a_report_on_a_locked_row_is_not_waited_for(database: str, conn: Connection, held: list[Claimed]) -> None:
+    other = await asyncpg.connect(database)
+    async with other.transaction():
+        await other.execute("select from workflow.workflow_run where id = $1 for update", held[0].id)
+        claimed, recorded = await asyncio.wait_for(claim(conn, 9, *(Success(job, "1") for job in held)), 10)
+    await other.close()
+    assert recorded == {job.id for job in held[1:]}
+    assert len(claimed) == 2
+
+
+async def test_a_turn_records_what_its_claim_left_out(database: str, conn: Connection) -> None:
+    """Another session has locked one of the rows for a moment; another report is refused for good."""
+    await conn.execute(INSERT, 5)
+    db = await Tenant.open(DatabaseOptions(url=database, size=2, notify=False))
+    first = Turn(worker="w1", lease=LEASE, lanes=[(LANE, 3)], count=3)
+    held, _ = await worker_turn.turn(db, first)  # from now on it is known that the org has no limits
+    stale = held[2]._replace(claim_no=7)
+    reports = [Success(job, "1") for job in (held[0], held[1], stale)]
+    other = await asyncpg.connect(database)
+    locking = other.transaction()
+    await locking.start()
+    await other.execute("select from workflow.workflow_run where id = $1 for update", held[0].id)
+    turning = asyncio.create_task(worker_turn.turn(db, replace(first, reports=reports)))
+    waiting = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    while not await conn.fetchval(waiting):
+        assert not turning.done()
+    leased = "select count(*) from workflow.workflow_run where status = 'leased'"
+    assert await conn.fetchval(leased) == 4, "the claim is committed before that report is waited for"
+    await locking.rollback()
+    claimed, recorded = await turning
+    await other.close()
+    await db.close()
+    assert recorded == {held[0].id, held[1].id}
+    assert len(claimed) == 2
+    assert await conn.fetchval(leased) == 3  # the two and the one of the stale report
