@@ -20,8 +20,8 @@ class WorkerOptions:
     poll: timedelta = timedelta(seconds=1)
     registry_every: timedelta = timedelta(seconds=3)
     progress_every: timedelta = timedelta(milliseconds=300)  # only a job's latest progress in each interval is written
-    batch: int = 200  # jobs claimed in one turn; plans are fixed, so larger batches only amortise the commit
-    turns: int = 2
+    batch: int = 250  # jobs claimed in one turn; plans are fixed, so larger batches only amortise the commit
+    turns: int = 3  # exchanges with the database at the same time
     runtime: str = "python"
     allow_commands: bool = False  # `run` steps execute here
     code_version: str | None = None  # of the handlers; published with their schemas
