@@ -348,6 +348,7 @@ async def test_the_end_of_a_run_wakes_the_scheduler_that_has_a_tick_waiting(
     scheduler.tick = tick  # type: ignore[method-assign]
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         group.create_task(scheduler.run(stop))
+        scheduler.wake()
         await looked.wait()
         await end(db, first["id"])
         await ended.wait()

@@ -101,6 +101,12 @@ async def release(db: Database, kind: Kind, key: object) -> None:
         await store.release(conn, kind, str(key))
 
 
+async def keys(db: Database, kind: Kind) -> set[str]:
+    """Return what of this kind is in quarantine."""
+    async with db.once() as conn:
+        return await store.keys(conn, kind)
+
+
 async def retry_due(db: Database, handlers: Mapping[Kind, Retry], *, limit: int = 20) -> int:
     """Retry the due items one at a time; return the number processed. A handler returns False if the item is locked."""
     async with db.once() as conn:

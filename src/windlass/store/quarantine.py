@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from windlass.schemas.monitoring import Quarantined
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import mapping, statements
+from windlass.store.postgres.queries import column, mapping, statements
 
 _SQL = statements("quarantine")
 
@@ -18,6 +18,10 @@ async def put(conn: Connection, kind: str, key: str, *, error_type: str, reason:
 
 async def release(conn: Connection, kind: str, key: str) -> None:
     await conn.execute(_SQL["release"], kind, key)
+
+
+async def keys(conn: Connection, kind: str) -> set[str]:
+    return set(column(await conn.fetch(_SQL["keys"], kind)))
 
 
 async def take_due(conn: Connection, kinds: Sequence[str], limit: int) -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """The loops that every process runs: timers, schedules and the sweep of runs, and the function that starts all loops.
 
-They are woken by notifications and by the look of the process (look.py), and wait at most until the next due time.
+They are woken by notifications and by the look of the process (look.py), and wait at most until the next due time. Also
+at the start: if each of them looked for itself, the connections and plans for it would delay the worker's first jobs.
 """
 
 import asyncio
@@ -104,7 +105,7 @@ class Timers:
 
     async def run(self, stop: asyncio.Event) -> None:
         with self._db.subscribe(self._woken):
-            await run_periodically(self.tick, every=self.options.every, stop=stop, wake=self._wake)
+            await run_periodically(self.tick, every=self.options.every, stop=stop, wake=self._wake, waits_first=True)
 
     def notice(self, work: PendingWork, within: timedelta) -> bool:
         if has_work := _is_due(_first(work.timers), within):
@@ -146,7 +147,7 @@ class Scheduler:
 
     async def run(self, stop: asyncio.Event) -> None:
         with self._db.subscribe(self._woken):
-            await run_periodically(self.tick, every=self.options.every, stop=stop, wake=self._wake)
+            await run_periodically(self.tick, every=self.options.every, stop=stop, wake=self._wake, waits_first=True)
 
     def notice(self, work: PendingWork, within: timedelta) -> bool:
         due = work.schedules
@@ -197,7 +198,7 @@ class Sweeper:
             return NOW if await self.tick() else None
 
         with self._db.subscribe(self._woken):
-            await run_periodically(round_, every=self.options.every, stop=stop, wake=self._wake)
+            await run_periodically(round_, every=self.options.every, stop=stop, wake=self._wake, waits_first=True)
 
     def notice(self, work: PendingWork, within: timedelta) -> bool:
         if has_work := any(work.runs):

@@ -38,10 +38,13 @@ async def run_periodically(
     every: timedelta,
     stop: asyncio.Event,
     wake: asyncio.Event | None = None,
+    waits_first: bool = False,
 ) -> None:
     """Call `tick` until `stop` is set, with a wait of `every` in between, or less if it returns a shorter one. A tick
-    that raises is retried with backoff."""
+    that raises is retried with backoff. With `waits_first` the first one is after a wake-up, too."""
     pause = 0.0
+    if waits_first:
+        await until(stop, every, wake=wake)
     while not stop.is_set():
         try:
             wait, recovered = await tick(), None
@@ -99,6 +102,7 @@ class Duties:
         self._pauses: dict[str, float] = {}
         self._resting: dict[str, float] = {}  # end of the pause, monotonic time
         self._known_good: set[str] = set()
+        self._left: set[str] | None = None  # entries in the quarantine when this process began
 
     async def run(
         self, name: str, duty: Callable[[], Awaitable[Done]], default: Done, *, is_needed: bool = True
@@ -122,11 +126,19 @@ class Duties:
             self._resting[name] = time.monotonic() + pause
             await quarantine.set_aside(self._db, Kind.DUTY, f"{self._loop}.{name}", error, retry=False)
             return default
-        if name not in self._known_good:  # also on the first success: a process that died may have left an entry
-            await quarantine.release(self._db, Kind.DUTY, f"{self._loop}.{name}")
+        if name not in self._known_good:
+            await self._release(name)
             self._known_good.add(name)
             self._pauses.pop(name, None)
         return done
+
+    async def _release(self, name: str) -> None:
+        """Remove the entry of a duty from the quarantine. This process has put it there, or one that died."""
+        key = f"{self._loop}.{name}"
+        if self._left is None:
+            self._left = await quarantine.keys(self._db, Kind.DUTY)
+        if name in self._pauses or key in self._left:
+            await quarantine.release(self._db, Kind.DUTY, key)
 
 
 class LeaderTerm:

@@ -142,7 +142,7 @@ class Upkeep:
             full = max(swept.failed, swept.logged, swept.pruned) >= self.options.batch
             return SOON if full or self._lagging or self._archiving else None
 
-        await run_periodically(tick, every=self.options.every, stop=stop, wake=self._wake)
+        await run_periodically(tick, every=self.options.every, stop=stop, wake=self._wake, waits_first=True)
 
     def notice(self, work: PendingWork, within: timedelta) -> bool:
         has_work = self._recovery.leading and (any(work.jobs) or work.process.uncounted)

@@ -16,6 +16,11 @@ returning failures
 -- Delete an entry: the item was processed, or no longer exists.
 delete from windlass.quarantine where kind = $1 and key = $2
 
+-- name: keys
+-- scope: global
+-- Return the keys of the entries of a kind.
+select key from windlass.quarantine where kind = $1
+
 -- name: take_due
 -- scope: global
 -- Claim entries that are due for a retry. Their next retry is postponed first: if this process dies, another one retries later.
