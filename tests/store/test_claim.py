@@ -301,3 +301,13 @@ async def test_depth_and_live_count_what_waits_and_what_is_held(conn: Connection
     await claim(conn, 6)
     assert await jobs.depth(conn, cap=100) == []
     assert sorted(await jobs.live(conn)) == [("default", "a.b.v1"), ("default", "c.d.v1")]
+
+
+@pytest.mark.parametrize("created", ["now()", "now() + interval '2 hours'"])
+async def test_a_row_of_plain_sql_is_not_due_before_its_time_whenever_it_says_it_was_created(
+    conn: Connection, created: str
+) -> None:
+    statement = f"""insert into workflow.workflow_run (type, payload, run_at, created_at)
+      values ('a.b.v1', '{{}}', now() + interval '1 hour', {created}) returning due"""
+    assert await conn.fetchval(statement) is False
+    assert await claim(conn) == []

@@ -921,7 +921,7 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   CREATE TRIGGER workflow_run_05_reserved BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND windlass.is_reserved(new.*, has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text)))) EXECUTE FUNCTION windlass.inbox_reserved()
   CREATE TRIGGER workflow_run_06_foreign BEFORE UPDATE OF type, queue, org, epoch, run_id, version_id, step, item, items ON workflow.workflow_run FOR EACH ROW WHEN ((NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))) EXECUTE FUNCTION windlass.inbox_foreign()
   CREATE TRIGGER workflow_run_08_archived BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN (((new.idempotency_key IS NOT NULL) OR new.needs_created_event OR (new.envelope IS NOT NULL))) EXECUTE FUNCTION windlass.inbox_archived()
-  CREATE TRIGGER workflow_run_10_due BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.run_at > windlass.now())) EXECUTE FUNCTION windlass.inbox_due()
+  CREATE TRIGGER workflow_run_10_due BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN (((new.needs_created_event OR (new.run_at > new.created_at)) AND (new.run_at > windlass.now()))) EXECUTE FUNCTION windlass.inbox_due()
   CREATE TRIGGER workflow_run_15_created BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN ((old.needs_created_event AND new.needs_created_event)) EXECUTE FUNCTION windlass.inbox_first_update()
   CREATE TRIGGER workflow_run_18_paused BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((new.run_id IS NOT NULL) AND (new.status = 'pending'::text) AND (new.run_at < 'infinity'::timestamp with time zone) AND ((old.status <> 'pending'::text) OR (new.run_at <> old.run_at)))) EXECUTE FUNCTION windlass.inbox_paused()
   CREATE TRIGGER workflow_run_20_moved BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND ((new.run_at <> old.run_at) OR ((new.status <> 'leased'::text) AND ((new.leased_by IS NOT NULL) OR (new.lease_until IS NOT NULL))) OR ((new.status = 'pending'::text) AND (old.status <> 'pending'::text))))) EXECUTE FUNCTION windlass.inbox_moved()
@@ -931,7 +931,7 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   CREATE TRIGGER workflow_run_50_created AFTER INSERT ON workflow.workflow_run FOR EACH STATEMENT WHEN (((current_setting('windlass.writes_events'::text, true) IS DISTINCT FROM 'on'::text) OR (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text)))) EXECUTE FUNCTION windlass.inbox_created()
   CREATE TRIGGER workflow_run_60_cancelled BEFORE UPDATE OF status ON workflow.workflow_run FOR EACH ROW WHEN (((new.status = 'cancelled'::text) AND (old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND (NOT new.cancel_requested) AND ((current_setting('windlass.writes_events'::text, true) IS DISTINCT FROM 'on'::text) OR (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))))) EXECUTE FUNCTION windlass.inbox_cancelled()
   CREATE TRIGGER workflow_run_70_rate AFTER UPDATE ON workflow.workflow_run FOR EACH STATEMENT WHEN ((current_setting('windlass.ended_rate_keys'::text, true) <> ''::text)) EXECUTE FUNCTION windlass.rate_ended()
-  CREATE TRIGGER workflow_run_80_runs AFTER UPDATE OF status ON workflow.workflow_run FOR EACH ROW WHEN (((new.status = 'cancelled'::text) AND (old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND (new.claim_no > 0))) EXECUTE FUNCTION windlass.cancel_runs_of_job()
+  CREATE TRIGGER workflow_run_80_runs BEFORE UPDATE OF status ON workflow.workflow_run FOR EACH ROW WHEN (((new.status = 'cancelled'::text) AND (old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND (new.claim_no > 0))) EXECUTE FUNCTION windlass.cancel_runs_of_job()
   policy columns_of_the_engine_keep_their_defaults restrictive for a with check (((status = 'pending'::text) AND (run_id IS NULL) AND (version_id IS NULL) AND (step IS NULL) AND (item IS NULL) AND (items IS NULL) AND settled AND needs_created_event AND (NOT cancel_requested) AND (epoch = 0) AND (claim_no = 0) AND (lost = 0) AND (leased_by IS NULL) AND (worker_lease IS NULL)) OR ( SELECT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text) AS has_table_privilege))
   policy everybody permissive for * using true with check true
   policy of_org restrictive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org))) with check ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org)))
@@ -1199,7 +1199,7 @@ begin
   insert into windlass.notice (run_id, word, reason)
   select r.id, 'cancel', 'the job that started it was cancelled' from windlass.run r
    where r.job_id = new.id and r.state in ('pending', 'running');
-  return null;
+  return new;
 end $function$
 
 CREATE OR REPLACE FUNCTION windlass.check_message(name text, key text, payload jsonb, id text)

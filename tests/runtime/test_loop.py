@@ -25,6 +25,24 @@ async def test_a_loop_ticks_again_when_it_is_woken() -> None:
         stop.set()
 
 
+@pytest.mark.parametrize("ends", ["stop", "wake"])
+async def test_a_loop_that_waits_first_does_not_tick_before_it_is_woken(ends: str) -> None:
+    ticks: list[str] = []
+    events = {"stop": asyncio.Event(), "wake": asyncio.Event()}
+
+    async def tick() -> None:
+        ticks.append("tick")
+        events["stop"].set()
+
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        group.create_task(run_periodically(tick, every=HOUR, waits_first=True, **events))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not ticks
+        events[ends].set()
+    assert ticks == (["tick"] if ends == "wake" else [])
+
+
 @pytest.mark.parametrize("error", [Unavailable("gone"), RuntimeError("a defect")])
 async def test_a_loop_survives_what_its_tick_raises(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     stop, again = asyncio.Event(), asyncio.Event()
