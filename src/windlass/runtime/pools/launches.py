@@ -9,12 +9,11 @@ process had the pool. Strays are stopped and removed.
 
 import asyncio
 import contextlib
-import json
 import logging
 import time
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from windlass.core.artifacts import MAX_OUTPUT
@@ -22,9 +21,7 @@ from windlass.core.jobs.job import Failed, Outcome, Succeeded
 from windlass.core.json_value import encode, parse
 from windlass.core.launches import (
     HEARTBEAT,
-    OUTPUT,
     STATUS,
-    STOP,
     Command,
     Finish,
     Launch,
@@ -38,7 +35,6 @@ from windlass.core.launches import (
     View,
     is_live_probe,
     log_chunk,
-    mailbox,
     next_command,
     parse_name,
     progress_data,
@@ -46,7 +42,7 @@ from windlass.core.launches import (
 )
 from windlass.effects.context import Context
 from windlass.effects.launchers import Launcher, LaunchRequest
-from windlass.effects.objects import ObjectMeta, Objects
+from windlass.effects.objects import Objects
 from windlass.effects.outcomes import failed
 from windlass.engine.database import Database
 from windlass.engine.faults import point
@@ -54,13 +50,13 @@ from windlass.engine.workers import turn
 from windlass.errors import Invalid, NotFound, Unavailable
 from windlass.runtime.loops.loop import until
 from windlass.runtime.pools import artifacts
+from windlass.runtime.pools.mailboxes import Mail, Mailboxes
 
 SOON = timedelta(milliseconds=50)
 STRAYS_EVERY = 30.0  # seconds
 LIST_AGAIN = 1.0  # seconds after a list that failed
 DETACH_WITHIN = 5.0  # seconds for operations in progress when the worker stops
 AT_ONCE = 32  # operations of the launcher and the object store
-MAX_CHUNK, MAX_STATUS = 8 * 1024 * 1024, 1024 * 1024
 T = TypeVar("T")
 _log = logging.getLogger("windlass.pools")
 
@@ -104,6 +100,7 @@ class Launches:
         self._list_due, self._list_tried_at = True, 0.0
         self._strays_at = 0.0
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._mailboxes = Mailboxes(objects, pool, self._slots)
         self._tasks: dict[str, asyncio.Task[bool]] = {}  # by launch: one operation at a time
 
     def add(self, ctx: Context, spec: TaskSpec, request: LaunchRequest) -> Tracked:
@@ -140,7 +137,7 @@ class Launches:
             self._list_soon()
         if self._answer is not None:  # before the mailbox is listed, so that no end is seen before its status
             (self._remote, self._listed_at), self._answer = self._answer, None
-        mail = _by_launch(await self._objects.list(mailbox(self._pool)), mailbox(self._pool))
+        mail = await self._mailboxes.by_launch()
         for tracked in list(self._tracked.values()):
             received = mail.get(tracked.launch.name, {})
             if tracked.launch.name not in self._tasks and self._is_due(tracked, received):
@@ -170,7 +167,7 @@ class Launches:
             self._listing = None
             self.wake.set()
 
-    def _is_due(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> bool:
+    def _is_due(self, tracked: Tracked, mail: Mail) -> bool:
         """Note the heartbeat; return whether there is anything to read or to do: for most launches there is not."""
         launch = tracked.launch
         tracked.seen = self._remote.get(launch.name), self._listed_at
@@ -194,7 +191,7 @@ class Launches:
     def _next(self, tracked: Tracked) -> Command | None:
         return next_command(tracked.launch, self._view(tracked), self._limits)
 
-    def _attend_soon(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> None:
+    def _attend_soon(self, tracked: Tracked, mail: Mail) -> None:
         """Attend to a launch in a task of its own: a slow operation delays no other launch and no tick."""
         name = tracked.launch.name
         task = asyncio.create_task(self._attend(tracked, mail), name=f"windlass-{name}")
@@ -217,7 +214,7 @@ class Launches:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    async def _attend(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> bool:
+    async def _attend(self, tracked: Tracked, mail: Mail) -> bool:
         """Read what is new about a launch, and do what is due; return whether something was done.
 
         An unexpected error ends this attempt, not the others.
@@ -264,24 +261,22 @@ class Launches:
         live = (name for name, job in self._remote.items() if job.phase is not Phase.ENDED and name != own)
         return [name for name in live if name.startswith(own.rpartition("-")[0] + "-")]
 
-    async def _read_mail(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> None:
+    async def _read_mail(self, tracked: Tracked, mail: Mail) -> None:
         """Read what is new: log lines before the status, so that an attempt that ends has all of them."""
         launch = tracked.launch
         await self._read_lines(tracked, mail)
         if (status := mail.get(STATUS)) and status.version != tracked.status_version:
-            document = json.loads(await self._limited(self._objects.get(status.key, most=MAX_STATUS)))
+            document = await self._mailboxes.status(mail)
             # A list is not made at one moment: it may lack lines that were written before the status.
-            box = f"{mailbox(self._pool)}{launch.name}/"
-            mail = _by_launch(await self._limited(self._objects.list(box)), mailbox(self._pool)).get(launch.name, {})
-            await self._read_lines(tracked, mail)
+            await self._read_lines(tracked, await self._mailboxes.of_launch(launch.name))
             tracked.status, tracked.document = Status(str(document["state"]), document.get("error")), document
             tracked.status_version, launch.heard_at = status.version, time.monotonic()
             launch.running_at = launch.running_at or launch.heard_at
 
-    async def _read_lines(self, tracked: Tracked, mail: Mapping[str, ObjectMeta]) -> None:
-        while chunk := mail.get(log_chunk(tracked.chunks + 1)):
-            for at, level, message in json.loads(await self._limited(self._objects.get(chunk.key, most=MAX_CHUNK))):
-                tracked.context.keep(str(level), str(message), datetime.fromisoformat(at))
+    async def _read_lines(self, tracked: Tracked, mail: Mail) -> None:
+        while (lines := await self._mailboxes.lines(mail, tracked.chunks + 1)) is not None:
+            for at, level, message in lines:
+                tracked.context.keep(level, message, at)
             tracked.chunks += 1
             tracked.launch.heard_at = time.monotonic()
 
@@ -289,7 +284,7 @@ class Launches:
         launch = tracked.launch
         launch.tried_at = time.monotonic()
         try:
-            await self._limited(self._objects.put(tracked.request.env["TASK_SPEC_PATH"], tracked.spec.encode()))
+            await self._mailboxes.specify(tracked.request.env["TASK_SPEC_PATH"], tracked.spec)
             point("launch.specified")
             await self._limited(self._launcher.start(tracked.request))
             point("launch.started")
@@ -311,7 +306,7 @@ class Launches:
         else:
             launch.tried_at = time.monotonic()
         self._list_due = True  # whether it is gone shows in the next list
-        await self._objects.put(f"{mailbox(self._pool)}{name}/{STOP}", b"")
+        await self._mailboxes.ask_to_stop(name)
         await self._limited(self._launcher.stop(name))
 
     async def _finish(self, tracked: Tracked, outcome: Outcome | None) -> None:
@@ -340,9 +335,8 @@ class Launches:
                 None if pause is None else timedelta(seconds=float(pause)),
             )
         try:
-            key = tracked.spec.mailbox + OUTPUT
-            text = (await self._limited(self._objects.get(key, most=MAX_OUTPUT))).decode()
-            return Succeeded(encode(parse(text, field="output"), field="output", limit=MAX_OUTPUT))
+            value = parse(await self._mailboxes.output(tracked.spec), field="output")
+            return Succeeded(encode(value, field="output", limit=MAX_OUTPUT))
         except (Invalid, UnicodeDecodeError) as error:
             return failed(error, retryable=False, trace=False)
 
@@ -359,8 +353,7 @@ class Launches:
         """Remove what is left of a launch. What cannot be removed now is found again as a stray."""
         self._ended.discard(name)
         try:
-            mail = await self._limited(self._objects.list(f"{mailbox(self._pool)}{name}/"))
-            await self._limited(self._objects.delete([meta.key for meta in mail]))
+            await self._mailboxes.empty(name)
             point("launch.emptied")
             await self._limited(self._launcher.remove(name))
             self._remote.pop(name, None)
@@ -386,7 +379,7 @@ class Launches:
             try:
                 if name not in self._ended and remote is not None and remote.phase is not Phase.ENDED:
                     _log.warning("pool %s: stopping %s, which no job is waiting for", self._pool, name)
-                    await self._objects.put(f"{mailbox(self._pool)}{name}/{STOP}", b"")
+                    await self._mailboxes.ask_to_stop(name)
                     await self._limited(self._launcher.stop(name))
                     self._strays_at, self._list_due = 0.0, True
                 else:
@@ -397,11 +390,3 @@ class Launches:
     async def _limited(self, operation: Awaitable[T]) -> T:
         async with self._slots:
             return await operation
-
-
-def _by_launch(objects: Sequence[ObjectMeta], prefix: str) -> dict[str, dict[str, ObjectMeta]]:
-    mail: dict[str, dict[str, ObjectMeta]] = {}
-    for meta in objects:
-        launch, _, name = meta.key.removeprefix(prefix).partition("/")
-        mail.setdefault(launch, {})[name] = meta
-    return mail
