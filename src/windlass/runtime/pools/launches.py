@@ -143,7 +143,9 @@ class Launches:
             if tracked.launch.name not in self._tasks and self._is_due(tracked, received):
                 self._attend_soon(tracked, received)
         names = set(self._ended)
-        if started >= self._strays_at:
+        if (
+            started >= self._strays_at and self._listed_at is not None
+        ):  # what the process before has left shows in a list
             self._strays_at = started + STRAYS_EVERY
             names.update(self._remote, mail)
         await self._remove_unleased(names)
