@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from tests.store.test_plans import LEASE, assert_bounded
-from windlass.store.postgres.queries import sql
+from windlass.store.postgres.queries import sql, without_reports
 from windlass.testing import Databases
 
 EACH = 200  # pending jobs of each lane
@@ -40,8 +40,8 @@ NOWHERE: list[None] = [None] * len(QUEUES)
 STATEMENTS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "a search for lanes": (sql("jobs", "find_lanes"), (QUEUES, NOWHERE, NOWHERE, NOWHERE, None, [], 1000)),
     "a claim": (
-        sql("jobs", "claim"),
-        (*map(list, zip(*LANES, strict=True)), 50, "w", LEASE, None, [], [], []),
+        without_reports(sql("jobs", "claim")),
+        (*map(list, zip(*LANES, strict=True)), 50, "w", LEASE, None),
     ),
     "a claim with reports": (
         sql("jobs", "claim"),

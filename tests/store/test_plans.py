@@ -15,13 +15,14 @@ import asyncpg
 import pytest
 
 from windlass.store.postgres.pool import BEGIN_POOLED
-from windlass.store.postgres.queries import sql
+from windlass.store.postgres.queries import sql, without_reports
 from windlass.store.workers import ALL_PENDING
 from windlass.testing import Databases
 
 SOME, MILLION = 30_000, 1_000_000
 BOUND = 2_000  # rows or index entries a statement may touch
 LEASE = timedelta(seconds=30)
+CLAIM = without_reports(sql("jobs", "claim"))
 
 # Replica mode skips the triggers, so `due` is given by hand; indexes come last, as one sort each; no WAL is written.
 FILL = [
@@ -130,7 +131,7 @@ async def test_a_full_look_hops_from_lane_to_lane(crowded: str) -> None:
 
 async def test_a_claim_reads_what_it_takes(crowded: str) -> None:
     lanes = (["default"], ["ours.x.v1"], [100], [0], [False], [100])
-    await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE, None, [], [], [])
+    await assert_bounded(crowded, CLAIM, *lanes, 100, "w1", LEASE, None)
 
 
 async def test_a_claim_with_reports_reads_what_it_takes_and_what_it_records(crowded: str) -> None:
@@ -142,7 +143,7 @@ async def test_a_claim_with_reports_reads_what_it_takes_and_what_it_records(crow
 async def test_a_claim_from_many_lanes_reads_what_it_takes(crowded: str) -> None:
     types = ["ours.x.v1", *(f"none{n}.x.v1" for n in range(98)), "theirs.x.v1"]
     lanes = (["default"] * 100, types, [100] * 100, [0] * 100, [False] * 100, [100] * 100)
-    await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE, None, [], [], [])
+    await assert_bounded(crowded, CLAIM, *lanes, 100, "w1", LEASE, None)
 
 
 async def test_a_fetch_by_queue_reads_what_it_takes(crowded: str) -> None:
@@ -153,7 +154,7 @@ async def test_a_fetch_by_queue_reads_what_it_takes(crowded: str) -> None:
 
 async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
     lanes = (["default"], ["ours.x.v1"], [100], [0], [False], [1])
-    rows, _ = await touched(crowded, sql("jobs", "claim"), *lanes, 1, "w1", LEASE, None, [], [], [])
+    rows, _ = await touched(crowded, CLAIM, *lanes, 1, "w1", LEASE, None)
     assert rows < 10
 
 

@@ -16,10 +16,11 @@ from windlass.core.json_value import encode, plain
 from windlass.errors import Conflict
 from windlass.store.jobs import Job, job, successes_by_id
 from windlass.store.postgres.pool import Connection
-from windlass.store.postgres.queries import column, columns, mapping, statements
+from windlass.store.postgres.queries import column, columns, mapping, statements, without_reports
 
 _SQL = statements("claims")
 _JOBS = statements("jobs")
+_CLAIM_ONLY = without_reports(_JOBS["claim"])
 
 PAGE = 1000  # lanes that one `find_lanes` statement visits
 NOWHERE = (None, None, None)
@@ -125,8 +126,11 @@ async def claim(
     if not taken or count < 1:
         assert not successes  # without a claim they are recorded by `jobs.succeed`
         return [], set()
+    claiming = (*columns(taken), count, worker, lease, worker_lease)
+    if not successes:
+        return list(map(Claimed._make, await conn.fetch(_CLAIM_ONLY, *claiming))), set()
     ended = successes_by_id(successes)
-    rows = await conn.fetch(_JOBS["claim"], *columns(taken), count, worker, lease, worker_lease, *ended)
+    rows = await conn.fetch(_JOBS["claim"], *claiming, *ended)
     claimed, recorded = list(map(Claimed._make, rows)), set(ended[0])
     while claimed and claimed[-1].type is None:
         recorded.discard(claimed.pop().id)

@@ -62,6 +62,13 @@ def without_conflicts(statement: str) -> str:
     return shorter
 
 
+def without_reports(statement: str) -> str:
+    """Return a claim without its lines that record reports."""
+    shorter, count = re.subn(r"^-- with reports\n.*?^-- end\n", "", statement, flags=re.DOTALL | re.MULTILINE)
+    assert count == 3
+    return shorter
+
+
 def column(records: Iterable[asyncpg.Record]) -> list[Any]:
     """Return the first column of a result."""
     return [record[0] for record in records]

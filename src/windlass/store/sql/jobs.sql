@@ -103,7 +103,7 @@ select hop.org from hop where not exists (select from windlass.org o where o.nam
 -- statement for both, and one round trip instead of four. The claim comes first, while the snapshot is new: jobs that others have
 -- claimed since would be locked and read again, one by one. Nothing may wait for a lock after that, or two workers could wait for
 -- each other: reports on rows that are locked are skipped. These and the refused ones are the last rows of the result, with an id
--- only; the caller records them by themselves.
+-- only; the caller records them by themselves. A claim without reports leaves the marked lines out: a tenth less for a single job.
 -- moves: pending -> leased, leased -> succeeded
 with lease as materialized (
   select id from windlass.worker_lease where id = $10::bigint and until - (until - extended_at) / 3 > windlass.now()),
@@ -140,6 +140,7 @@ claimed as (
             case when timeout > interval '36525 days' then interval '36525 days' else timeout end as timeout, retry,
             least(greatest(created_at, '0001-01-02'), '9999-12-30') as created_at, meta, alone,
             run_id, version_id, step, item, items, epoch),
+-- with reports
 free as materialized (
   select d.id, d.result from unnest($11::uuid[], $12::int[], $13::jsonb[]) as d(id, claim_no, result)
    cross join lateral (
@@ -152,15 +153,20 @@ done as (
          updated_at = (select windlass.now())
     from free where j.id = free.id
   returning j.id, j.attempt + j.lost + 1 as number),
+-- end
 logged as (
   insert into workflow.workflow_event (workflow_id, event_type, actor, attempt, created_at)
-  select id, 'succeeded', $8, number, (select windlass.now()) from done
-  union all select id, 'leased', $8, attempt + lost + 1, (select windlass.now()) from claimed)
+-- with reports
+  select id, 'succeeded', $8, number, (select windlass.now()) from done union all
+-- end
+  select id, 'leased', $8, attempt + lost + 1, (select windlass.now()) from claimed)
 select * from claimed
+-- with reports
 union all
 select id, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null
   from unnest($11::uuid[]) as d(id)
  where (select count(*) from done) < cardinality($11::uuid[]) and id not in (select id from done)
+-- end
  order by priority, seq
 
 -- name: defer_first
