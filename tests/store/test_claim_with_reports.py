@@ -13,6 +13,7 @@ from windlass.core.jobs.job import Claimed, Success
 from windlass.engine.database import Tenant
 from windlass.engine.workers import turn as worker_turn
 from windlass.engine.workers.turn import Lane, Turn
+from windlass.errors import Unavailable
 from windlass.store import claims
 from windlass.store.postgres.pool import DatabaseOptions
 
@@ -70,28 +71,67 @@ async def test_a_report_on_a_locked_row_is_not_waited_for(database: str, conn: C
     assert len(claimed) == 2
 
 
+class Session:
+    """A worker's turn that reports on three jobs and claims two, while another session has locked the first."""
+
+    def __init__(self, database: str, conn: Connection) -> None:
+        self.database, self.conn, self.failed = database, conn, False
+
+    async def __aenter__(self) -> "Session":
+        await self.conn.execute(INSERT, 5)
+        self.db = await Tenant.open(DatabaseOptions(url=self.database, size=2, notify=False))
+        first = Turn(worker="w1", lease=LEASE, lanes=[(LANE, 3)], count=3, claim_failed=self.claim_failed)
+        # After the first turn it is known that the org has no limits.
+        self.held, _ = await worker_turn.turn(self.db, first)
+        stale = self.held[2]._replace(claim_no=7)
+        reports = [Success(job, "1") for job in (self.held[0], self.held[1], stale)]
+        self.other = await asyncpg.connect(self.database)
+        self.locking = self.other.transaction()
+        await self.locking.start()
+        await self.other.execute("select from workflow.workflow_run where id = $1 for update", self.held[0].id)
+        self.turning = asyncio.create_task(worker_turn.turn(self.db, replace(first, reports=reports)))
+        while not await self.waiting():
+            assert not self.turning.done()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.other.close()
+        await self.db.close()
+
+    def claim_failed(self) -> None:
+        self.failed = True
+
+    async def waiting(self) -> list[int]:
+        """The processes of sessions that wait for a lock."""
+        rows = await self.conn.fetch(
+            "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+        )
+        return [row["pid"] for row in rows]
+
+    async def leased(self) -> int:
+        count: int = await self.conn.fetchval("select count(*) from workflow.workflow_run where status = 'leased'")
+        return count
+
+
 async def test_a_turn_records_what_its_claim_left_out(database: str, conn: Connection) -> None:
-    """Another session has locked one of the rows for a moment; another report is refused for good."""
-    await conn.execute(INSERT, 5)
-    db = await Tenant.open(DatabaseOptions(url=database, size=2, notify=False))
-    first = Turn(worker="w1", lease=LEASE, lanes=[(LANE, 3)], count=3)
-    held, _ = await worker_turn.turn(db, first)  # from now on it is known that the org has no limits
-    stale = held[2]._replace(claim_no=7)
-    reports = [Success(job, "1") for job in (held[0], held[1], stale)]
-    other = await asyncpg.connect(database)
-    locking = other.transaction()
-    await locking.start()
-    await other.execute("select from workflow.workflow_run where id = $1 for update", held[0].id)
-    turning = asyncio.create_task(worker_turn.turn(db, replace(first, reports=reports)))
-    waiting = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-    while not await conn.fetchval(waiting):
-        assert not turning.done()
-    leased = "select count(*) from workflow.workflow_run where status = 'leased'"
-    assert await conn.fetchval(leased) == 4, "the claim is committed before that report is waited for"
-    await locking.rollback()
-    claimed, recorded = await turning
-    await other.close()
-    await db.close()
-    assert recorded == {held[0].id, held[1].id}
-    assert len(claimed) == 2
-    assert await conn.fetchval(leased) == 3  # the two and the one of the stale report
+    """One report waits for the lock; another is refused for good."""
+    async with Session(database, conn) as session:
+        assert await session.leased() == 4, "the claim is committed before that report is waited for"
+        await session.locking.rollback()
+        claimed, recorded = await session.turning
+        assert recorded == {session.held[0].id, session.held[1].id}
+        assert len(claimed) == 2
+        assert await session.leased() == 3  # the two and the one of the stale report
+        assert not session.failed
+
+
+async def test_a_turn_whose_connection_is_lost_after_its_claim_says_that_it_may_have_claimed(
+    database: str, conn: Connection
+) -> None:
+    async with Session(database, conn) as session:
+        [pid] = await session.waiting()
+        await conn.execute("select pg_terminate_backend($1)", pid)
+        with pytest.raises(Unavailable):
+            await session.turning
+        assert session.failed
+        await session.locking.rollback()

@@ -47,18 +47,18 @@ async def turn(db: Database, request: Turn) -> tuple[list[Claimed], set[UUID]]:
     """
     try:
         claimed, recorded = await _turn_together(db, request)
+        if request.claims_and_records and len(recorded) < len(request.reports):
+            rest = [report for report in request.reports if report.job.id not in recorded]
+            recorded |= await record_apart(db, replace(request, reports=rest))
+        return claimed, recorded
     except Exception as error:
         if request.count and request.claim_failed is not None:
             request.claim_failed()  # the claim may have been committed: see `adopt`
         if isinstance(error, Unavailable) and not isinstance(error, Locked):
             raise
         _log.warning("a turn failed, its parts are done one by one: %s", plain(str(error)).partition("\n")[0])
-        recorded = await record_apart(db, request) if request.reports or request.lines else set()
-        return await _claim_apart(db, request) if request.count else [], recorded
-    if request.claims_and_records and len(recorded) < len(request.reports):
-        rest = [report for report in request.reports if report.job.id not in recorded]
-        recorded |= await record_apart(db, replace(request, reports=rest))
-    return claimed, recorded
+    recorded = await record_apart(db, request) if request.reports or request.lines else set()
+    return await _claim_apart(db, request) if request.count else [], recorded
 
 
 async def _turn_together(db: Database, request: Turn, *, atomic: bool = False) -> tuple[list[Claimed], set[UUID]]:
