@@ -372,7 +372,7 @@ func TestHeartbeatsEndHandlers(t *testing.T) {
 				}
 				return 0, ""
 			}
-			worker := newWorker(t, server, func(o *windlass.WorkerOptions) { o.Lease = 300 * time.Millisecond })
+			worker := newWorker(t, server, func(o *windlass.WorkerOptions) { o.Lease = 3 * time.Second })
 			causes := make(chan error, 1)
 			windlass.Handle(worker, "hang.v1", func(ctx context.Context, _ any) (any, error) {
 				<-ctx.Done()

@@ -86,7 +86,7 @@ async def test_a_worker_stopped_inside_a_transaction_does_not_keep_its_jobs_from
     with Crew(inbox.url, tmp_path) as crew:
         zombie = crew.start("zombie", lease=1)
         await inbox.working([zombie])
-        await inbox.submit("chaos.noop.v1", count)
+        await inbox.submit("chaos.log.v1", count)
 
         async def caught() -> bool:
             """A stopped client inside a transaction: its locks stay."""

@@ -28,6 +28,12 @@ async def noop() -> None:
     """Nothing: the engine alone is at work."""
 
 
+@app.job("chaos.log.v1")
+async def log(ctx: Context) -> None:
+    """Logs a line: a turn with log lines is a transaction, not a single statement."""
+    ctx.log.info("a line")
+
+
 @app.job("chaos.record.v1", retry=SOON)
 async def record(ctx: Context) -> dict[str, Any]:
     await leave_effect(ctx)

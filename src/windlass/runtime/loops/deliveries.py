@@ -62,7 +62,7 @@ class Deliveries:
             return self.options.every if self._has_subscriptions else None
 
         with self._db.subscribe(self._woken):
-            await run_periodically(round_, every=self.options.idle, stop=stop, wake=self._wake, waits_first=True)
+            await run_periodically(round_, every=self.options.idle, stop=stop, wake=self._wake)
         with contextlib.suppress(Unavailable):
             await self._term.resign()
 
