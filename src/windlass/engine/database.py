@@ -7,7 +7,7 @@ a use case that reads or writes the data of an org takes a `Tenant`, so that it 
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -55,36 +55,24 @@ URL_LIVE_WITHIN = timedelta(minutes=10)
 URL_CACHED_SECONDS = 10.0
 
 
-class Shapes:
-    """A cache of the workflows of compositions, by org and name. They never change; a full cache is cleared."""
+class LiveVersions:
+    """The last known live versions of workflows, by org and name. A full cache is cleared."""
 
     def __init__(self, room: int = 10_000) -> None:
         self._room = room
         self._known: dict[tuple[str, str], Live] = {}
 
-    def get(self, key: tuple[str, str]) -> Live | None:
-        return self._known.get(key)
-
-    def keep(self, shapes: Mapping[tuple[str, str], Live]) -> None:
-        if len(self._known) + len(shapes) > self._room:
-            self._known.clear()
-        self._known |= shapes
-
-
-class TypedVersions:
-    """The last known version of each workflow with an `input`, by org and name. A full cache is cleared."""
-
-    def __init__(self, room: int = 10_000) -> None:
-        self._room = room
-        self._known: dict[tuple[str, str], int] = {}
-
-    def get(self, org: str, name: str) -> int | None:
+    def get(self, org: str, name: str) -> Live | None:
         return self._known.get((org, name))
 
-    def keep(self, org: str, name: str, version_id: int) -> None:
-        if len(self._known) >= self._room:
-            self._known.clear()
-        self._known[org, name] = version_id
+    def keep(self, org: str, versions: Iterable[Live]) -> None:
+        for live in versions:
+            if len(self._known) >= self._room:
+                self._known.clear()
+            self._known[org, live.name] = live
+
+    def drop(self, org: str, name: str) -> None:
+        self._known.pop((org, name), None)
 
 
 class PublicUrl:
@@ -136,8 +124,8 @@ class Database:
         self._pooler = options.pooler
         self.definitions = Definitions()
         self.step_templates = StepTemplates()
-        self.shapes = Shapes()
-        self.typed_versions = TypedVersions()
+        self.live_versions = LiveVersions()  # may be outdated: verify before use
+        self.shapes = LiveVersions()  # of compositions: they never change
         self.allowances = Allowances()
         self.schema_validator = SchemaValidator()
         self.known_types = KnownTypes()

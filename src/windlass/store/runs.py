@@ -171,11 +171,14 @@ async def insert(
     version_id: int,
     max_duration: timedelta,
     actor: str,
+    live: int | None = None,
 ) -> list[InsertedRun]:
+    """Insert runs with their first jobs. With `live`, nothing is inserted unless this is the number of the workflow's
+    live version and the workflow is enabled."""
     common = (org, workflow_id, version_id, max_duration, actor)
     is_plain = all(row.idempotency_key is None and row.parent_id is None for row in rows)
     statement = _INSERT_PLAIN if is_plain else _SQL["insert"]
-    inserted = await conn.fetch(statement, *columns(rows), *common, *jobs.arguments)
+    inserted = await conn.fetch(statement, *columns(rows), *common, *jobs.arguments, live)
     return list(map(InsertedRun._make, inserted))
 
 

@@ -68,7 +68,7 @@ async def create(db: Tenant, composition: Composition) -> UUID:
 async def find_shapes(db: Tenant, composition: Composition) -> dict[str, Live]:
     """Return the workflow of a composition and those of everything inside it, by name. They never change."""
     needed = dict(_shapes(composition))
-    live_shapes = {name: live for name in needed if (live := db.shapes.get((db.org, name))) is not None}
+    live_shapes = {name: live for name in needed if (live := db.shapes.get(db.org, name)) is not None}
     missing = [workflow for name, workflow in needed.items() if name not in live_shapes]
     if missing:
         live_shapes |= await _publish(db, missing)
@@ -90,7 +90,7 @@ async def _publish(db: Tenant, missing: list[Workflow]) -> dict[str, Live]:
             rows = [_shape_row(id_, shape) for id_, shape in zip(new_ids(len(missing)), missing, strict=True)]
             await store.publish(conn, [row for row in rows if row[1] not in live_shapes], org=db.org)
             live_shapes = await workflows.live(conn, names, org=db.org)
-    db.shapes.keep({(db.org, name): live for name, live in live_shapes.items()})
+    db.shapes.keep(db.org, live_shapes.values())
     for workflow in missing:
         db.definitions.learn(live_shapes[workflow.name].version_id, workflow)
     return live_shapes

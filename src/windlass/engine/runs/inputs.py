@@ -51,12 +51,12 @@ async def start_checked(
 
 async def check_early(db: Tenant, name: str, inputs: Sequence[Any]) -> Versions:
     """Return the last known version of a workflow if the inputs fit it."""
-    known = db.typed_versions.get(db.org, name)
-    workflow = None if known is None else db.definitions.get(known)
-    if known is not None and workflow is not None:
+    live = db.live_versions.get(db.org, name)
+    workflow = None if live is None else db.definitions.get(live.version_id)
+    if live is not None and workflow is not None and workflow.input is not None:
         with contextlib.suppress(Invalid):  # another version may be live by now: the transaction finds out
             await check(db, workflow, inputs)
-            return {known}
+            return {live.version_id}
     return ()
 
 

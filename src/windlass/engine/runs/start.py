@@ -21,7 +21,7 @@ from windlass.engine.definitions import find_live
 from windlass.engine.orgs import quota
 from windlass.engine.runs.inputs import Versions, check_early, require_checked, start_checked
 from windlass.engine.runs.settle import settle
-from windlass.engine.runs.writes import KeyTaken, NewRuns, Wakeups
+from windlass.engine.runs.writes import KeyTaken, NewRuns, Outdated, Wakeups
 from windlass.errors import Conflict, Invalid
 from windlass.schemas.common import CREATE_LIMIT
 from windlass.store import runs
@@ -131,7 +131,17 @@ def check(spec: RunSpec) -> None:
 
 
 async def _commit(db: Tenant, name: str, specs: Sequence[RunSpec], checked: Versions) -> tuple[list[Started], Wakeups]:
-    """Start runs in a transaction of their own, which is a single statement if possible."""
+    """Start runs in a transaction of their own, which is a single statement if possible.
+
+    That statement uses the last known version, without reading it first: it inserts nothing if the version is no longer
+    the live one.
+    """
+    if (known := _last_known(db, name, checked)) is not None and _is_one_statement(db, known, specs):
+        try:
+            async with db.once() as conn:
+                return await _start(conn, db, known, specs, checked, verify=True)
+        except Outdated:
+            db.live_versions.drop(db.org, name)
     async with db.once() as conn:
         version = await _find(conn, db, name)
         if conn.is_in_transaction() or _is_one_statement(db, version, specs):
@@ -140,12 +150,23 @@ async def _commit(db: Tenant, name: str, specs: Sequence[RunSpec], checked: Vers
         return await _start(conn, db, version, specs, checked)
 
 
+def _last_known(db: Tenant, name: str, checked: Versions) -> tuple[Live, Workflow] | None:
+    """Return the version that was live when it was last read, or None if the inputs are not known to fit it: an error
+    must be about the version that is live now. Its `now` is outdated; a start of one statement does not use it."""
+    live = db.live_versions.get(db.org, name)
+    workflow = db.definitions.get(live.version_id) if live is not None else None
+    if live is None or workflow is None or (workflow.input is not None and live.version_id not in checked):
+        return None
+    return live, workflow
+
+
 async def _find(conn: Connection, db: Tenant, name: str) -> tuple[Live, Workflow]:
     """Return the version that runs of this name start on. It is not locked: they also start on it if another one is
     published before they are inserted."""
     live = await find_live(conn, name, org=db.org)
     if not live.enabled:
         raise Conflict(f"workflow {name!r} is disabled: windlass workflows enable {name}")
+    db.live_versions.keep(db.org, [live])
     return live, await db.definitions.one(conn, live.version_id)
 
 
@@ -166,17 +187,20 @@ async def _start(
     version: tuple[Live, Workflow],
     specs: Sequence[RunSpec],
     checked: Versions | None,
+    *,
+    verify: bool = False,
 ) -> tuple[list[Started], Wakeups]:
+    """Start runs on a version. `verify`: raise `Outdated` if it is no longer the live one; then they are inserted with
+    a single statement."""
     live, workflow = version
     known = await _known(conn, db, live, specs)
     fresh = _fresh(specs, known)
     if fresh and workflow.input is not None:
-        db.typed_versions.keep(db.org, live.name, live.version_id)
         require_checked(live.version_id, workflow, [spec.input for _, spec in fresh], checked)
     if fresh and not quota.is_unlimited(db, db.org):
         await quota.admit_runs(conn, db, len(fresh))
     new: list[InsertedRun] = []
-    wakeups = await _begin(conn, db, live, workflow, fresh, new) if fresh else Wakeups()
+    wakeups = await _begin(conn, db, live, workflow, fresh, new, verify=verify) if fresh else Wakeups()
     inserted = {} if wakeups.ended else {run.id: run for run in new}
     ids = {spec.idempotency_key: id_ for id_, spec in fresh if spec.idempotency_key is not None} | known
     made = iter([id_ for id_, spec in fresh if spec.idempotency_key is None])
@@ -214,6 +238,8 @@ async def _begin(
     workflow: Workflow,
     fresh: Sequence[tuple[UUID, RunSpec]],
     inserted: list[InsertedRun],
+    *,
+    verify: bool = False,
 ) -> Wakeups:
     """Insert the runs, which are added to `inserted`, and begin those for which there is room."""
     room, now = len(fresh), live.now
@@ -234,7 +260,8 @@ async def _begin(
     rows: dict[timedelta, list[NewRun]] = defaultdict(list)
     for row, (_, spec) in zip(locked, fresh, strict=True):
         rows[spec.max_duration or workflow.max_duration].append(_row(row, spec, workflow))
-    new = NewRuns(db.org, live.workflow_id, live.version_id, rows, inserted)
+    verified = live.number if verify else None
+    new = NewRuns(db.org, live.workflow_id, live.version_id, rows, inserted, live=verified)
     events = {id_: [Begun()] if n < room else [] for n, (id_, _) in enumerate(fresh)}
     return await settle(conn, db, locked, events, actor=db.actor, new=new)
 

@@ -26,6 +26,10 @@ class KeyTaken(Exception):
     """A new run was not inserted: another session inserted one with its id or idempotency key."""
 
 
+class Outdated(Exception):
+    """New runs were not inserted: their version is no longer the live one, or the workflow is disabled or deleted."""
+
+
 @dataclass(slots=True)
 class Wakeups:
     """The topics to poke after the commit."""
@@ -63,6 +67,7 @@ class NewRuns(NamedTuple):
     version_id: int
     rows: Mapping[timedelta, Sequence[NewRun]]
     inserted: list[InsertedRun]  # filled by `RunWrites.insert`
+    live: int | None = None  # the number of their version, if the insert must verify that it is live
 
 
 class RunWrites:
@@ -132,7 +137,7 @@ class RunWrites:
         self._replies.append((run, reply.step, letter.value, text))
 
     async def insert(self, new: NewRuns, decided: Mapping[UUID, Run]) -> None:
-        """Insert new runs as they were decided, with the jobs collected so far. Raises `KeyTaken`."""
+        """Insert new runs as they were decided, with the jobs collected so far. Raises `KeyTaken` or `Outdated`."""
         for max_duration, rows in new.rows.items():
             states = [
                 row._replace(state=run.state.value, steps=run.letters, fans=run.counters)
@@ -148,7 +153,10 @@ class RunWrites:
                 version_id=new.version_id,
                 max_duration=max_duration,
                 actor=self.actor,
+                live=new.live,
             )
+            if new.live is not None and not inserted:
+                raise Outdated
             if len(inserted) < len(rows):
                 raise KeyTaken
             new.inserted.extend(inserted)

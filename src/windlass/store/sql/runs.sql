@@ -6,11 +6,16 @@
 -- Insert runs and their first jobs, with their first events. Returns the inserted runs: one whose idempotency key (or position
 -- below its parent) already exists is left out, but its jobs are not, so the caller must undo the transaction. Rows are inserted in
 -- the order of their keys, because two batches that share keys could otherwise deadlock. The jobs are here and not in
--- `steps.enqueue`, so that a start can be a single statement.
-with requested as (
+-- `steps.enqueue`, so that a start can be a single statement. $38 is the number of the version, if nothing must be inserted unless
+-- it is still the live one.
+with workflow as (
+  select from windlass.workflow
+   where id = $15 and ($38::int is null or live = $38 and enabled and deleted_at is null)),
+requested as (
   select * from unnest($1::uuid[], $2::text[], $3::text[], $4::jsonb[], $5::jsonb[], $6::jsonb[], $7::text[],
                        $8::uuid[], $9::int[], $10::int[], $11::int[], $12::int[], $13::jsonb[])
-    as a(id, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item, parent_round, depth, headers)),
+    as a(id, state, steps, fans, input, labels, idempotency_key, parent_id, parent_step, parent_item, parent_round, depth, headers)
+   where exists (select from workflow)),
 born as (
   insert into windlass.run (id, org, workflow_id, version_id, state, steps, fans, input, labels, idempotency_key, parent_id,
                             parent_step, parent_item, parent_round, depth, trigger_headers, created_at, started_at, finished_at,
@@ -36,6 +41,7 @@ first_job as (
       as a(id, run_id, org, no, round, first, count, items, payload)
     join shape s on s.no = a.no
    cross join lateral generate_series(a.first, a.first + a.count - 1) as n
+   where exists (select from workflow)
   returning id),
 created as (
   insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
