@@ -3,7 +3,8 @@
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,16 @@ import pytest
 from tests.keys import KEYS
 from tests.runtime.conftest import Working, eventually
 from windlass import Retry, Run, RunState, Windlass
+from windlass.core.launches import Phase, RemoteJob
 from windlass.effects.launchers import PoolOptions
+from windlass.effects.launchers.subprocess import SubprocessLauncher
 from windlass.effects.objects import ObjectMeta, Objects
 from windlass.engine import artifacts, pools, secrets
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import checkpoints
 from windlass.engine.jobs import control as jobs
 from windlass.errors import InvalidWorkflow
+from windlass.runtime.pools.mailboxes import Mailboxes
 from windlass.settings import Settings
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the subprocess launcher requires Unix")
@@ -134,6 +138,40 @@ async def test_a_failed_command_is_retried_and_its_reason_kept(app: Windlass, wo
         assert (await run.wait(timeout=60)).state is RunState.COMPLETED
         explained = str(await run.explain())
     assert "exited with 3: broken" in explained
+
+
+async def test_a_request_to_stop_that_comes_after_its_launch_was_removed_does_not_stay(
+    app: Windlass, working: Working, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second attempt stops the first, which is still in a list that was made before its end."""
+    list_jobs, ask_to_stop = SubprocessLauncher.list, Mailboxes.ask_to_stop
+    asked: list[str] = []
+
+    async def list_with_the_first(self: SubprocessLauncher) -> Sequence[RemoteJob]:
+        listed = await list_jobs(self)
+        if asked:
+            return listed
+        return [replace(job, phase=Phase.RUNNING) if job.name.endswith("-1") else job for job in listed]
+
+    async def ask_when_removed(self: Mailboxes, launch: str) -> None:
+        async def is_removed() -> bool:
+            return not await self.of_launch(launch)
+
+        await eventually(is_removed)
+        await ask_to_stop(self, launch)
+        asked.append(launch)
+
+    monkeypatch.setattr(SubprocessLauncher, "list", list_with_the_first)
+    monkeypatch.setattr(Mailboxes, "ask_to_stop", ask_when_removed)
+    flow = app.workflow("report")
+    flow.command("try", f"[ -e {tmp_path}/again ] && exit 0; touch {tmp_path}/again; exit 3").on("subprocess").retry(
+        max_attempts=2, retry=Retry(base=0.0)
+    )
+    async with working(app, allow_commands=True):
+        run = await started(app, "report")
+        assert (await run.wait(timeout=60)).state is RunState.COMPLETED
+        await eventually(lambda: nothing_left(tmp_path / "home"))
+    assert [name[-2:] for name in asked] == ["-1"]
 
 
 async def test_a_launched_process_that_is_killed_leaves_no_process_and_a_reason(

@@ -143,9 +143,8 @@ class Launches:
             if tracked.launch.name not in self._tasks and self._is_due(tracked, received):
                 self._attend_soon(tracked, received)
         names = set(self._ended)
-        if (
-            started >= self._strays_at and self._listed_at is not None
-        ):  # what the process before has left shows in a list
+        # What the process before this one has left shows in a list.
+        if started >= self._strays_at and self._listed_at is not None:
             self._strays_at = started + STRAYS_EVERY
             names.update(self._remote, mail)
         await self._remove_unleased(names)
@@ -310,6 +309,9 @@ class Launches:
         self._list_due = True  # whether it is gone shows in the next list
         await self._mailboxes.ask_to_stop(name)
         await self._limited(self._launcher.stop(name))
+        if name != launch.name:
+            # The list of the pool may be older than the removal of that launch: then the request is all that is left.
+            self._strays_at = 0.0
 
     async def _finish(self, tracked: Tracked, outcome: Outcome | None) -> None:
         if outcome is None:
