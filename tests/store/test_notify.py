@@ -76,6 +76,20 @@ async def test_a_wake_up_that_comes_while_the_same_is_sent_is_sent_again(
         assert [await received.get(), await received.get()] == ["default", "default"]
 
 
+async def test_wake_ups_in_quick_succession_share_notifications_and_none_is_lost(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notify, "APART", 0.2)
+    async with two_processes(database) as (here, received):
+        for topic in ("a", "b", "c", "b", "a"):  # the first is sent alone, the others together
+            here.poke(topic)
+            await asyncio.sleep(0.01)
+        topics = [await received.get() for _ in range(4)]
+        here.poke("end")
+        assert await received.get() == "end"
+    assert (topics[0], sorted(topics[1:])) == ("a", ["a", "b", "c"])
+
+
 async def test_the_check_of_an_idle_connection_does_not_end_the_listening(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,10 @@
 commit.
 
 A transaction with a NOTIFY takes a global lock at commit, so notifications are never part of a transaction that does
-other work. Lost notifications only cost time: each loop polls as well. The connection is reopened after a failure.
+other work, and a process sends one at most every APART seconds, with all topics of that time: many jobs that are
+submitted one by one would otherwise cost as many notifications, and wake a worker for each.
+
+Lost notifications only cost time: each loop polls as well. The connection is reopened after a failure.
 """
 
 import asyncio
@@ -22,6 +25,7 @@ CHANNEL = "windlass"
 LONGEST_TOPIC = 255  # a longer queue name, written by plain SQL, may not fit a notification: then wake all listeners
 CHECK_SECONDS = 15.0  # without a notification to send, after which the connection is checked
 ANSWER_SECONDS = 10.0
+APART = 0.002
 Listener = Callable[[str], None]
 _log = logging.getLogger("windlass.database")
 
@@ -92,6 +96,7 @@ class Notifier:
                     await conn.execute("select 1")
                 else:
                     await self._send(conn)
+                    await asyncio.sleep(APART)
         finally:
             conn.terminate()
 
