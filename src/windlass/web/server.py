@@ -101,7 +101,7 @@ def build(app: Windlass, guard: GuardOptions, *, stopping: asyncio.Event | None 
     dispatch = Dispatch(main, {"/ojs/": ojs.build(app)})
     guarded = Guard(Rates(dispatch, options, renderers), guard, authority, renderers, dashboard.is_public)
     main.state.authority, main.state.wrong_keys = authority, guarded.wrong_keys
-    return RequestIds(AccessLog(Cors(guarded, guard.origins)))
+    return RequestIds(AccessLog(Cors(guarded, guard.origins) if guard.origins else guarded))
 
 
 def main_app(app: Windlass, stopping: asyncio.Event) -> FastAPI:

@@ -5,14 +5,17 @@ logger `windlass.access`, without tokens in paths and without query strings. Pro
 """
 
 import logging
+import os
 import re
 import time
-import uuid
+from collections.abc import Mapping
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADER = "x-request-id"
+RAW_HEADER = HEADER.encode()
+NOSNIFF = (b"x-content-type-options", b"nosniff")
+NO_STORE = (b"cache-control", b"no-store")
 # Prefixes of paths for the outside world, followed by a token that grants access.
 OUTSIDE = ("/wh/", "/in/", "/approve/")
 UNSTORED = ("/api/", "/ojs/", *OUTSIDE)  # responses hold payloads, callback URLs and secrets: not to be cached
@@ -30,20 +33,32 @@ class RequestIds:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sent = Headers(scope=scope).get(HEADER, "")
-        id_ = sent if _is_safe(sent) else str(uuid.uuid4())
-        scope.setdefault("state", {})["request_id"] = id_
+        sent = headers_of(scope).get(HEADER, "")
+        id_ = sent if _is_safe(sent) else os.urandom(16).hex()
+        scope["state"]["request_id"] = id_
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                headers[HEADER] = id_
-                headers["x-content-type-options"] = "nosniff"
-                if scope["path"].startswith(UNSTORED):
-                    headers.setdefault("cache-control", "no-store")
+                headers = [*message["headers"], (RAW_HEADER, id_.encode()), NOSNIFF]
+                if scope["path"].startswith(UNSTORED) and not any(name == b"cache-control" for name, _ in headers):
+                    headers.append(NO_STORE)
+                message["headers"] = headers
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
+
+
+def headers_of(scope: Scope) -> Mapping[str, str]:
+    """Return the headers of a request by their names in lower case; of several with one name, the first.
+
+    They are decoded once: the headers of Starlette decode and compare all of them at each access.
+    """
+    state = scope.setdefault("state", {})
+    if (headers := state.get("headers")) is None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(scope["headers"])}
+        state["headers"] = headers
+    known: Mapping[str, str] = headers
+    return known
 
 
 def request_id(scope: Scope) -> str:

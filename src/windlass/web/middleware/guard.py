@@ -19,6 +19,7 @@ Pages of other origins may use the server only if the operator named them (WINDL
 other clients; the cookie is not for them.
 """
 
+import functools
 import hashlib
 import ipaddress
 import math
@@ -28,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -39,7 +40,7 @@ from windlass.errors import Invalid, MasterKeyRequired, Unavailable
 from windlass.runtime.access import Authority
 from windlass.settings import Rate
 from windlass.web import problems
-from windlass.web.middleware.access_log import OUTSIDE, address_of
+from windlass.web.middleware.access_log import OUTSIDE, address_of, headers_of
 from windlass.web.middleware.limits import Buckets
 
 LOCAL_NAME = "localhost"
@@ -128,7 +129,7 @@ class Guard:
             await rejection.response(scope, self._renderers)(scope, receive, send)
 
     async def _rejection(self, scope: Scope) -> Rejection | None:
-        headers = Headers(scope=scope)
+        headers = headers_of(scope)
         if scope["path"].startswith(OUTSIDE):
             return self._outside(headers)
         key = _sent_key(headers)
@@ -149,9 +150,9 @@ class Guard:
             scope.setdefault("state", {})["access"] = access
         return _body_rejection(scope, headers)
 
-    async def _access(self, scope: Scope, headers: Headers, key: str) -> Access | Rejection | None:
+    async def _access(self, scope: Scope, headers: Mapping[str, str], key: str) -> Access | Rejection | None:
         """Return what the caller may do; None for what needs no key."""
-        digest = digest_of(key)
+        digest = digest_of(key) if key else b""
         if self._authority.operator_key(digest) is not None:
             scope.setdefault("state", {})["key"] = digest
             return await self._operator(headers)
@@ -172,7 +173,7 @@ class Guard:
         detail = "there are several orgs, so every request needs a key: windlass keys create --org NAME --role ROLE"
         return Rejection(401, "Unauthorized", detail, UNAUTHORIZED_HEADERS)
 
-    async def _operator(self, headers: Headers) -> Access | Rejection:
+    async def _operator(self, headers: Mapping[str, str]) -> Access | Rejection:
         """Return the access of the operator, who may act for every org."""
         name = headers.get(ORG_HEADER)
         if name is None or name == OPERATOR.org:
@@ -182,7 +183,7 @@ class Guard:
             return Rejection(404, "Not found", f"no org {shown}", fields={"what": "org", "key": shown})
         return replace(OPERATOR, org=name, isolated=True)
 
-    async def _of_key(self, scope: Scope, headers: Headers, text: str, digest: bytes) -> Access | Rejection:
+    async def _of_key(self, scope: Scope, headers: Mapping[str, str], text: str, digest: bytes) -> Access | Rejection:
         """Return the access of a key. Whatever is wrong with the key itself, the answer is the same."""
         key = parse_key(text)
         answer = await self._authority.of_key(key) if key is not None else None
@@ -196,7 +197,7 @@ class Guard:
             return Rejection(403, "Forbidden", f"the key is one of org {access.org} and cannot act for another")
         return access
 
-    def _of_session(self, scope: Scope, headers: Headers, session: Session) -> Access | Rejection:
+    def _of_session(self, scope: Scope, headers: Mapping[str, str], session: Session) -> Access | Rejection:
         """Return the access of a session. A request that may change something must come from a page of ours."""
         access, origin = session.access, headers.get("origin")
         is_own = self._is_own(headers) if origin is not None else headers.get("sec-fetch-site") == "same-origin"
@@ -217,7 +218,7 @@ class Guard:
         detail = "too many requests without a valid key: correct it, and wait as long as Retry-After says"
         return Rejection.too_many(detail, math.ceil(-left / WRONG_KEYS.per_second))
 
-    def _local_rejection(self, headers: Headers) -> Rejection | None:
+    def _local_rejection(self, headers: Mapping[str, str]) -> Rejection | None:
         if not self._names_us(headers.get("host", "")):
             detail = "Host names another server: without WINDLASS_API_KEY only loopback addresses are served"
             return Rejection(421, "Misdirected request", detail)
@@ -226,7 +227,7 @@ class Guard:
             return Rejection(403, "Forbidden", detail)
         return None
 
-    def _page_rejection(self, scope: Scope, headers: Headers) -> Rejection | None:
+    def _page_rejection(self, scope: Scope, headers: Mapping[str, str]) -> Rejection | None:
         """Reject what pages of other origins fetch: such requests have Origin or Sec-Fetch-Site. Links to our own pages
         are allowed, and the way back from a provider."""
         if headers.get("origin") in self._options.origins:
@@ -236,7 +237,7 @@ class Guard:
             return Rejection(403, "Forbidden", "pages of other origins may not use this server")
         return None
 
-    def _is_own(self, headers: Headers) -> bool:
+    def _is_own(self, headers: Mapping[str, str]) -> bool:
         """Return whether a page of this server made the request, or no page: browsers send Origin with every request
         that could change something, other programs do not."""
         origin = headers.get("origin")
@@ -247,7 +248,7 @@ class Guard:
     def _is_open(self, path: str) -> bool:
         return path in self._options.open_paths or self._is_public(path)
 
-    def _outside(self, headers: Headers) -> Rejection | None:
+    def _outside(self, headers: Mapping[str, str]) -> Rejection | None:
         host = headers.get("host", "")
         if self._has_keys or self._names_us(host) or _name(host) == (self._options.public_host or "").lower() != "":
             return None
@@ -258,14 +259,14 @@ class Guard:
         return name in (LOCAL_NAME, self._options.host.lower()) or _is_loopback_address(name)
 
 
-def _comes_back(scope: Scope, headers: Headers) -> bool:
+def _comes_back(scope: Scope, headers: Mapping[str, str]) -> bool:
     """Return whether a provider sends the browser back after a login. For browsers that is a navigation from another
     site; what protects the route is the state of the login, in a cookie. Scripts and frames are not meant."""
     is_page = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
     return is_page and scope["path"] == CALLBACK and scope.get("method") == "GET"
 
 
-def _sent_key(headers: Headers) -> str:
+def _sent_key(headers: Mapping[str, str]) -> str:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
 
@@ -296,6 +297,7 @@ def check_test_mode(host: str, address: str) -> None:
         raise Invalid(f"WINDLASS_TEST_MODE is on: {host} is refused, use --host 127.0.0.1", field="host")
 
 
+@functools.lru_cache(maxsize=64)
 def _name(host: str) -> str:
     """Return the host name of a Host header, in lower case, without port and brackets."""
     try:
@@ -304,6 +306,7 @@ def _name(host: str) -> str:
         return ""
 
 
+@functools.lru_cache(maxsize=64)
 def _is_loopback_address(name: str) -> bool:
     try:
         return ipaddress.ip_address(name).is_loopback
@@ -311,7 +314,7 @@ def _is_loopback_address(name: str) -> bool:
         return False
 
 
-def _body_rejection(scope: Scope, headers: Headers) -> Rejection | None:
+def _body_rejection(scope: Scope, headers: Mapping[str, str]) -> Rejection | None:
     if scope["type"] != "http" or scope["method"] not in WITH_BODY:
         return None
     media = media_type(headers)
@@ -324,7 +327,7 @@ def _body_rejection(scope: Scope, headers: Headers) -> Rejection | None:
     return Rejection(415, "Unsupported media type", "send the body as application/json")
 
 
-def media_type(headers: Headers) -> str:
+def media_type(headers: Mapping[str, str]) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
@@ -348,13 +351,12 @@ class Cors:
         self._origins = frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope) if scope["type"] == "http" else Headers({})
-        origin = headers.get("origin")
+        origin = headers_of(scope).get("origin") if scope["type"] == "http" else None
         if origin not in self._origins:
             await self._app(scope, receive, send)
             return
         allowed = {"access-control-allow-origin": str(origin), "vary": "origin"}
-        if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+        if scope["method"] == "OPTIONS" and "access-control-request-method" in headers_of(scope):
             more = {"access-control-allow-methods": ALLOWED_METHODS, "access-control-allow-headers": ALLOWED_HEADERS}
             answer = Response(status_code=204, headers=allowed | more | {"access-control-max-age": PREFLIGHT_SECONDS})
             await answer(scope, receive, send)

@@ -15,12 +15,13 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from windlass.settings import Rate
-from windlass.web.live import MEDIA_TYPE as STREAM
+from windlass.web.live import MEDIA_TYPE
 from windlass.web.middleware.access_log import OUTSIDE, PROBES, address_of
 from windlass.web.middleware.guard import Rejection, Render, key_of
 from windlass.web.middleware.limits import Buckets, Slot, SlotOptions, Slots
 
 BEYOND_LOOPBACK = Rate(100, 1.0)  # unless WINDLASS_RATE_LIMIT is set
+STREAM = MEDIA_TYPE.encode()
 MIB = 1024 * 1024
 FOR_KEYS = SlotOptions(requests=1000, body_bytes=32 * MIB)  # streams are not counted
 FOR_OUTSIDE = SlotOptions(requests=500, body_bytes=16 * MIB, per_address=250)  # /wh/ and /in/
@@ -77,16 +78,21 @@ class Rates:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
                 if rate is not None and left is not None:
+                    headers = MutableHeaders(scope=message)
                     headers["ratelimit-limit"] = str(rate.count)
                     headers["ratelimit-remaining"] = str(max(0, math.floor(left)))
                     headers["ratelimit-reset"] = str(math.ceil((rate.count - max(left, 0)) / rate.per_second))
-                if release is not None and headers.get("content-type", "").startswith(STREAM):
+                if release is not None and is_stream(message):
                     release()
             await send(message)
 
         return send_with_headers
+
+
+def is_stream(message: Message) -> bool:
+    """Return whether the head of a response announces a stream of events."""
+    return any(name == b"content-type" and value.startswith(STREAM) for name, value in message["headers"])
 
 
 def _bounded(receive: Receive, slot: Slot, within: float) -> Receive:
