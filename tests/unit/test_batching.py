@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from windlass.errors import Unavailable
+from windlass.runtime import batching
 from windlass.runtime.batching import Batcher
 
 
@@ -56,3 +57,50 @@ async def test_with_the_database_away_all_of_a_batch_fail_and_the_next_goes_on()
     answers = await asyncio.gather(*asked, return_exceptions=True)
     assert [str(answer) for answer in answers] == ["away"] * 4
     assert await batcher.call(2) == 2
+
+
+async def test_a_batch_that_takes_long_does_not_delay_those_that_come_after_it() -> None:
+    stuck, free = asyncio.Event(), asyncio.Event()
+
+    async def serve(asked: Sequence[int]) -> list[int | Exception]:
+        if 0 in asked:
+            stuck.set()
+            await free.wait()
+        return [*asked]
+
+    batcher = Batcher[int, int](serve, lanes=2)
+    first = asyncio.create_task(batcher.call(0))
+    async with asyncio.timeout(30):
+        await stuck.wait()
+        assert await asyncio.gather(*(batcher.call(n) for n in range(1, 6))) == [1, 2, 3, 4, 5]
+        assert await batcher.call(6) == 6
+        assert not first.done()
+        free.set()
+        assert await first == 0
+
+
+async def test_requests_wait_for_a_batch_that_was_sent_just_now_and_share_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batching, "PATIENCE", 600.0)
+    sent: list[list[int]] = []
+    begun, answer = asyncio.Event(), asyncio.Event()
+
+    async def serve(asked: Sequence[int]) -> list[int | Exception]:
+        sent.append([*asked])
+        begun.set()
+        await answer.wait()
+        return [*asked]
+
+    batcher = Batcher[int, int](serve, lanes=2)
+    first = asyncio.create_task(batcher.call(0))
+    async with asyncio.timeout(30):
+        await begun.wait()
+        others = [asyncio.create_task(batcher.call(n)) for n in (1, 2, 3)]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert sent == [[0]]
+        answer.set()
+        assert await asyncio.gather(first, *others) == [0, 1, 2, 3]
+    assert sent == [[0], [1, 2, 3]]
+    assert await batcher.call(4) == 4  # at once: nothing is in flight

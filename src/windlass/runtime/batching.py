@@ -1,7 +1,8 @@
 """Batches concurrent requests, so that requests which arrive together share a transaction.
 
-Requests that arrive while the allowed number of batches is in flight form the next batch; otherwise a request is sent
-immediately. A batch that fails is split, so that only the request that causes the error fails.
+A request is sent immediately if no batch is in flight. Otherwise it waits for the end of the batch, together with those
+that arrive meanwhile, but not for long: after PATIENCE they are sent beside it, so that a batch that waits for a lock
+does not delay the others. A batch that fails is split, so that only the request that causes the error fails.
 """
 
 import asyncio
@@ -35,6 +36,7 @@ RunRequest = tuple[Tenant, str, RunSpec]  # for whom, workflow name, run
 FETCHES = 20  # in one transaction
 REGISTER_EVERY = 10.0  # seconds
 MOST_REGISTERED = 10_000  # workers remembered
+PATIENCE = 0.005  # seconds
 _log = logging.getLogger("windlass.web")
 
 
@@ -48,21 +50,40 @@ class Batcher(Generic[Request, Answer]):
         self._lanes = lanes  # maximum number of batches in flight
         self._waiting: list[tuple[Request, asyncio.Future[Answer]]] = []
         self._busy = 0
+        self._sent_at = 0.0  # the last batch, by the clock of the event loop
+        self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # strong references: the event loop keeps only weak ones
 
     async def call(self, request: Request) -> Answer:
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append((request, future))
-        if self._busy < self._lanes:
-            self._busy += 1
-            task = asyncio.create_task(self._work())
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        self._send(loop)
         return await future
 
-    async def _work(self) -> None:
+    def _send(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Send the waiting requests, now or as soon as the batch in flight has taken long enough."""
+        if self._busy:
+            if self._busy == self._lanes or self._timer is not None:
+                return
+            if (rest := self._sent_at + PATIENCE - loop.time()) > 0:
+                self._timer = loop.call_later(rest, self._send_late, loop)
+                return
+        self._busy += 1
+        self._sent_at = loop.time()
+        task = loop.create_task(self._work(loop))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _send_late(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        if self._waiting:
+            self._send(loop)
+
+    async def _work(self, loop: asyncio.AbstractEventLoop) -> None:
         try:
             while self._waiting:
+                self._sent_at = loop.time()
                 batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
                 answers = await _answers([request for request, _ in batch], self._serve)
                 for (_, future), answer in zip(batch, answers, strict=True):
@@ -157,7 +178,7 @@ class RunStarter:
     """Starts concurrently requested runs in batches: a batch costs little more than a single run."""
 
     def __init__(self) -> None:
-        self._batcher = Batcher[RunRequest, Started](self._start_all, lanes=2)
+        self._batcher = Batcher[RunRequest, Started](self._start_all, lanes=4)
 
     async def start(self, db: Tenant, workflow: str, spec: RunSpec) -> Started:
         return await self._batcher.call((db, workflow, spec))
