@@ -1,13 +1,17 @@
 """One query tells all loops of a process what to do: those with work are woken, the others sleep on."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from tests.engine.harness import begin, letters, node
 from tests.engine.job_harness import LEASE, submit, take
 from tests.engine.upkeep_harness import hold
+from windlass.core.events.ojs import DELIVERY_TYPE
 from windlass.core.jobs.job import Success
 from windlass.core.workflows.step import SleepAction
 from windlass.engine import quarantine
@@ -16,13 +20,14 @@ from windlass.engine.events import subscriptions
 from windlass.engine.upkeep import PendingWork
 from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Turn
-from windlass.runtime.loops.background import Scheduler, Sweeper, Timers, retries
+from windlass.runtime.loops.background import Scheduler, Sweeper, Timers, retries, run_loops
 from windlass.runtime.loops.deliveries import Deliveries
 from windlass.runtime.loops.look import Look, LookOptions
-from windlass.runtime.loops.upkeep import DUTY, LeaseRecovery, Upkeep
+from windlass.runtime.loops.upkeep import DUTY, LeaseRecovery, Upkeep, UpkeepOptions
 from windlass.testing import Clock
 
 Connection = Any
+Check = Callable[[], Awaitable[bool]]
 SECOND = timedelta(seconds=1)
 
 
@@ -201,3 +206,67 @@ async def test_a_loop_that_fails_to_notice_its_work_is_woken_and_the_others_noti
 async def renewal(conn: Connection) -> datetime:
     at: datetime = await conn.fetchval("select renewed_at from windlass.term where duty = $1", DUTY)
     return at
+
+
+async def a_sleep_that_is_over(db: Tenant, conn: Connection, clock: Clock) -> Check:
+    run = await begin(db, node("nap", action=SleepAction(timedelta(minutes=1))))
+    clock.move(timedelta(minutes=1))
+    return lambda: has_letters(db, run, "s")
+
+
+async def a_lost_job(db: Tenant, conn: Connection, clock: Clock) -> Check:
+    id_ = await submit(db)
+    await take(db)
+    clock.move(timedelta(hours=1))
+    return lambda: conn.fetchval("select status = 'pending' from workflow.workflow_run where id = $1", id_)
+
+
+async def a_step_that_plain_sql_has_ended(db: Tenant, conn: Connection, clock: Clock) -> Check:
+    run = await begin(db, node("a"), node("b", "a"))
+    await conn.execute("update workflow.workflow_run set status = 'succeeded'")
+    return lambda: has_letters(db, run, "sa")
+
+
+async def a_schedule_that_is_due(db: Tenant, conn: Connection, clock: Clock) -> Check:
+    await conn.execute(
+        """insert into workflow.workflow_schedule (type, payload, schedule, next_run_at)
+           values ('report.v1', '{}', '0 12 * * *', $1)""",
+        clock.now(),
+    )
+    return lambda: conn.fetchval("select exists (select from workflow.workflow_run where type = 'report.v1')")
+
+
+async def an_event_with_a_subscriber(db: Tenant, conn: Connection, clock: Clock) -> Check:
+    await subscriptions.create(db, {"url": "https://hooks.example/x", "events": ["*"]})
+    await conn.execute("update workflow.workflow_run set status = 'cancelled' where id = $1", await submit(db))
+    return lambda: conn.fetchval("select exists (select from workflow.workflow_run where type = $1)", DELIVERY_TYPE)
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        a_sleep_that_is_over,
+        a_lost_job,
+        a_step_that_plain_sql_has_ended,
+        a_schedule_that_is_due,
+        an_event_with_a_subscriber,
+    ],
+)
+async def test_a_process_that_starts_does_at_once_what_waited_for_it(
+    db: Tenant, conn: Connection, clock: Clock, prepare: Callable[[Tenant, Connection, Clock], Awaitable[Check]]
+) -> None:
+    clock.move(timedelta(hours=1))
+    is_done = await prepare(db, conn, clock)
+    stop = asyncio.Event()
+    process = asyncio.create_task(run_loops(db, stop, holder="one", options=UpkeepOptions()))
+    try:
+        async with asyncio.timeout(15):  # without the look, a loop would wait for half a minute
+            while not await is_done():
+                await asyncio.sleep(0.01)
+    finally:
+        stop.set()
+        await process
+
+
+async def has_letters(db: Tenant, run: UUID, expected: str) -> bool:
+    return await letters(db, run) == expected
