@@ -281,6 +281,7 @@ async def test_a_claim_whose_answer_was_lost_is_done_again_though_its_worker_liv
 
     async with working(app, id="w", lease=LEASE):
         lease = await eventually(lambda: conn.fetchval("select id from windlass.worker_lease"))
+        await eventually(lambda: conn.fetchval("select true from windlass.worker"))  # it registers after that
         await workers.direct(db, "w", "quiet")
         await eventually(lambda: conn.fetchval("select true from windlass.worker where state = 'draining'"))
         id_ = await app.submit("a.b.v1")

@@ -5,15 +5,14 @@ logger `windlass.access`, without tokens in paths and without query strings. Pro
 """
 
 import logging
-import os
 import re
 import time
+import uuid
 from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADER = "x-request-id"
-RAW_HEADER = HEADER.encode()
 NOSNIFF = (b"x-content-type-options", b"nosniff")
 NO_STORE = (b"cache-control", b"no-store")
 # Prefixes of paths for the outside world, followed by a token that grants access.
@@ -34,15 +33,18 @@ class RequestIds:
             await self._app(scope, receive, send)
             return
         sent = headers_of(scope).get(HEADER, "")
-        id_ = sent if _is_safe(sent) else os.urandom(16).hex()
+        id_ = sent if _is_safe(sent) else str(uuid.uuid4())
         scope["state"]["request_id"] = id_
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = [*message["headers"], (RAW_HEADER, id_.encode()), NOSNIFF]
-                if scope["path"].startswith(UNSTORED) and not any(name == b"cache-control" for name, _ in headers):
-                    headers.append(NO_STORE)
-                message["headers"] = headers
+                known = {name for name, _ in message["headers"]}
+                more = [NOSNIFF, NO_STORE] if scope["path"].startswith(UNSTORED) else [NOSNIFF]
+                message["headers"] = [
+                    *message["headers"],
+                    (HEADER.encode(), id_.encode()),
+                    *(header for header in more if header[0] not in known),
+                ]
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
