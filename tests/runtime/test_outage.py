@@ -215,3 +215,21 @@ async def test_an_embedded_server_that_was_stopped_on_purpose_stays_stopped(tmp_
         assert embedded.stop(options)
         assert server.revive() is False
         assert not embedded.status(options).running
+
+
+async def test_a_connection_apart_logs_no_outage_because_the_pool_of_its_process_does(
+    own_server: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The thread of heartbeats closes it at once: the outage would begin in the log a second time."""
+    async with Windlass(own_server, settings=Settings()) as app:
+        apart = await (await app.open()).open_apart()
+        async with read_only(own_server):
+            with pytest.raises(Unavailable):
+                async with apart.begin() as conn:
+                    await conn.execute("delete from windlass.worker")
+            assert apart.pool.outage.reason is not None
+            await apart.close()
+            assert log_lines(caplog) == []
+            with pytest.raises(Unavailable):
+                await app.submit("outage.nobody.v1")
+            assert len(log_lines(caplog)) == 1

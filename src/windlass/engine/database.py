@@ -161,8 +161,12 @@ class Database:
         )
 
     async def open_apart(self) -> "Database":
-        """Open the same database with one more connection, for an event loop in another thread."""
-        return await Database.open(replace(self._options, size=1, notify=False, revive=None), keys=self.vault.keys)
+        """Open the same database with one more connection, for an event loop in another thread.
+
+        Its outages are logged by this one's pool only.
+        """
+        options = replace(self._options, size=1, notify=False, revive=None, announces=False)
+        return await Database.open(options, keys=self.vault.keys)
 
     async def close(self) -> None:
         await self.schema_validator.close()

@@ -151,8 +151,10 @@ class Outage:
         probe: Callable[[], Awaitable[None]],
         *,
         revive: Callable[[], Awaitable[bool]] | None = None,
+        announces: bool = True,
     ) -> None:
         self._database = database
+        self._announces = announces  # False: another pool of this process logs the outages
         self._probe = probe
         self._revive = revive  # restarts an embedded server that died
         self._recovered = asyncio.Event()
@@ -196,7 +198,7 @@ class Outage:
         Called after a failed probe, or for a read-only or exhausted database: a single lost connection to a server that
         answers the probe is no outage.
         """
-        if self._announced is None:
+        if self._announced is None and self._announces:
             _announcements.begin(self._database, self, why)
         self._announced = why
 
@@ -216,7 +218,7 @@ class Outage:
             self._finish(recovered_at)
 
     def _finish(self, recovered_at: float | None = None) -> None:
-        if self._announced is not None:
+        if self._announced is not None and self._announces:
             _announcements.end(self._database, self, recovered_at=recovered_at)
         self._announced = self._task = None
 

@@ -77,6 +77,7 @@ class DatabaseOptions:
     search_timeout: float = 5.0  # seconds for a list or search
     clock: Callable[[], datetime | None] | None = None  # for tests: sets windlass.now()
     revive: Callable[[], Awaitable[bool]] | None = None  # restarts an embedded server that died
+    announces: bool = True  # logs outages
 
 
 class Pool(AsyncpgPool):
@@ -128,7 +129,7 @@ async def open_pool(options: DatabaseOptions) -> Pool:
 
 def watch(options: DatabaseOptions) -> Outage:
     """Return the outage state of a pool that is opened with these options."""
-    return Outage(options.url, lambda: probe(options), revive=options.revive)
+    return Outage(options.url, lambda: probe(options), revive=options.revive, announces=options.announces)
 
 
 async def close_pool(pool: Pool) -> None:
