@@ -52,7 +52,7 @@ table workflow.workflow_event partition by RANGE (created_at)
   constraint workflow_event_pkey PRIMARY KEY (xid, id, created_at)
   CREATE INDEX idx_workflow_event_workflow_id ON ONLY workflow.workflow_event USING btree (workflow_id, id)
   CREATE UNIQUE INDEX workflow_event_pkey ON ONLY workflow.workflow_event USING btree (xid, id, created_at)
-  CREATE TRIGGER workflow_event_late BEFORE INSERT ON workflow.workflow_event FOR EACH ROW WHEN (((new.actor IS NULL) AND (new.event_type = ANY (ARRAY['created'::text, 'succeeded'::text, 'failed'::text, 'retried'::text, 'cancelled'::text])))) EXECUTE FUNCTION windlass.event_late()
+  CREATE TRIGGER workflow_event_late BEFORE INSERT ON workflow.workflow_event FOR EACH ROW WHEN ((new.actor IS NULL)) EXECUTE FUNCTION windlass.event_late()
   policy of_job permissive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (( SELECT j.org
    FROM workflow.workflow_run j
   WHERE (j.id = workflow_event.workflow_id)) = ( SELECT windlass.acting_org() AS acting_org))) with check ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (COALESCE(windlass.job_org(workflow_id), ( SELECT windlass.acting_org() AS acting_org)) = ( SELECT windlass.acting_org() AS acting_org)))
@@ -569,9 +569,9 @@ table windlass.run with (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, aut
   CREATE UNIQUE INDEX run_pkey ON windlass.run USING btree (id)
   CREATE INDEX run_root ON windlass.run USING btree (root_id) WHERE ((root_id IS NOT NULL) AND (state = ANY (ARRAY['pending'::text, 'running'::text])))
   CREATE INDEX run_scheduled ON windlass.run USING btree (workflow_id, id) WHERE ((state = ANY (ARRAY['pending'::text, 'running'::text])) AND (idempotency_key ~~ 'schedule/%'::text) AND (NOT COALESCE((labels ? 'backfill'::text), false)))
-  CREATE TRIGGER run_archived BEFORE INSERT ON windlass.run FOR EACH ROW WHEN (((new.idempotency_key IS NOT NULL) AND (COALESCE(current_setting('windlass.moves_rows'::text, true), ''::text) = ''::text))) EXECUTE FUNCTION windlass.run_archived()
-  CREATE TRIGGER run_labelled AFTER INSERT ON windlass.run FOR EACH ROW WHEN (((new.labels IS NOT NULL) AND (new.labels <> '{}'::jsonb) AND (COALESCE(current_setting('windlass.moves_rows'::text, true), ''::text) = ''::text))) EXECUTE FUNCTION windlass.label_run()
-  CREATE TRIGGER run_unlabelled AFTER DELETE ON windlass.run FOR EACH ROW WHEN (((old.labels IS NOT NULL) AND (old.labels <> '{}'::jsonb) AND (COALESCE(current_setting('windlass.moves_rows'::text, true), ''::text) = ''::text))) EXECUTE FUNCTION windlass.label_run()
+  CREATE TRIGGER run_archived BEFORE INSERT ON windlass.run FOR EACH ROW WHEN ((new.idempotency_key IS NOT NULL)) EXECUTE FUNCTION windlass.run_archived()
+  CREATE TRIGGER run_labelled AFTER INSERT ON windlass.run FOR EACH ROW WHEN ((new.labels IS NOT NULL)) EXECUTE FUNCTION windlass.label_run()
+  CREATE TRIGGER run_unlabelled AFTER DELETE ON windlass.run FOR EACH ROW WHEN ((old.labels IS NOT NULL)) EXECUTE FUNCTION windlass.label_run()
   policy of_org permissive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org))) with check ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org)))
 
 table windlass.schedule
@@ -915,23 +915,14 @@ table workflow.workflow_run with (fillfactor=80, autovacuum_vacuum_scale_factor=
   CREATE INDEX idx_workflow_run_wait ON workflow.workflow_run USING btree (run_at) WHERE ((status = 'pending'::text) AND (NOT due))
   CREATE INDEX idx_workflow_run_wait_queue ON workflow.workflow_run USING btree (queue, seq) WHERE ((status = 'pending'::text) AND (NOT due))
   CREATE UNIQUE INDEX workflow_run_pkey ON workflow.workflow_run USING btree (id)
-  CREATE TRIGGER workflow_run_02_org BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND (new.org = 'default'::text) AND (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text)))) EXECUTE FUNCTION windlass.set_sql_org_of_job()
-  CREATE TRIGGER workflow_run_03_org BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN (((new.org <> 'default'::text) AND (NOT starts_with(new.queue, (new.org || '/'::text))))) EXECUTE FUNCTION windlass.inbox_org()
-  CREATE TRIGGER workflow_run_05_bounds BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND windlass.is_out_of_bounds(new.*))) EXECUTE FUNCTION windlass.inbox_bounds()
-  CREATE TRIGGER workflow_run_05_reserved BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND windlass.is_reserved(new.*, has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text)))) EXECUTE FUNCTION windlass.inbox_reserved()
+  CREATE TRIGGER workflow_run_05_client BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event AND (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text)))) EXECUTE FUNCTION windlass.inbox_insert_of_client()
   CREATE TRIGGER workflow_run_06_foreign BEFORE UPDATE OF type, queue, org, epoch, run_id, version_id, step, item, items ON workflow.workflow_run FOR EACH ROW WHEN ((NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))) EXECUTE FUNCTION windlass.inbox_foreign()
-  CREATE TRIGGER workflow_run_08_archived BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN (((new.idempotency_key IS NOT NULL) OR new.needs_created_event OR (new.envelope IS NOT NULL))) EXECUTE FUNCTION windlass.inbox_archived()
-  CREATE TRIGGER workflow_run_10_due BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN (((new.needs_created_event OR (new.run_at > new.created_at)) AND (new.run_at > windlass.now()))) EXECUTE FUNCTION windlass.inbox_due()
-  CREATE TRIGGER workflow_run_15_created BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN ((old.needs_created_event AND new.needs_created_event)) EXECUTE FUNCTION windlass.inbox_first_update()
-  CREATE TRIGGER workflow_run_18_paused BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((new.run_id IS NOT NULL) AND (new.status = 'pending'::text) AND (new.run_at < 'infinity'::timestamp with time zone) AND ((old.status <> 'pending'::text) OR (new.run_at <> old.run_at)))) EXECUTE FUNCTION windlass.inbox_paused()
-  CREATE TRIGGER workflow_run_20_moved BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND ((new.run_at <> old.run_at) OR ((new.status <> 'leased'::text) AND ((new.leased_by IS NOT NULL) OR (new.lease_until IS NOT NULL))) OR ((new.status = 'pending'::text) AND (old.status <> 'pending'::text))))) EXECUTE FUNCTION windlass.inbox_moved()
-  CREATE TRIGGER workflow_run_25_left_worker BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((new.worker_lease IS NOT NULL) AND ((new.status <> 'leased'::text) OR ((new.leased_by IS DISTINCT FROM old.leased_by) AND (NOT (new.worker_lease IS DISTINCT FROM old.worker_lease)))))) EXECUTE FUNCTION windlass.inbox_left_worker()
-  CREATE TRIGGER workflow_run_30_guard BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((old.status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text])) AND (new.epoch = old.epoch))) EXECUTE FUNCTION windlass.inbox_guard()
-  CREATE TRIGGER workflow_run_40_rate BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN (((new.rate_key IS NOT NULL) AND (old.status = 'leased'::text) AND (new.status <> 'leased'::text))) EXECUTE FUNCTION windlass.rate_note_end()
-  CREATE TRIGGER workflow_run_50_created AFTER INSERT ON workflow.workflow_run FOR EACH STATEMENT WHEN (((current_setting('windlass.writes_events'::text, true) IS DISTINCT FROM 'on'::text) OR (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text)))) EXECUTE FUNCTION windlass.inbox_created()
-  CREATE TRIGGER workflow_run_60_cancelled BEFORE UPDATE OF status ON workflow.workflow_run FOR EACH ROW WHEN (((new.status = 'cancelled'::text) AND (old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND (NOT new.cancel_requested) AND ((current_setting('windlass.writes_events'::text, true) IS DISTINCT FROM 'on'::text) OR (NOT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text))))) EXECUTE FUNCTION windlass.inbox_cancelled()
+  CREATE TRIGGER workflow_run_10_insert BEFORE INSERT ON workflow.workflow_run FOR EACH ROW WHEN ((new.needs_created_event OR (new.idempotency_key IS NOT NULL) OR (new.envelope IS NOT NULL) OR (new.run_at > new.created_at))) EXECUTE FUNCTION windlass.inbox_insert()
+  CREATE TRIGGER workflow_run_20_update BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN ((old.needs_created_event OR (new.run_at <> old.run_at) OR (new.rate_key IS NOT NULL) OR (new.status = ANY (ARRAY['pending'::text, 'cancelled'::text])) OR (new.worker_lease = old.worker_lease) OR ((new.status <> 'leased'::text) AND ((new.leased_by IS NOT NULL) OR (new.lease_until IS NOT NULL) OR (new.worker_lease IS NOT NULL))))) EXECUTE FUNCTION windlass.inbox_update()
+  CREATE TRIGGER workflow_run_30_guard BEFORE UPDATE ON workflow.workflow_run FOR EACH ROW WHEN ((old.status <> ALL (ARRAY['pending'::text, 'leased'::text]))) EXECUTE FUNCTION windlass.inbox_guard()
+  CREATE TRIGGER workflow_run_50_created AFTER INSERT ON workflow.workflow_run FOR EACH STATEMENT WHEN ((NOT windlass.writes_events('windlass.run'::regclass))) EXECUTE FUNCTION windlass.inbox_created()
+  CREATE TRIGGER workflow_run_60_cancelled BEFORE UPDATE OF status ON workflow.workflow_run FOR EACH ROW WHEN (((new.status = 'cancelled'::text) AND (NOT windlass.writes_events('windlass.run'::regclass)))) EXECUTE FUNCTION windlass.inbox_cancelled()
   CREATE TRIGGER workflow_run_70_rate AFTER UPDATE ON workflow.workflow_run FOR EACH STATEMENT WHEN ((current_setting('windlass.ended_rate_keys'::text, true) <> ''::text)) EXECUTE FUNCTION windlass.rate_ended()
-  CREATE TRIGGER workflow_run_80_runs BEFORE UPDATE OF status ON workflow.workflow_run FOR EACH ROW WHEN (((new.status = 'cancelled'::text) AND (old.status = ANY (ARRAY['pending'::text, 'leased'::text])) AND (new.claim_no > 0))) EXECUTE FUNCTION windlass.cancel_runs_of_job()
   policy columns_of_the_engine_keep_their_defaults restrictive for a with check (((status = 'pending'::text) AND (run_id IS NULL) AND (version_id IS NULL) AND (step IS NULL) AND (item IS NULL) AND (items IS NULL) AND settled AND needs_created_event AND (NOT cancel_requested) AND (epoch = 0) AND (claim_no = 0) AND (lost = 0) AND (leased_by IS NULL) AND (worker_lease IS NULL)) OR ( SELECT has_table_privilege(('windlass.run'::regclass)::oid, 'UPDATE'::text) AS has_table_privilege))
   policy everybody permissive for * using true with check true
   policy of_org restrictive for * using ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org))) with check ((( SELECT windlass.acting_org() AS acting_org) IS NULL) OR (org = ( SELECT windlass.acting_org() AS acting_org)))
@@ -1182,25 +1173,40 @@ begin
   raise exception 'rows of the audit log never change' using errcode = 'insufficient_privilege';
 end $function$
 
+CREATE OR REPLACE FUNCTION windlass.bounds_error(job workflow.workflow_run)
+ RETURNS text
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO ''
+AS $function$
+begin
+  return case
+    when job.timeout < interval '0' or job.timeout > interval '36525 days'
+      then format('timeout is %s: it must lie between 0 and 36525 days', job.timeout)
+    when job.visibility < interval '0' or job.visibility > interval '36525 days'
+      then format('visibility is %s: it must lie between 0 and 36525 days', job.visibility)
+    when job.max_attempts > 1000000 then format('max_attempts is %s: the most is 1000000', job.max_attempts)
+    when job.priority not between -2000000000 and 2000000000
+      then format('priority is %s: it must lie between -2000000000 and 2000000000', job.priority)
+    when job.attempt not between 0 and 1000000 then format('attempt is %s: it must lie between 0 and 1000000', job.attempt)
+    when jsonb_typeof(job.retry -> 'dead_letter') <> 'boolean'
+      then format('retry.dead_letter is %s: it must be true or false', job.retry -> 'dead_letter')
+    when isfinite(job.run_at) and job.run_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
+      then format('run_at is %s: it must lie in the years 1 to 9999, or be infinity', job.run_at)
+    when job.created_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
+      then format('created_at is %s: it must lie in the years 1 to 9999', job.created_at)
+    when job.updated_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
+      then format('updated_at is %s: it must lie in the years 1 to 9999', job.updated_at)
+    when job.expires_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
+      then format('expires_at is %s: it must lie in the years 1 to 9999', job.expires_at) end;
+end $function$
+
 CREATE OR REPLACE FUNCTION windlass.calling_org()
  RETURNS text
  LANGUAGE sql
  STABLE SECURITY DEFINER
  SET search_path TO ''
 RETURN CASE WHEN has_table_privilege(SESSION_USER, ('windlass.run'::regclass)::oid, 'UPDATE'::text) THEN COALESCE(NULLIF(current_setting('windlass.org'::text, true), ''::text), 'default'::text) ELSE windlass.sql_org() END
-
-CREATE OR REPLACE FUNCTION windlass.cancel_runs_of_job()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO ''
-AS $function$
-begin
-  insert into windlass.notice (run_id, word, reason)
-  select r.id, 'cancel', 'the job that started it was cancelled' from windlass.run r
-   where r.job_id = new.id and r.state in ('pending', 'running');
-  return new;
-end $function$
 
 CREATE OR REPLACE FUNCTION windlass.check_message(name text, key text, payload jsonb, id text)
  RETURNS void
@@ -1339,9 +1345,13 @@ CREATE OR REPLACE FUNCTION windlass.event_late()
  SET search_path TO ''
 AS $function$
 declare
-  state text := (select status from workflow.workflow_run where id = new.workflow_id);
+  state text;
   there bigint;
 begin
+  if new.event_type not in ('created', 'succeeded', 'failed', 'retried', 'cancelled') then
+    return new;
+  end if;
+  state := (select status from workflow.workflow_run where id = new.workflow_id);
   if new.event_type in ('created', 'cancelled') then
     select max(e.id) into there from workflow.workflow_event e
      where e.workflow_id = new.workflow_id and e.event_type = new.event_type;
@@ -1490,65 +1500,6 @@ begin
   end if;
 end $function$
 
-CREATE OR REPLACE FUNCTION windlass.inbox_archived()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO ''
- SET enable_seqscan TO 'off'
-AS $function$
-declare
-  archived uuid[];
-begin
-  if coalesce(current_setting('windlass.moves_rows', true), '') = ''
-     and exists (select from pg_catalog.pg_inherits where inhparent = 'workflow.workflow_run'::regclass) then
-    archived := array(select id from workflow.workflow_run where id = new.id and tableoid <> 'workflow.workflow_run'::regclass);
-    if new.idempotency_key is not null then
-      archived := archived || array(
-        select id from workflow.workflow_run
-         where idempotency_key = new.idempotency_key and tableoid <> 'workflow.workflow_run'::regclass);
-    end if;
-    if archived <> '{}' then
-      perform windlass.restore_jobs(archived);
-    end if;
-  end if;
-  return new;
-end $function$
-
-CREATE OR REPLACE FUNCTION windlass.inbox_bounds()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO ''
-AS $function$
-declare
-  wrong text := case
-    when new.timeout < interval '0' or new.timeout > interval '36525 days'
-      then format('timeout is %s: it must lie between 0 and 36525 days', new.timeout)
-    when new.visibility < interval '0' or new.visibility > interval '36525 days'
-      then format('visibility is %s: it must lie between 0 and 36525 days', new.visibility)
-    when new.max_attempts > 1000000 then format('max_attempts is %s: the most is 1000000', new.max_attempts)
-    when new.priority not between -2000000000 and 2000000000
-      then format('priority is %s: it must lie between -2000000000 and 2000000000', new.priority)
-    when new.attempt not between 0 and 1000000 then format('attempt is %s: it must lie between 0 and 1000000', new.attempt)
-    when new.retry ? 'dead_letter' and jsonb_typeof(new.retry -> 'dead_letter') <> 'boolean'
-      then format('retry.dead_letter is %s: it must be true or false', new.retry -> 'dead_letter')
-    when isfinite(new.run_at) and new.run_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
-      then format('run_at is %s: it must lie in the years 1 to 9999, or be infinity', new.run_at)
-    when new.created_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
-      then format('created_at is %s: it must lie in the years 1 to 9999', new.created_at)
-    when new.updated_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
-      then format('updated_at is %s: it must lie in the years 1 to 9999', new.updated_at)
-    when new.expires_at not between timestamptz '0001-01-02' and timestamptz '9999-12-30'
-      then format('expires_at is %s: it must lie in the years 1 to 9999', new.expires_at)
-    end;
-begin
-  if wrong is not null then
-    raise exception '%', wrong using errcode = 'check_violation';
-  end if;
-  return new;
-end $function$
-
 CREATE OR REPLACE FUNCTION windlass.inbox_cancelled()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1556,8 +1507,9 @@ CREATE OR REPLACE FUNCTION windlass.inbox_cancelled()
  SET search_path TO ''
 AS $function$
 begin
-  if (select e.xid from workflow.workflow_event e where e.workflow_id = new.id and e.event_type = 'cancelled'
-       order by e.id desc limit 1) is distinct from pg_current_xact_id() then
+  if old.status in ('pending', 'leased') and not new.cancel_requested
+     and (select e.xid from workflow.workflow_event e where e.workflow_id = new.id and e.event_type = 'cancelled'
+           order by e.id desc limit 1) is distinct from pg_current_xact_id() then
     insert into workflow.workflow_event (workflow_id, event_type, actor, attempt)
     values (new.id, 'cancelled', session_user, new.attempt + new.lost + 1);
   end if;
@@ -1587,32 +1539,6 @@ begin
   return null;
 end $function$
 
-CREATE OR REPLACE FUNCTION windlass.inbox_due()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO ''
-AS $function$
-begin
-  new.due := new.run_at <= windlass.now();
-  return new;
-end $function$
-
-CREATE OR REPLACE FUNCTION windlass.inbox_first_update()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO ''
-AS $function$
-begin
-  new.needs_created_event := false;
-  if (select e.id from workflow.workflow_event e where e.workflow_id = new.id and e.event_type = 'created'
-       order by e.id limit 1) is null then
-    insert into workflow.workflow_event (workflow_id, event_type, actor, created_at) values (new.id, 'created', 'sql', old.created_at);
-  end if;
-  return new;
-end $function$
-
 CREATE OR REPLACE FUNCTION windlass.inbox_foreign()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1636,112 +1562,141 @@ CREATE OR REPLACE FUNCTION windlass.inbox_guard()
  SET search_path TO ''
 AS $function$
 begin
-  new.status := old.status;
-  new.result := old.result;
-  new.attempt := old.attempt;
-  new.run_at := old.run_at;
-  new.last_error := old.last_error;
-  new.leased_by := old.leased_by;
-  new.lease_until := old.lease_until;
-  new.updated_at := old.updated_at;
+  if new.epoch = old.epoch then
+    new.status := old.status;
+    new.result := old.result;
+    new.attempt := old.attempt;
+    new.run_at := old.run_at;
+    new.last_error := old.last_error;
+    new.leased_by := old.leased_by;
+    new.lease_until := old.lease_until;
+    new.updated_at := old.updated_at;
+  end if;
   return new;
 end $function$
 
-CREATE OR REPLACE FUNCTION windlass.inbox_left_worker()
+CREATE OR REPLACE FUNCTION windlass.inbox_insert()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO ''
+ SET enable_seqscan TO 'off'
 AS $function$
-begin new.worker_lease := null; return new; end $function$
-
-CREATE OR REPLACE FUNCTION windlass.inbox_moved()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO ''
-AS $function$
+declare
+  wrong text;
+  archived uuid[];
 begin
-  if new.status <> 'leased' then
-    new.leased_by := null;
-    new.lease_until := null;
-  end if;
-  if new.status = 'pending' then
-    new.due := new.run_at <= windlass.now();
-    if new.due then
-      new.seq := nextval('workflow.workflow_run_seq_seq');
+  if new.needs_created_event then
+    if new.org <> 'default' and not starts_with(new.queue, new.org || '/') then
+      new.queue := windlass.stored_queue(new.org, new.queue);
+    end if;
+    wrong := coalesce(windlass.bounds_error(new), windlass.reserved_error(new, true));  -- of clients: see above
+    if wrong is not null then
+      raise exception '%', wrong using errcode = 'check_violation';
     end if;
   end if;
-  return new;
-end $function$
-
-CREATE OR REPLACE FUNCTION windlass.inbox_org()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO ''
-AS $function$
-begin
-  new.queue := windlass.stored_queue(new.org, new.queue);
-  return new;
-end $function$
-
-CREATE OR REPLACE FUNCTION windlass.inbox_paused()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO ''
-AS $function$
-begin
-  new.paused_run_at := null;
-  if exists (select from windlass.run r where r.id = new.run_id and r.paused_at is not null) then
-    new.paused_run_at := new.run_at;
-    new.run_at := 'infinity';
+  -- An id or key of the archive is taken: its job is restored, so that the insert meets it.
+  if (new.needs_created_event or new.idempotency_key is not null or new.envelope is not null)
+     and coalesce(current_setting('windlass.moves_rows', true), '') = ''
+     and exists (select from pg_catalog.pg_inherits where inhparent = 'workflow.workflow_run'::regclass) then
+    archived := array(select id from workflow.workflow_run where id = new.id and tableoid <> 'workflow.workflow_run'::regclass);
+    if new.idempotency_key is not null then
+      archived := archived || array(
+        select id from workflow.workflow_run
+         where idempotency_key = new.idempotency_key and tableoid <> 'workflow.workflow_run'::regclass);
+    end if;
+    if archived <> '{}' then
+      perform windlass.restore_jobs(archived);
+    end if;
+  end if;
+  -- The engine inserts jobs that are created now: one that is due when it is created need not be compared with the time.
+  if (new.needs_created_event or new.run_at > new.created_at) and new.run_at > windlass.now() then
     new.due := false;
   end if;
   return new;
 end $function$
 
-CREATE OR REPLACE FUNCTION windlass.inbox_reserved()
+CREATE OR REPLACE FUNCTION windlass.inbox_insert_of_client()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  wrong text;
+begin
+  if new.org = 'default' then
+    new.org := windlass.sql_org();
+    if new.org <> 'default' then
+      new.idempotency_key := new.org || '/' || new.idempotency_key;
+    end if;
+  end if;
+  wrong := windlass.reserved_error(new, false);
+  if wrong is not null then
+    raise exception '%', wrong using errcode = 'check_violation';
+  end if;
+  return new;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.inbox_update()
  RETURNS trigger
  LANGUAGE plpgsql
  SECURITY DEFINER
  SET search_path TO ''
 AS $function$
 begin
-  raise exception using errcode = 'check_violation', message = case when new.type like 'windlass.%'
-    then format('type %s is reserved for the engine: choose a name that does not begin with windlass.', new.type)
-    else format('queue %s is reserved for the engine: choose another one', new.queue) end;
-end $function$
-
-CREATE OR REPLACE FUNCTION windlass.is_out_of_bounds(job workflow.workflow_run)
- RETURNS boolean
- LANGUAGE plpgsql
- STABLE
- SET search_path TO ''
-AS $function$
-begin
-  return job.timeout < '0' or job.timeout > '36525 days' or job.visibility < '0' or job.visibility > '36525 days'
-      or job.max_attempts > 1000000 or job.attempt < 0 or job.attempt > 1000000
-      or job.priority < -2000000000 or job.priority > 2000000000
-      or jsonb_typeof(job.retry -> 'dead_letter') <> 'boolean'
-      or job.run_at < '0001-01-02 UTC' or job.run_at > '9999-12-30 UTC'
-      or job.created_at < '0001-01-02 UTC' or job.created_at > '9999-12-30 UTC'
-      or job.updated_at < '0001-01-02 UTC' or job.updated_at > '9999-12-30 UTC'
-      or job.expires_at < '0001-01-02 UTC' or job.expires_at > '9999-12-30 UTC';
-end $function$
-
-CREATE OR REPLACE FUNCTION windlass.is_reserved(job workflow.workflow_run, by_engine boolean)
- RETURNS boolean
- LANGUAGE plpgsql
- STABLE SECURITY DEFINER
- SET search_path TO ''
-AS $function$
-declare
-  is_own_queue constant boolean := windlass.shown_name(job.org, job.queue) = 'windlass';
-begin
-  return job.run_id is null and (is_own_queue or job.type like 'windlass.%')
-     and not (is_own_queue and job.type = 'windlass.webhook.v1' and by_engine);
+  -- The first update of a job without a `created` event writes that event.
+  if old.needs_created_event and new.needs_created_event then
+    new.needs_created_event := false;
+    if (select e.id from workflow.workflow_event e where e.workflow_id = new.id and e.event_type = 'created'
+         order by e.id limit 1) is null then
+      insert into workflow.workflow_event (workflow_id, event_type, actor, created_at)
+      values (new.id, 'created', 'sql', old.created_at);
+    end if;
+  end if;
+  -- A job of a paused run becomes due when the run is resumed.
+  if new.run_id is not null and new.status = 'pending' and new.run_at < 'infinity'
+     and (old.status <> 'pending' or new.run_at <> old.run_at) then
+    new.paused_run_at := null;
+    if exists (select from windlass.run r where r.id = new.run_id and r.paused_at is not null) then
+      new.paused_run_at := new.run_at;
+      new.run_at := 'infinity';
+      new.due := false;
+    end if;
+  end if;
+  -- A job that is not leased has no holder. One that becomes pending, or due at another time, gets a new position in its lane.
+  if old.status in ('pending', 'leased')
+     and (new.run_at <> old.run_at or new.status <> 'leased' and (new.leased_by is not null or new.lease_until is not null)
+          or new.status = 'pending' and old.status <> 'pending') then
+    if new.status <> 'leased' then
+      new.leased_by := null;
+      new.lease_until := null;
+    end if;
+    if new.status = 'pending' then
+      new.due := new.run_at <= windlass.now();
+      if new.due then
+        new.seq := nextval('workflow.workflow_run_seq_seq');
+      end if;
+    end if;
+  end if;
+  -- A job that leaves its worker leaves the worker's lease.
+  if new.worker_lease is not null
+     and (new.status <> 'leased'
+          or new.leased_by is distinct from old.leased_by and new.worker_lease is not distinct from old.worker_lease) then
+    new.worker_lease := null;
+  end if;
+  -- The end of a job with a rate key makes room for another one: see workflow_run_70_rate.
+  if new.rate_key is not null and old.status = 'leased' and new.status <> 'leased' then
+    perform set_config('windlass.ended_rate_keys',
+                       coalesce(current_setting('windlass.ended_rate_keys', true), '') || ',' || to_json(new.rate_key), true);
+  end if;
+  -- The runs that a job has started and waits for are cancelled with it.
+  if new.status = 'cancelled' and old.status in ('pending', 'leased') and new.claim_no > 0 then
+    insert into windlass.notice (run_id, word, reason)
+    select r.id, 'cancel', 'the job that started it was cancelled' from windlass.run r
+     where r.job_id = new.id and r.state in ('pending', 'running');
+  end if;
+  return new;
 end $function$
 
 CREATE OR REPLACE FUNCTION windlass.job_org(wanted uuid)
@@ -1758,7 +1713,9 @@ CREATE OR REPLACE FUNCTION windlass.label_run()
  SET search_path TO ''
 AS $function$
 begin
-  if tg_op = 'INSERT' then
+  if coalesce(current_setting('windlass.moves_rows', true), '') <> '' then
+    return null;
+  elsif tg_op = 'INSERT' then
     insert into windlass.label (org, key, value, run_id)
     select distinct on (left(key, 200)) new.org, left(key, 200), left(value, 200), new.id from jsonb_each_text(new.labels)
     on conflict do nothing;
@@ -2108,17 +2065,6 @@ begin
   end if;
 end $function$
 
-CREATE OR REPLACE FUNCTION windlass.rate_note_end()
- RETURNS trigger
- LANGUAGE plpgsql
- SET search_path TO ''
-AS $function$
-begin
-  perform set_config('windlass.ended_rate_keys',
-                     coalesce(current_setting('windlass.ended_rate_keys', true), '') || ',' || to_json(new.rate_key), true);
-  return new;
-end $function$
-
 CREATE OR REPLACE FUNCTION windlass.rate_room(limits windlass.rate, under_way integer)
  RETURNS integer
  LANGUAGE sql
@@ -2161,6 +2107,22 @@ CREATE OR REPLACE FUNCTION windlass.remember(errors jsonb, error jsonb)
  LANGUAGE sql
  IMMUTABLE
 RETURN (SELECT jsonb_agg(last.e ORDER BY last.n) AS jsonb_agg FROM (SELECT x.e, x.n FROM jsonb_array_elements((COALESCE(remember.errors, '[]'::jsonb) || jsonb_build_array(remember.error))) WITH ORDINALITY x(e, n) ORDER BY x.n DESC LIMIT 10) last)
+
+CREATE OR REPLACE FUNCTION windlass.reserved_error(job workflow.workflow_run, by_engine boolean)
+ RETURNS text
+ LANGUAGE plpgsql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+declare
+  is_own_queue constant boolean := windlass.shown_name(job.org, job.queue) = 'windlass';
+begin
+  return case
+    when job.run_id is not null or is_own_queue and job.type = 'windlass.webhook.v1' and by_engine then null
+    when job.type like 'windlass.%'
+      then format('type %s is reserved for the engine: choose a name that does not begin with windlass.', job.type)
+    when is_own_queue then format('queue %s is reserved for the engine: choose another one', job.queue) end;
+end $function$
 
 CREATE OR REPLACE FUNCTION windlass.restore_jobs(wanted uuid[])
  RETURNS integer
@@ -2258,7 +2220,8 @@ AS $function$
 declare
   archived uuid[];
 begin
-  if exists (select from pg_catalog.pg_inherits where inhparent = 'windlass.run'::regclass) then
+  if coalesce(current_setting('windlass.moves_rows', true), '') = ''
+     and exists (select from pg_catalog.pg_inherits where inhparent = 'windlass.run'::regclass) then
     archived := array(
       select id from windlass.run
        where org = new.org and idempotency_key = new.idempotency_key and tableoid <> 'windlass.run'::regclass);
@@ -2321,20 +2284,6 @@ CREATE OR REPLACE FUNCTION windlass.set_sql_org()
 AS $function$
 begin
   new.org := windlass.sql_org();
-  return new;
-end $function$
-
-CREATE OR REPLACE FUNCTION windlass.set_sql_org_of_job()
- RETURNS trigger
- LANGUAGE plpgsql
- SECURITY DEFINER
- SET search_path TO ''
-AS $function$
-begin
-  new.org := windlass.sql_org();
-  if new.org <> 'default' then
-    new.idempotency_key := new.org || '/' || new.idempotency_key;
-  end if;
   return new;
 end $function$
 
@@ -2483,4 +2432,14 @@ begin
     select id into job from workflow.workflow_run r where r.idempotency_key = submit.idempotency_key;
   end if;
   return job;
+end $function$
+
+CREATE OR REPLACE FUNCTION windlass.writes_events(run regclass)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ STABLE
+ SET search_path TO ''
+AS $function$
+begin
+  return current_setting('windlass.writes_events', true) is not distinct from 'on' and has_table_privilege(run, 'UPDATE');
 end $function$

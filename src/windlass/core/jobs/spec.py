@@ -27,7 +27,7 @@ DEFAULT_PRIORITY = 100
 MAX_PRIORITY = 1_000_000
 MAX_NAME = 255
 MAX_LEASE = timedelta(days=7)  # for workers that choose their own lease; heartbeats can extend it without limit
-# With room for a time zone offset. `windlass.inbox_bounds` has the same bounds for rows that plain SQL inserts.
+# With room for a time zone offset. `windlass.bounds_error` has the same bounds for rows that plain SQL inserts.
 EARLIEST, LATEST = datetime(1, 1, 3), datetime(9999, 12, 29)  # noqa: DTZ001 - compared without zones
 OWN_QUEUE = "windlass"  # the queue of the engine's own step types
 OWN_PREFIX = "windlass."  # the type prefix of those jobs
