@@ -5,10 +5,9 @@ import re
 from datetime import datetime
 from uuid import UUID
 
-RANDOM_BYTES = 10
+RANDOM_BYTES = 8
 SPELLING = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
-# Tables that set the high bits of a byte: those of byte 6 to the version, those of byte 8 to the variant.
-_VERSION = bytes(0x70 | byte & 0x0F for byte in range(256))
+# Sets the two high bits of a byte to the variant of RFC 9562.
 _VARIANT = bytes(0x80 | byte & 0x3F for byte in range(256))
 _spelled = re.compile(SPELLING.replace("x", "[0-9a-f]")).fullmatch
 
@@ -19,19 +18,24 @@ def earliest(moment: datetime) -> UUID:
     return UUID(int=min(max(milliseconds, 0), 0xFFFF_FFFF_FFFF) << 80)
 
 
-def uuid7(milliseconds: int, random: bytes) -> UUID:
-    """Return a UUIDv7 made of 48 bits of time and 74 of the 80 random bits given."""
-    return UUID(bytes=ascending(milliseconds, random[:RANDOM_BYTES])[0])
+def uuid7(nanoseconds: int, random: bytes) -> UUID:
+    """Return a UUIDv7 of a time and 62 of the 64 random bits."""
+    return UUID(bytes=ascending(nanoseconds, random[:RANDOM_BYTES])[0])
 
 
-def ascending(milliseconds: int, random: bytes) -> list[bytes]:
-    """Return the bytes of UUIDv7s of the same time in ascending order, one for each RANDOM_BYTES of `random`."""
-    moment = (milliseconds & 0xFFFF_FFFF_FFFF).to_bytes(6, "big")
-    dice = bytearray(random)
-    dice[::RANDOM_BYTES] = dice[::RANDOM_BYTES].translate(_VERSION)
-    dice[2::RANDOM_BYTES] = dice[2::RANDOM_BYTES].translate(_VARIANT)
-    rolled = bytes(dice)
-    return sorted([moment + rolled[n : n + RANDOM_BYTES] for n in range(0, len(rolled), RANDOM_BYTES)])
+def ascending(nanoseconds: int, random: bytes) -> list[bytes]:
+    """Return the bytes of UUIDv7s of the same time in ascending order, one for each RANDOM_BYTES of `random`.
+
+    The 12 bits after the milliseconds are a fraction of the millisecond (RFC 9562, 6.2, method 3), so that the ids of
+    successive calls ascend, too: runs that wait for their workflow's concurrency limit start in the order of their ids.
+    """
+    milliseconds, rest = divmod(nanoseconds, 1_000_000)
+    head = (milliseconds & 0xFFFF_FFFF_FFFF) << 16 | 0x7000 | (rest << 12) // 1_000_000
+    time = head.to_bytes(8, "big")
+    patched = bytearray(random)
+    patched[::RANDOM_BYTES] = patched[::RANDOM_BYTES].translate(_VARIANT)
+    tail = bytes(patched)
+    return sorted([time + tail[n : n + RANDOM_BYTES] for n in range(0, len(tail), RANDOM_BYTES)])
 
 
 def beginning_with(text: str) -> tuple[UUID, UUID] | None:

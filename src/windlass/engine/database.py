@@ -325,4 +325,4 @@ async def prepare(options: DatabaseOptions, keys: KeySource | None = None) -> li
 
 def new_ids(count: int) -> list[UUID]:
     """Return new ids in ascending order, in which an index takes them fastest."""
-    return uuids(ascending(time.time_ns() // 1_000_000, os.urandom(RANDOM_BYTES * count)))
+    return uuids(ascending(time.time_ns(), os.urandom(RANDOM_BYTES * count)))

@@ -76,7 +76,7 @@ class Vault:
 
     async def add_data_key(self, conn: Connection, org: str) -> DataKey:
         """Create the data key that seals the secrets of an org from now on."""
-        id_, value = uuid7(time.time_ns() // 1_000_000, os.urandom(RANDOM_BYTES)), new_key()
+        id_, value = uuid7(time.time_ns(), os.urandom(RANDOM_BYTES)), new_key()
         key = self._wrapped(id_, org, value)
         await store.add_data_key(conn, key)
         self._keep(id_, value)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from windlass.core.ids import uuid7
+from windlass.core.ids import RANDOM_BYTES, uuid7
 from windlass.core.launches import (
     OUTPUT,
     PROBE_FENCE,
@@ -89,7 +89,7 @@ class Probe:
         self._deadline = time.monotonic() + timeout
         self._report = report
         self._token = secrets.token_hex(8)
-        job = uuid7(time.time_ns() // 1_000_000, secrets.token_bytes(10))
+        job = uuid7(time.time_ns(), secrets.token_bytes(RANDOM_BYTES))
         self._name = launch_name(job, PROBE_FENCE)
         self._mailbox = f"{mailbox(pool.name)}{self._name}/"
         self._seen: RemoteJob | None = None  # as the pool listed it last
