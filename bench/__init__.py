@@ -1,1 +1,1 @@
-"""The benchmark room: Windlass, a bare loop and its peers in turns on one server. Run `python -m bench`."""
+"""Benchmarks of Windlass, a bare loop and other engines, alternating on one server. Run `python -m bench`."""

@@ -1,6 +1,6 @@
-"""The room the contestants run in: `.venv-bench`, with Windlass (editable) and its peers at pinned versions.
+"""The virtual environment of the contestants: `.venv-bench`, with Windlass (editable) and the peers at pinned versions.
 
-All contestants of a run share one interpreter. Without the peers, or without a package index, that is our own.
+All contestants of a run share one interpreter: the current one if no peer takes part or they cannot be installed.
 """
 
 import hashlib
@@ -12,28 +12,28 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-ROOM = ROOT / ".venv-bench"
+VENV = ROOT / ".venv-bench"
 LISTS = (HERE / "requirements.txt", HERE / "constraints.txt", ROOT / "pyproject.toml")
 PEERS = ("pgqueuer", "procrastinate", "chancy", "oban", "absurd", "dbos", "celery")
-MODULES = {"absurd": "absurd_sdk, absurdctl"}  # of a peer that are named otherwise than itself
-PROGRAMS = {"celery": "redis-server"}  # what a peer needs beside its packages
+MODULES = {"absurd": "absurd_sdk, absurdctl"}  # of peers whose modules have other names
+PROGRAMS = {"celery": "redis-server"}  # required beside the packages
 PACKAGES = {"absurd": "absurd-sdk"}
-NEEDS = {"celery": "it needs redis-server, too", "oban": "it needs Python 3.12"}
+NEEDS = {"celery": "it also needs redis-server", "oban": "it needs Python 3.12"}
 
 
 def python_for(contestants: Collection[str]) -> Path:
-    """The interpreter for a run; makes the room if a peer takes part."""
+    """Return the interpreter for a run. If a peer takes part, create the environment when it is missing or outdated."""
     if not set(PEERS) & set(contestants):
         return Path(sys.executable)
-    python = ROOM / "bin" / "python"
-    stamp = ROOM / "made-from"
+    python = VENV / "bin" / "python"
+    stamp = VENV / "made-from"
     if stamp.exists() and stamp.read_text() == _fingerprint():
         return python
-    print(f"Making {ROOM.name} (once) ...", file=sys.stderr)
+    print(f"creating {VENV.name} (once) ...", file=sys.stderr)
     try:
-        _make(python)
+        _create(python)
     except subprocess.CalledProcessError as error:
-        print(f"The peers cannot be installed: {error.stderr[-500:]}", file=sys.stderr)
+        print(f"the peers cannot be installed: {error.stderr[-500:]}", file=sys.stderr)
         return Path(sys.executable)
     stamp.write_text(_fingerprint())
     return python
@@ -51,16 +51,16 @@ def is_installed(contestant: str, python: Path) -> bool:
 
 
 def versions(python: Path) -> dict[str, str]:
-    """What the room holds of what matters, for the report."""
+    """Return the installed versions of the drivers and the peers, for the report."""
     listed = subprocess.run([python, "-m", "pip", "freeze"], capture_output=True, text=True, check=True).stdout
     pinned = dict(line.split("==") for line in listed.splitlines() if "==" in line)
     names = ("asyncpg", "uvloop", "psycopg", *(PACKAGES.get(peer, peer) for peer in PEERS))
     return {name: pinned[name] for name in names if name in pinned}
 
 
-def _make(python: Path) -> None:
-    _run(sys.executable, "-m", "venv", "--clear", ROOM)
-    (ROOM / ".gitignore").write_text("*\n")
+def _create(python: Path) -> None:
+    _run(sys.executable, "-m", "venv", "--clear", VENV)
+    (VENV / ".gitignore").write_text("*\n")
     _run(python, "-m", "pip", "install", "-q", "-c", LISTS[1], "-r", LISTS[0], "-e", ROOT)
 
 

@@ -1,8 +1,8 @@
-"""Whether one org with a long queue delays the others: 99 orgs of 100 jobs, alone and beside one of 100,000 jobs.
+"""Measures whether an org with a long queue delays others: 99 orgs of 100 jobs, alone and beside one of 100,000 jobs.
 
-Run `python -m bench.fairness`. A real worker process on an embedded Postgres of our own. The time is that from the
-first claim to the end of the last job of the small orgs, as the event trail has it. Only the ratio of the two is shown:
-it does not depend on the machine.
+Run `python -m bench.fairness`. It starts a worker process on an embedded Postgres. The time is that from the first
+claim to the end of the last job of the small orgs, according to the event trail. Only the ratio of the two times is
+printed, because it does not depend on the machine.
 """
 
 import argparse
@@ -35,7 +35,7 @@ select extract(epoch from max(e.created_at) filter (where e.event_type = 'succee
 def main() -> None:
     options = argparse.ArgumentParser(prog="bench.fairness", description=__doc__)
     options.add_argument("--orgs", type=int, default=99, help="small orgs")
-    options.add_argument("--jobs", type=int, default=100, help="of each small org")
+    options.add_argument("--jobs", type=int, default=100, help="jobs of each small org")
     options.add_argument("--large", type=int, default=100_000, help="jobs of the large org")
     options.add_argument("--repeat", type=int, default=3)
     options.add_argument("--work", metavar="URL", help=argparse.SUPPRESS)
@@ -58,7 +58,7 @@ def main() -> None:
 
 
 async def work(url: str) -> None:
-    """The worker process."""
+    """Run the worker: the main of its process."""
     async with Windlass(url, settings=Settings()) as app:
 
         @app.job("bench.noop.v1")
@@ -68,7 +68,7 @@ async def work(url: str) -> None:
 
 
 async def measure(url: str, *, small: int, each: int, large: int) -> float:
-    """Submit the jobs, the large org's first, and return how many seconds those of the small orgs took."""
+    """Submit the jobs, those of the large org first; return the seconds that the jobs of the small orgs took."""
     async with Windlass(url, settings=Settings(notify=False)) as app:
         db = await app.open()
         queues = {LARGE: large} | {f"small-{n}": each for n in range(small)}

@@ -1,9 +1,9 @@
-"""What processes cost that have nothing to do, and what jobs that wait cost. Run `python -m bench.idle`.
+"""Measures the cost of idle processes and of jobs that wait. Run `python -m bench.idle`.
 
-Each of `windlass server`, `worker` and `up` runs alone on a fresh database of an embedded Postgres of our own, which
-logs every statement. After `--settle` seconds the log, the kernel's accounts and pg_stat_activity tell what the process
-does in `--seconds`: transactions by statement, CPU time, wake-ups, memory and connections. Then a worker
-gets 400 jobs that wait, as coroutines, and another one as many in threads.
+Each of `windlass server`, `worker` and `up` runs alone on a fresh database of an embedded Postgres that logs every
+statement. After `--settle` seconds it measures the process for `--seconds` by the log, /proc and pg_stat_activity:
+transactions by statement, CPU time, wake-ups, memory and connections. Then one worker runs 400 coroutines that wait,
+another one 400 threads that wait.
 """
 
 import argparse
@@ -52,7 +52,7 @@ APPLICATION = "windlass-bench-idle"
 MARK = f"application_name={APPLICATION}"
 _ENTRY = re.compile(rf"^@(\d+) {APPLICATION}@ LOG:  (?:statement|execute [^:]*): ")
 
-app = Windlass()  # of the workers
+app = Windlass()  # app of the workers
 
 
 @app.job("idle.coroutine.v1")
@@ -66,7 +66,7 @@ def wait_in_thread(ctx: Context) -> None:
 
 
 class Account(NamedTuple):
-    """What the kernel says about a process."""
+    """The resource usage of a process according to the kernel."""
 
     cpu: float  # seconds
     wakeups: int
@@ -84,21 +84,21 @@ class Account(NamedTuple):
 
 
 class Idle(NamedTuple):
-    """What a process without work did."""
+    """The activity of an idle process during a measurement."""
 
     name: str
     seconds: float
-    transactions: Counter[str]  # by their statements
-    committed: int  # by Postgres's own count
+    transactions: Counter[str]  # by the names of their statements
+    committed: int  # as counted by Postgres
     cpu: float  # seconds
-    database_cpu: float  # of its sessions in Postgres
+    database_cpu: float  # CPU seconds of its sessions in Postgres
     wakeups: int
     memory: int
     connections: int
 
 
 class Waiting(NamedTuple):
-    """What a worker occupied with WAITING jobs."""
+    """The resource usage of a worker that runs WAITING jobs."""
 
     kind: str
     memory: int
@@ -108,7 +108,7 @@ class Waiting(NamedTuple):
 def main() -> None:
     options = argparse.ArgumentParser(prog="bench.idle", description=__doc__)
     options.add_argument("--seconds", type=float, default=60, help="length of each measurement")
-    options.add_argument("--settle", type=float, default=20, help="seconds before it")
+    options.add_argument("--settle", type=float, default=20, help="seconds before each measurement")
     options.add_argument("--only", choices=(*COMMANDS, *KINDS), action="append")
     chosen = options.parse_args()
     before = os.getloadavg()[0]
@@ -127,7 +127,7 @@ def main() -> None:
 def own_server() -> Iterator[tuple[str, Path]]:
     with tempfile.TemporaryDirectory(prefix="windlass-bench-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
-        home.chmod(0o711)  # as root, the server's own user must be able to come in
+        home.chmod(0o711)  # as root, the server runs as another user, who must be able to enter
         with Embedded.start(EmbeddedOptions(home=home, settings=SETTINGS)) as server:
             yield server.url, home / "postgres" / "server.log"
 
@@ -145,7 +145,7 @@ async def measure(name: str, server: str, log: Path, *, seconds: float, settle: 
                 Account.of(pid),
                 sum(map(_cpu, sessions)) - in_database,
             )
-            # Postgres counts a transaction up to a second late, and those of `own` too.
+            # Postgres counts transactions up to a second late, and includes those of `own`.
             committed, counted = await _committed(own) - committed, transactions(_lines(log, at))
             return Idle(
                 *(name, passed, counted, committed, last.cpu - first.cpu, in_database),
@@ -197,14 +197,14 @@ def process(command: Sequence[str], url: str) -> Iterator[int]:
 
 
 def transactions(lines: Iterable[tuple[int, str]]) -> Counter[str]:
-    """Count the transactions in the log, by the names of their statements. `lines` are sessions and statements."""
+    """Count transactions by the names of their statements. `lines` are pairs of session and statement."""
     ended: Counter[str] = Counter()
     open_: dict[int, list[str]] = {}
     for session, text in lines:
-        word = text.partition(";")[0].lower()
-        if word in ("commit", "rollback"):
+        command = text.partition(";")[0].lower()
+        if command in ("commit", "rollback"):
             ended[" + ".join(open_.pop(session, ["?"]))] += 1
-        elif word == "begin":
+        elif command == "begin":
             open_[session] = []
         elif session in open_:
             open_[session].append(NAMES.get(text, text[:60]))
@@ -214,7 +214,7 @@ def transactions(lines: Iterable[tuple[int, str]]) -> Counter[str]:
 
 
 def _lines(log: Path, at: int) -> Iterator[tuple[int, str]]:
-    """Yield the session and the statement of each entry that processes under measurement have written since `at`."""
+    """Yield the session and the statement of each log entry of the measured process from the offset `at` on."""
     with log.open("rb") as file:
         file.seek(at)
         text = file.read().decode()
@@ -239,7 +239,7 @@ async def _committed(own: "asyncpg.Connection[Any]") -> int:
 
 
 def _cpu(thread: Path) -> float:
-    """Return the CPU seconds of a thread, or of a process with one."""
+    """Return the CPU seconds of a thread, or of a process with one thread."""
     return int((thread / "schedstat").read_text().split()[0]) / 1e9 if thread.exists() else 0.0
 
 
@@ -254,7 +254,7 @@ def show(idle: Sequence[Idle], waiting: Sequence[Waiting]) -> None:
         for names, count in each.transactions.most_common():
             print(f"{count / each.seconds:8.2f}  {names}")
     if idle:
-        titles = f"{'tx/s':>6} {'by count':>9} {'CPU %':>7} {'of Postgres':>12} {'wakeups/s':>10} {'MB':>6}"
+        titles = f"{'tx/s':>6} {'counted':>9} {'CPU %':>7} {'of Postgres':>12} {'wakeups/s':>10} {'MB':>6}"
         print(f"\n{'idle':10} {titles} {'connections':>12}")
     for each in idle:
         rate, share = each.transactions.total() / each.seconds, 100 * each.cpu / each.seconds

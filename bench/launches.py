@@ -1,9 +1,8 @@
-"""What a launched step costs: a no-op on the subprocess pool beside the same command in the worker, and a tick of a
-pool with many live launches.
+"""Measures launched steps: a no-op on the subprocess pool and in the worker, and a tick of a pool with many launches.
 
-Run `python -m bench.launches`. A real worker on an embedded Postgres of our own, real processes, an object store in a
-folder. The tick is measured with real objects and the rules for each launch; only the list of the pool is made up,
-because thousands of processes would measure the machine.
+Run `python -m bench.launches`. It uses a worker on an embedded Postgres, real processes and an object store in a
+folder. The tick reads real objects and decides about each launch; only the list of the pool is simulated, because
+thousands of processes would measure the machine.
 """
 
 import argparse
@@ -65,7 +64,7 @@ async def timed(app: Windlass, workflow: str) -> float:
 
 
 class Listed:
-    """A launcher whose jobs all run."""
+    """A launcher that lists all of its jobs as running."""
 
     list_every = 0.0
 
@@ -104,7 +103,7 @@ async def tick(app: Windlass, live: int) -> None:
         launches._tracked[name] = Tracked(launch, None, None, _spec(name), loop.create_future())  # type: ignore[arg-type]
     seconds = []
     for n in range(6):
-        for name in names[n * live // 10 : (n + 1) * live // 10]:  # a tenth has a new heartbeat, as in each second
+        for name in names[n * live // 10 : (n + 1) * live // 10]:  # a tenth of the launches has a new heartbeat
             await objects.put(f"{mailbox('many')}{name}/{HEARTBEAT}", str(n + 2).encode())
         started = time.perf_counter()
         await launches.tick()

@@ -1,8 +1,8 @@
-"""What a round of heartbeats costs a worker that holds many jobs. Run `python -m bench.leases`.
+"""Measures the heartbeats of a worker that holds many jobs. Run `python -m bench.leases`.
 
-The real heartbeat of a worker, on an embedded Postgres of our own, with a lease of the process (`process`) and with one
-for each job (`job`, as pools have them): seconds, WAL, and rows of the event trail, for a round that extends the leases
-and for one that only checks them.
+It runs the heartbeat of a worker on an embedded Postgres, with one lease for the process (`process`) and with one for
+each job (`job`, as pools have them), and measures seconds, WAL and rows of the event trail, of a tick that extends the
+leases and of one that only checks them.
 """
 
 import argparse
@@ -45,7 +45,7 @@ def main() -> None:
     chosen = options.parse_args()
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="windlass-bench-") as folder:
-        Path(folder).chmod(0o755)  # as root, the server's own user must be able to come in
+        Path(folder).chmod(0o755)  # as root, the server runs as another user, who must be able to enter
         with Embedded.start(EmbeddedOptions(home=Path(folder), settings=SETTINGS)) as server:
             rounds = asyncio.run(measure(server.url, jobs=chosen.jobs, rounds=chosen.rounds))
     show(rounds, chosen.jobs, load)
@@ -73,7 +73,7 @@ async def measure(url: str, *, jobs: int, rounds: int) -> dict[str, list[Round]]
 
 
 async def claim(app: Windlass, registration: Registration, count: int) -> list[Fence]:
-    """Submit jobs and claim them for the worker, which does not run them."""
+    """Submit jobs and claim them for the worker, without running them."""
     db, fences = await app.open(), list[Fence]()
     while len(fences) < count:
         few = min(BATCH, count - len(fences))

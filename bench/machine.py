@@ -1,15 +1,15 @@
-"""Whether the machine was quiet: how many cores other processes use while the benchmark itself does nothing."""
+"""Measures how many cores other processes use while the benchmark is idle, to tell whether the machine was quiet."""
 
 import asyncio
 import os
 from pathlib import Path
 
-QUIET = 0.15  # cores; above it, the numbers of a measure are those of a busy machine
+QUIET = 0.15  # cores; above this, the machine counts as busy
 WINDOW = 0.5  # seconds
 
 
 async def others() -> float:
-    """The cores that were busy for a moment in which the benchmark waits; the load average where there is no /proc."""
+    """Return the average number of busy cores during WINDOW; the load average where there is no /proc."""
     before = _busy()
     if before is None:
         return os.getloadavg()[0]
@@ -20,7 +20,7 @@ async def others() -> float:
 
 
 def _busy() -> float | None:
-    """Seconds of all cores since the start of the machine that were not idle; time stolen by its host counts."""
+    """Return the busy seconds of all cores since boot, including time stolen by the host; None without /proc."""
     try:
         line = Path("/proc/stat").read_text().partition("\n")[0]
     except OSError:

@@ -1,7 +1,7 @@
-"""The Open Job Spec face beside the engine itself: push, fetch, ack over keep-alive. Run `python -m bench.ojs`.
+"""Compares the Open Job Spec API with the engine: push, fetch, ack over keep-alive. Run `python -m bench.ojs`.
 
-A real server process on an embedded Postgres of our own; the client speaks HTTP with as little effort as possible, for
-it shares the machine. `direct` is the same work without HTTP: a bulk submit, and our own worker draining a queue.
+It starts a server process on an embedded Postgres. The client is a minimal HTTP client, because it shares the machine.
+`direct` is the same work without HTTP: a bulk submit, and a Windlass worker that drains a queue.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from windlass.web.server import listen, serving
 BULK = 1000
 FETCH = 50
 CONNECTIONS = 16
-FLOOR = 1 / 3  # of the engine's own bulk submit
+FLOOR = 1 / 3  # of the direct bulk submit
 JOB: dict[str, Any] = {"type": "bench.noop", "args": [{"user": 42, "text": "a few words, as jobs have them"}]}
 
 
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 async def serve(url: str) -> None:
-    """The server process."""
+    """Run the server: the main of its process."""
     listener = listen("127.0.0.1", 0)
     async with (
         Windlass(url, settings=Settings()) as app,
@@ -58,20 +58,20 @@ async def serve(url: str) -> None:
 
 async def measure(url: str, *, jobs: int) -> dict[str, float]:
     async with Windlass(url, settings=Settings()) as app:
-        direct = {"submit 1,000 at a time, direct": await timed(jobs, lambda: submit(app, jobs))}
-        direct["drain, our own worker"] = await timed(jobs, lambda: drain(app, jobs))
+        direct = {"submit in batches of 1,000, direct": await timed(jobs, lambda: submit(app, jobs))}
+        direct["drain by a Windlass worker"] = await timed(jobs, lambda: drain(app, jobs))
         with server(url) as port:
             clients = [await Client.open(port) for _ in range(CONNECTIONS)]
-            found = {"push 1,000 a request": await timed(jobs, lambda: push_bulk(clients[:2], jobs))}
+            rates = {"push, 1,000 per request": await timed(jobs, lambda: push_bulk(clients[:2], jobs))}
             ids: list[str] = []
-            found[f"fetch {FETCH} a request"] = await timed(jobs, lambda: fetch_all(clients, ids))
-            found["ack, one a request"] = await timed(jobs, lambda: ack_all(clients, ids))
+            rates[f"fetch, {FETCH} per request"] = await timed(jobs, lambda: fetch_all(clients, ids))
+            rates["ack, one per request"] = await timed(jobs, lambda: ack_all(clients, ids))
             few = jobs // 4
-            found["push, one a request"] = await timed(few, lambda: push_one_by_one(clients, few))
-            found[f"fetch {FETCH}, then ack each"] = await timed(few, lambda: work_off(clients))
+            rates["push, one per request"] = await timed(few, lambda: push_one_by_one(clients, few))
+            rates[f"fetch {FETCH}, then ack each"] = await timed(few, lambda: work_off(clients))
             for client in clients:
                 client.close()
-    return direct | found
+    return direct | rates
 
 
 async def timed(count: int, work: Callable[[], Awaitable[None]]) -> float:
@@ -87,17 +87,17 @@ async def submit(app: Windlass, jobs: int) -> None:
 
 
 async def drain(app: Windlass, jobs: int) -> None:
-    """What `submit` left."""
-    done, over = 0, asyncio.Event()
+    """Run the jobs of `submit` with a Windlass worker."""
+    done, stop = 0, asyncio.Event()
 
     async def noop(payload: Any) -> None:
         nonlocal done
         done += len(payload)
         if done == jobs:
-            over.set()
+            stop.set()
 
     app.job(JOB["type"])(noop)
-    await app.work(WorkerOptions(), stop=over)
+    await app.work(WorkerOptions(), stop=stop)
 
 
 async def push_bulk(clients: "Sequence[Client]", jobs: int) -> None:
@@ -162,15 +162,15 @@ class Client:
         self._writer.write(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
         answer = await self._reader.readuntil(b"\r\n\r\n")
         length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-        found = await self._reader.readexactly(length)
+        content = await self._reader.readexactly(length)
         if answer[9:10] != b"2":
-            raise RuntimeError(found.decode())
-        return found
+            raise RuntimeError(content.decode())
+        return content
 
     async def fetch(self, worker: str) -> list[dict[str, Any]]:
         body = {"queues": ["default"], "count": FETCH, "worker_id": worker}
-        found: list[dict[str, Any]] = json.loads(await self.post("/workers/fetch", json.dumps(body).encode()))["jobs"]
-        return found
+        jobs: list[dict[str, Any]] = json.loads(await self.post("/workers/fetch", json.dumps(body).encode()))["jobs"]
+        return jobs
 
     async def ack(self, id_: str) -> None:
         await self.post("/workers/ack", b'{"job_id":"%s","result":{"ok":true}}' % id_.encode())
@@ -194,7 +194,7 @@ def show(measured: dict[str, float], load_before: float) -> None:
     print(f"{os.cpu_count()} CPUs, load {load_before:.1f} before and {os.getloadavg()[0]:.1f} after")
     for name, rate in measured.items():
         print(f"{name:34} {rate:9,.0f} jobs/s")
-    share = measured["push 1,000 a request"] / measured["submit 1,000 at a time, direct"]
+    share = measured["push, 1,000 per request"] / measured["submit in batches of 1,000, direct"]
     met = "met" if share >= FLOOR else "MISSED"
     print(f"bulk push is {share:.2f} of the bulk submit; the floor is {FLOOR:.2f}: {met}")
 

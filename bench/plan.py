@@ -1,10 +1,10 @@
-"""What is measured: the measures, who takes part in each, and how much they are given."""
+"""The plan of a run: the measures, the contestants of each, and the amounts."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 CONTESTANTS = ("bare", "windlass", "pgqueuer", "procrastinate", "chancy", "oban", "absurd", "dbos", "celery")
-CONNECTIONS = (1, 8, 32)  # of the clients of `http`
+CONNECTIONS = (1, 8, 32)  # clients of the measure `http`
 
 
 class Measure(StrEnum):
@@ -21,7 +21,7 @@ class Measure(StrEnum):
     HTTP = "http"
 
 
-# Who gets this many times fewer jobs or runs; a shorter queue is no harder.
+# Divisors of the number of jobs or runs of slow contestants; a shorter queue is no harder.
 SLOW = {
     (Measure.DRAIN, "procrastinate"): 5,
     (Measure.DRAIN, "chancy"): 5,
@@ -54,28 +54,28 @@ ENTRANTS = {
 }
 
 TITLES = {
-    Measure.DRAIN: "drain: no-op jobs waiting, one worker process, audit events written (jobs/s)",
-    Measure.PROCESSES: "processes: the same with one and with two worker processes (jobs/s)",
-    Measure.SUBMIT: "submit: jobs recorded in batches of 1,000, with their first event (jobs/s)",
-    Measure.SINGLES: "singles: jobs recorded one by one by 32 concurrent tasks (jobs/s)",
-    Measure.LATENCY: "latency: from the enqueue call to the handler's start on an idle worker (ms)",
-    Measure.SNAPSHOT: "snapshot: drain without and with an idle transaction holding a snapshot (jobs/s)",
-    Measure.CHAINS: "chains: runs of three no-op steps waiting, one worker process (runs/s)",
-    Measure.FANOUT: "fanout: one step, then many, then one; from the start call to the run's end, warm worker (s)",
-    Measure.LONE: "lone: one run at a time, chains of 40 steps and a long one (ms a step)",
-    Measure.HISTORY: "history: chains in empty tables and behind many finished jobs (runs/s)",
-    Measure.HTTP: "http: runs started over 1, 8 and 32 connections, beside a handler with one insert (requests/s, ms)",
+    Measure.DRAIN: "drain: pending no-op jobs executed by one worker process, with their events (jobs/s)",
+    Measure.PROCESSES: "processes: drain by one and by two worker processes (jobs/s)",
+    Measure.SUBMIT: "submit: jobs inserted in batches of 1,000, with their first event (jobs/s)",
+    Measure.SINGLES: "singles: jobs inserted one by one by 32 concurrent tasks (jobs/s)",
+    Measure.LATENCY: "latency: from the submit call to the start of the handler on an idle worker (ms)",
+    Measure.SNAPSHOT: "snapshot: drain without and with an idle transaction that holds a snapshot (jobs/s)",
+    Measure.CHAINS: "chains: pending runs of three no-op steps executed by one worker process (runs/s)",
+    Measure.FANOUT: "fanout: one step, many instances, one step; from the start call to the run's end, warm worker (s)",
+    Measure.LONE: "lone: a single run on an idle worker; chains of 40 steps and a long chain (ms per step)",
+    Measure.HISTORY: "history: chains in empty tables and in tables with many ended jobs (runs/s)",
+    Measure.HTTP: "http: runs started over 1, 8 and 32 connections; bare: a handler with one insert (req/s, ms)",
 }
 
 
 def is_time(measure: Measure, column: str) -> bool:
-    """Whether less is better."""
+    """Return whether a lower value is better."""
     return measure in (Measure.LATENCY, Measure.FANOUT, Measure.LONE) or column.endswith(("p50", "p99"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """One run. The defaults are the ones the floors are meant for."""
+    """The options of one run of the benchmark. The floors apply to the defaults."""
 
     measures: tuple[Measure, ...] = tuple(Measure)
     contestants: tuple[str, ...] = CONTESTANTS
@@ -95,7 +95,7 @@ class Plan:
         return [name for name in self.contestants if name in ENTRANTS[measure]]
 
     def count(self, measure: Measure, contestant: str) -> int:
-        """How many jobs, runs, samples or requests a contestant gets in one repetition."""
+        """Return the number of jobs, runs, samples or requests of a contestant in one repetition."""
         full = {
             Measure.DRAIN: self.jobs,
             Measure.PROCESSES: self.process_jobs,
@@ -114,9 +114,9 @@ class Plan:
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """One row of a table: what a contestant reached, one number a repetition."""
+    """A row of a table: the values of one column for one contestant, one for each repetition."""
 
     measure: Measure
     contestant: str
-    column: str  # which number: rate, p50, p99, one, two, quiet, held, seconds, short, long, empty, full, "8 rate"
+    column: str  # rate, p50, p99, one, two, quiet, held, seconds, short, long, empty, full, "8 rate"
     values: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""One queue drained by several worker processes, which start together and are counted together."""
+"""Measures several worker processes that drain one queue together."""
 
 import asyncio
 import json
@@ -8,24 +8,24 @@ from typing import Any
 
 import asyncpg
 
-from bench.contestants.stage import LOOK_AGAIN
+from bench.contestants.stage import POLL_INTERVAL
 from bench.environment import ROOT
 
-PATIENCE = 600.0
+TIMEOUT = 600.0  # seconds
 
 
-class Broken(Exception):
-    """A contestant's process failed."""
+class ProcessFailed(Exception):
+    """A process of a contestant failed or timed out."""
 
 
 async def drain_together(command: Sequence[str], url: str, count: int, processes: int) -> float:
-    """Seconds from the word to start until all jobs are recorded; each process runs `stage.share`."""
+    """Return the seconds from the start signal until all jobs are recorded; each process runs `stage.share`."""
     started = [await _start(command) for _ in range(processes)]
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await _clock(started, url, count)
     except TimeoutError:
-        raise Broken(f"{processes} processes took longer than {PATIENCE:.0f} s") from None
+        raise ProcessFailed(f"{processes} processes took longer than {TIMEOUT:.0f} s") from None
     finally:
         for process in started:
             if process.returncode is None:
@@ -38,26 +38,26 @@ async def _clock(processes: Sequence[asyncio.subprocess.Process], url: str, coun
     conn = await asyncpg.connect(url)
     try:
         await conn.fetchval(done)
-        began = time.perf_counter()
+        started = time.perf_counter()
         for process in processes:
-            _tell(process, b"go\n")
-        await _until(processes, count)
+            _send(process, b"go\n")
+        await _await_begun(processes, count)
         while not await conn.fetchval(done):
-            await asyncio.sleep(LOOK_AGAIN)
-        seconds = time.perf_counter() - began
+            await asyncio.sleep(POLL_INTERVAL)
+        seconds = time.perf_counter() - started
     finally:
         await conn.close()
     for process in processes:
-        _tell(process, b"stop\n")
+        _send(process, b"stop\n")
     for process in processes:
-        _, complaints = await process.communicate()
+        _, errors = await process.communicate()
         if process.returncode != 0:
-            raise Broken(f"share ended with {process.returncode}: {complaints.decode()[-2000:]}")
+            raise ProcessFailed(f"share exited with {process.returncode}: {errors.decode()[-2000:]}")
     return seconds
 
 
-async def _until(processes: Sequence[asyncio.subprocess.Process], count: int) -> None:
-    """Until their handlers have begun so many jobs."""
+async def _await_begun(processes: Sequence[asyncio.subprocess.Process], count: int) -> None:
+    """Wait until the handlers of all processes have begun `count` jobs in total."""
     counts = [0] * len(processes)
 
     async def follow(number: int) -> None:
@@ -68,7 +68,7 @@ async def _until(processes: Sequence[asyncio.subprocess.Process], count: int) ->
     try:
         finished, _ = await asyncio.wait(followers, return_when=asyncio.FIRST_COMPLETED)
         for follower in finished:
-            follower.result()  # it has read the last count, or its process broke
+            follower.result()  # it has read the last count, or its process failed
     finally:
         for follower in followers:
             follower.cancel()
@@ -79,14 +79,14 @@ async def _line(process: asyncio.subprocess.Process) -> bytes:
     assert process.stdout is not None
     line = await process.stdout.readline()
     if not line:
-        _, complaints = await process.communicate()
-        raise Broken(f"share ended with {process.returncode}: {complaints.decode()[-2000:]}")
+        _, errors = await process.communicate()
+        raise ProcessFailed(f"share exited with {process.returncode}: {errors.decode()[-2000:]}")
     return line
 
 
-def _tell(process: asyncio.subprocess.Process, word: bytes) -> None:
+def _send(process: asyncio.subprocess.Process, line: bytes) -> None:
     assert process.stdin is not None
-    process.stdin.write(word)
+    process.stdin.write(line)
 
 
 async def _start(command: Sequence[str]) -> asyncio.subprocess.Process:

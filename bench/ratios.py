@@ -1,7 +1,7 @@
-"""The regression guard: ratios to a rival that ran in turns with us, compared with those that were recorded.
+"""The regression guard: compares ratios of Windlass to a rival with the recorded ratios.
 
-A ratio is the median over the repetitions of one run of `ours / theirs`, each pair measured next to each other, so that
-a slow minute of the machine affects both sides. Its range is from the lower to the upper quartile of these pairs.
+A ratio is the median of `ours / theirs` over the repetitions of one run. Each repetition measures both shortly after
+one another, so that a slow minute of the machine affects both. Its range is from the lower to the upper quartile.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class Pair:
-    """What is divided by what: our column, and the rival's."""
+    """The two sides of a ratio: a column of Windlass, divided by a column of a rival."""
 
     measure: Measure
     column: str
@@ -52,7 +52,7 @@ class Compared:
     verdict: Verdict
 
 
-# Every floor that compares with a named rival. The best peer may be another one tomorrow.
+# The ratios of all floors with a named rival. The best peer is left out: which one it is may change.
 GUARDED = sorted(
     {
         Pair(floor.measure, floor.column, floor.rival, floor.rival_column)
@@ -62,14 +62,14 @@ GUARDED = sorted(
 )
 
 
-def ratios(found: Iterable[Series]) -> dict[Pair, Ratio]:
-    """The guarded ratios of which both sides were measured."""
-    values = {(series.measure, series.contestant, series.column): series.values for series in found}
+def ratios(series: Iterable[Series]) -> dict[Pair, Ratio]:
+    """Return the guarded ratios of which both sides were measured."""
+    values = {(one.measure, one.contestant, one.column): one.values for one in series}
     result: dict[Pair, Ratio] = {}
     for pair in GUARDED:
         ours = values.get((pair.measure, "windlass", pair.column), ())
         theirs = values.get((pair.measure, pair.rival, pair.rival_column), ())
-        if ours and theirs:  # a contestant that broke has fewer repetitions
+        if ours and theirs:  # a contestant that failed has fewer repetitions
             result[pair] = ratio([mine / other for mine, other in zip(ours, theirs, strict=False)])
     return result
 
@@ -88,7 +88,7 @@ def compare(recorded: Mapping[Pair, Ratio], now: Mapping[Pair, Ratio]) -> list[C
 
 
 def judge(pair: Pair, before: Ratio, now: Ratio | None) -> Verdict:
-    """Worse or better only if the medians differ by more than the tolerance and the ranges do not touch."""
+    """Return the verdict: a difference counts if it exceeds the tolerance and the ranges do not overlap."""
     if now is None:
         return Verdict.NOT_MEASURED
     if not is_time(pair.measure, pair.column):

@@ -1,9 +1,8 @@
-"""What readers get from the server: pages of lists with a long past, and streams with many readers. Run
-`python -m bench.reading`.
+"""Measures reads of the HTTP API: pages of lists with a long history, and streams with many readers.
 
-A real server process on an embedded Postgres of our own. Pages of 50 are requested one after the other, with a million
-ended runs and their jobs, and some live ones. Then a hundred readers follow `/stream` while jobs are submitted: one of
-them takes the time from each event to its arrival, the others count.
+Run `python -m bench.reading`. It starts a server process on an embedded Postgres. It requests pages of 50 sequentially,
+with a million ended runs, their jobs and some live runs. Then a hundred readers follow `/stream` while jobs are
+submitted: one of them measures the time from each event to its arrival, the others count events.
 """
 
 import argparse
@@ -27,8 +26,8 @@ from windlass.settings import Settings
 
 WORKFLOW = "bench-reading"
 TASKS = {f"step{n}": {"job": "bench.step.v1"} for n in range(STEPS)}
-LIVE, BATCH = 10_000, 1000  # live runs; runs that are started at once
-PAGES = 40  # of each list, one after the other
+LIVE, BATCH = 10_000, 1000  # live runs; runs started by one call
+PAGES = 40  # of each list
 LISTS = (
     "/runs?limit=50",
     f"/runs?limit=50&workflow={WORKFLOW}",
@@ -53,19 +52,19 @@ class Pages(NamedTuple):
 
 
 class Streamed(NamedTuple):
-    lines: int  # that each reader got
-    wanted: int
+    lines: int  # received by every reader
+    expected: int
     p50: float  # milliseconds from an event to its arrival
     p99: float
-    behind: float  # seconds from the last event until the last reader had it
-    server_cpu: float  # seconds a second
+    behind: float  # seconds from the last event until all readers had received it
+    server_cpu: float  # CPU seconds per second
 
 
 def main() -> None:
     options = argparse.ArgumentParser(prog="bench.reading", description=__doc__)
     options.add_argument("--runs", type=int, default=1_000_000, help="ended runs (1000000)")
-    options.add_argument("--events", type=int, default=500, help="events a second (500)")
-    options.add_argument("--seconds", type=float, default=30, help="of events (30)")
+    options.add_argument("--events", type=int, default=500, help="events per second (500)")
+    options.add_argument("--seconds", type=float, default=30, help="duration of the stream (30)")
     options.add_argument("--only", choices=("lists", "streams"))
     chosen = options.parse_args()
     before = os.getloadavg()[0]
@@ -94,7 +93,7 @@ async def show_lists(server: Server, runs: int) -> None:
 
 
 async def read(port: int, path: str) -> Pages:
-    """Page through a list, from its beginning again when it ends. The first page is read once before."""
+    """Page through a list, again from its beginning when it ends. One page is read before the measurement."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     before, took = "", list[float]()
     for number in range(PAGES + 1):
@@ -114,60 +113,61 @@ async def show_streams(server: Server, events: int, seconds: float) -> None:
     url = await server.fresh("streams")
     turn = Turn(url=url, count=0, settings={})
     async with Windlass(url, settings=Settings()) as app, started(SERVER, turn) as (port, pid):
-        found = await follow(app, port, pid, events, seconds)
+        streamed = await follow(app, port, pid, events, seconds)
     print(
-        f"{READERS} readers, {events} events/s for {seconds:g} s: each got {found.lines:,} of {found.wanted:,} lines; "
-        f"p50 {found.p50:.0f} ms and p99 {found.p99:.0f} ms after the event; the last one {found.behind:.2f} s after "
-        f"the last event; {found.server_cpu:.0%} of a core in the server"
+        f"{READERS} readers, {events} events/s for {seconds:g} s: each received {streamed.lines:,} of "
+        f"{streamed.expected:,}; p50 {streamed.p50:.0f} ms and p99 {streamed.p99:.0f} ms after the event; all done "
+        f"{streamed.behind:.2f} s after the last event; {streamed.server_cpu:.0%} of a core in the server"
     )
 
 
 async def follow(app: Windlass, port: int, pid: int, events: int, seconds: float) -> Streamed:
     late = list[float]()
 
-    def take_time(part: bytes) -> None:
+    def measure_delays(part: bytes) -> None:
         now = datetime.now(UTC)
         for line in part.splitlines():
             if line.startswith(b'data: {"event":'):
                 late.append((now - datetime.fromisoformat(json.loads(line[6:])["at"])).total_seconds() * 1000)
 
     counts = [0] * READERS
-    said = [asyncio.Event() for _ in range(READERS)]  # that it is there
+    connected = [asyncio.Event() for _ in range(READERS)]
     tasks = [
-        asyncio.create_task(_follow(port, n, counts, said[n], take_time if n == 0 else None)) for n in range(READERS)
+        asyncio.create_task(_follow(port, n, counts, connected[n], measure_delays if n == 0 else None))
+        for n in range(READERS)
     ]
-    await asyncio.gather(*(event.wait() for event in said))
+    await asyncio.gather(*(event.wait() for event in connected))
     batch = round(events * EVERY)
-    wanted = batch * round(seconds / EVERY)
+    expected = batch * round(seconds / EVERY)
     began, cpu = time.monotonic(), Account.of(pid).cpu
     for number in range(round(seconds / EVERY)):
         await asyncio.sleep(began + number * EVERY - time.monotonic())
         await app.submit_many([{"type": "bench.line.v1"}] * batch)
     ended = time.monotonic()
-    while min(counts) < wanted and time.monotonic() < ended + 60:
+    while min(counts) < expected and time.monotonic() < ended + 60:
         await asyncio.sleep(0.01)
     now = time.monotonic()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     used = (Account.of(pid).cpu - cpu) / (now - began)
-    return Streamed(min(counts), wanted, median(late), quantiles(late, n=100)[98], now - ended, used)
+    return Streamed(min(counts), expected, median(late), quantiles(late, n=100)[98], now - ended, used)
 
 
 async def _follow(
-    port: int, number: int, counts: list[int], said: asyncio.Event, look: Callable[[bytes], None] | None
+    port: int, number: int, counts: list[int], connected: asyncio.Event, on_events: Callable[[bytes], None] | None
 ) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**22)
     writer.write(get("/api/v1/stream"))
     await reader.readuntil(b"event: hello")
-    said.set()
+    connected.set()
     rest = b""
     while part := await reader.read(2**20):
         text = rest + part
         whole, _, rest = text.rpartition(b"\n\n")
         counts[number] += whole.count(b'data: {"event":')
-        if look is not None:
-            look(whole)
+        if on_events is not None:
+            on_events(whole)
 
 
 if __name__ == "__main__":

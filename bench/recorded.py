@@ -1,6 +1,6 @@
-"""The recorded ratios: a file of the repository, written by `python -m bench --record`, read by `--check`.
+"""Reads and writes bench/recorded.json, the recorded ratios: `python -m bench --record` writes it, `--check` reads it.
 
-A run replaces the ratios that it measured and leaves the others, so each has its own date, versions and amounts.
+A run replaces only the ratios that it measured, so each ratio has its own date, versions and amount.
 """
 
 import json
@@ -19,7 +19,7 @@ FILE = HERE / "recorded.json"
 @dataclass(frozen=True)
 class Entry:
     ratio: Ratio
-    count: int  # jobs, runs, samples or requests in a repetition; ratios of other amounts are not comparable
+    count: int  # jobs, runs, samples or requests in a repetition; only ratios of equal amounts are comparable
     others: float  # cores that other processes used meanwhile
     date: str
     versions: Mapping[str, Any]
@@ -38,7 +38,7 @@ def write(file: Path, entries: Entries) -> None:
     """Merge these entries into the file."""
     merged = read(file) | dict(entries)
     rows = [_row(pair, merged[pair]) for pair in sorted(merged)]
-    lines = ",\n".join("  " + json.dumps(row) for row in rows)  # one line each: a change reads well in a diff
+    lines = ",\n".join("  " + json.dumps(row) for row in rows)  # one line each, for readable diffs
     file.write_text(f'{{"ratios": [\n{lines}\n]}}\n')
 
 

@@ -1,8 +1,8 @@
-"""Workers over HTTP: no-op jobs, fetched and acknowledged in batches. Run `python -m bench.remote`.
+"""Measures workers over HTTP: no-op jobs, fetched and acknowledged in batches. Run `python -m bench.remote`.
 
-One server process on an embedded Postgres of its own, and one client process with a few connections, each a worker.
-The CPU time per job of the server process is printed beside the rate: it hardly depends on what else the machine does.
-`--profile` prints where the server spends its time instead.
+It starts a server process on an embedded Postgres and runs a client with a few connections, each a worker. The CPU time
+of the server process per job is printed beside the rate, because it hardly depends on the load of the machine.
+`--profile` also prints a profile of the server.
 """
 
 import argparse
@@ -45,7 +45,7 @@ class Server(NamedTuple):
 
 def main() -> None:
     options = argparse.ArgumentParser(prog="bench.remote", description=__doc__)
-    options.add_argument("--jobs", type=int, default=20_000, help="for each size of a batch")
+    options.add_argument("--jobs", type=int, default=20_000, help="jobs for each batch size")
     options.add_argument("--workers", type=int, default=4)
     options.add_argument("--profile", action="store_true")
     options.add_argument("--serve", metavar="URL", help=argparse.SUPPRESS)

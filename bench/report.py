@@ -1,4 +1,4 @@
-"""Turns results into words: a plain table for people, one JSON document for programs."""
+"""Renders results: plain tables for people, a JSON document for programs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -13,40 +13,40 @@ from bench.recorded import Entries
 from bench.thresholds import BEST_PEER, Judged, Results, judge
 
 
-def text(plan: Plan, found: Sequence[Series], *, missing: Sequence[str], failures: Sequence[str]) -> str:
-    results = Results(found)
-    lines = [line for measure in plan.measures for line in _table(measure, found, results)]
+def text(plan: Plan, series: Sequence[Series], *, missing: Sequence[str], failures: Sequence[str]) -> str:
+    results = Results(series)
+    lines = [line for measure in plan.measures for line in _table(measure, series, results)]
     lines += [f"{name}: not installed{_needs(name)}" for name in missing]
-    lines += [f"BROKE {failure}" for failure in failures]
-    lines += ["", "floors (ratios of medians, or seconds)", *(_verdict(judged) for judged in judge(results))]
+    lines += [f"FAILED {failure}" for failure in failures]
+    lines += ["", "floors (ratios of medians, or medians in seconds)", *(_verdict(judged) for judged in judge(results))]
     return "\n".join(lines)
 
 
 def document(
-    plan: Plan, found: Sequence[Series], about: dict[str, Any], others: Mapping[Measure, float]
+    plan: Plan, series: Sequence[Series], about: dict[str, Any], others: Mapping[Measure, float]
 ) -> dict[str, Any]:
     return {
         "about": about,
         "plan": asdict(plan),
         "others": dict(others),
-        "results": [asdict(series) for series in found],
-        "floors": [asdict(floor) | {"verdict": floor.verdict} for floor in judge(Results(found))],
+        "results": [asdict(row) for row in series],
+        "floors": [asdict(floor) | {"verdict": floor.verdict} for floor in judge(Results(series))],
     }
 
 
 def machine(others: Mapping[Measure, float]) -> str:
-    """Say whether the machine was quiet, from the cores that other processes used between the repetitions."""
+    """Return whether the machine was quiet, from the cores that other processes used between the repetitions."""
     loud = {measure: cores for measure, cores in others.items() if cores > QUIET}
     if not loud:
         return f"\nThe machine was quiet: other processes used {max(others.values(), default=0):.2f} cores at most."
     named = ", ".join(f"{measure} {cores:.2f}" for measure, cores in loud.items())
     return (
-        f"\nTHE MACHINE WAS NOT QUIET: other processes used cores ({named}). These numbers mean little; run it again."
+        f"\nTHE MACHINE WAS NOT QUIET: other processes used cores ({named}). The numbers are unreliable; run it again."
     )
 
 
 def comparison(compared: Sequence[Compared], entries: Entries, plan: Plan) -> str:
-    """The table of the regression guard."""
+    """Return the table of recorded and new ratios with their verdicts."""
     rows = [f"  {'measure':<44}{'recorded':>22}{'now':>22}  verdict"]
     for one in compared:
         count, then = plan.count(one.pair.measure, "windlass"), entries[one.pair]
@@ -68,9 +68,9 @@ def _needs(contestant: str) -> str:
     return f" ({NEEDS[contestant]})" if contestant in NEEDS else ""
 
 
-def _table(measure: Measure, found: Sequence[Series], results: Results) -> list[str]:
-    rows = [_row(series, results) for series in found if series.measure is measure]
-    head = ("contestant", "", "median", "min - max", "of bare", "of best peer")
+def _table(measure: Measure, series: Sequence[Series], results: Results) -> list[str]:
+    rows = [_row(one, results) for one in series if one.measure is measure]
+    head = ("contestant", "", "median", "min - max", "/ bare", "/ best peer")
     return ["", TITLES[measure], *(_columns(row) for row in [head, *rows])]
 
 

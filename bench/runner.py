@@ -1,6 +1,6 @@
-"""Runs the contestants in turns: in each repetition everybody once, the order rotating, each in a process of its own.
+"""Runs the contestants: each repetition measures every contestant once, in rotating order, each in its own process.
 
-A contestant that breaks is left out of the rest of that measure and named in the report; the others go on.
+A contestant that fails is left out of the rest of that measure and named in the report.
 """
 
 import asyncio
@@ -14,21 +14,21 @@ from typing import Any
 from bench import machine
 from bench.environment import ROOT
 from bench.plan import Measure, Plan, Series
-from bench.processes import Broken, drain_together
+from bench.processes import ProcessFailed, drain_together
 from bench.server import NoSpace, Server
 
-PATIENCE = 1200.0
-# Jobs and workflows are two modules of a contestant.
+TIMEOUT = 1200.0  # seconds
+# A contestant has a module for jobs and one for workflows; these verbs are in the second.
 VERBS_OF_RUNS = frozenset({"prepare_chains", "prepare_history", "chains", "fan_out", "lone"})
 PROCESSES = {"one": 1, "two": 2}
-HISTORY_BYTES = 2_500  # of disk for each job of the history, write-ahead log included
+HISTORY_BYTES = 2_500  # disk space for each job of the history, WAL included
 
 
-class Arena:
+class Runner:
     def __init__(self, server: Server, python: Path, plan: Plan) -> None:
         self._server, self._python, self._plan = server, python, plan
         self.failures: list[str] = []
-        self._past: str | None = None  # where the history lies, once it is made
+        self._history_url: str | None = None  # database with the history, once it is filled
         self.others: dict[Measure, float] = {}  # cores that other processes used, on average
 
     async def run(self) -> list[Series]:
@@ -42,23 +42,23 @@ class Arena:
             others.append(await machine.others())
             for contestant in rotated(entrants, repetition):
                 try:
-                    reached = await self._part(measure, contestant, repetition)
-                except Broken as error:
+                    numbers = await self._measure_once(measure, contestant, repetition)
+                except ProcessFailed as error:
                     self.failures.append(f"{measure} {contestant}: {error}")
                     entrants = [name for name in entrants if name != contestant]
                     continue
-                _say(f"{measure} {repetition + 1}/{self._plan.repeat} {contestant}: {_brief(reached)}")
-                for column, value in reached.items():
+                _log(f"{measure} {repetition + 1}/{self._plan.repeat} {contestant}: {_summary(numbers)}")
+                for column, value in numbers.items():
                     values.setdefault((contestant, column), []).append(value)
         others.append(await machine.others())
         self.others[measure] = statistics.fmean(others)
-        found = [
-            Series(measure=measure, contestant=name, column=column, values=tuple(numbers))
-            for (name, column), numbers in values.items()
+        rows = [
+            Series(measure=measure, contestant=name, column=column, values=tuple(repetitions))
+            for (name, column), repetitions in values.items()
         ]
-        return sorted(found, key=lambda series: self._plan.contestants.index(series.contestant))
+        return sorted(rows, key=lambda series: self._plan.contestants.index(series.contestant))
 
-    async def _part(self, measure: Measure, contestant: str, repetition: int) -> dict[str, float]:
+    async def _measure_once(self, measure: Measure, contestant: str, repetition: int) -> dict[str, float]:
         count = self._plan.count(measure, contestant)
         match measure:
             case Measure.DRAIN:
@@ -85,13 +85,11 @@ class Arena:
                 url = await self._server.fresh(contestant)
                 return {"seconds": statistics.median((await self._call(contestant, "fan_out", url, count))["seconds"])}
             case Measure.LONE | Measure.HTTP:
-                told = await self._call(contestant, measure, await self._server.fresh(contestant), count)
-                return {column: value for column, value in told.items() if column != "settings"}
+                report = await self._call(contestant, measure, await self._server.fresh(contestant), count)
+                return {column: value for column, value in report.items() if column != "settings"}
             case Measure.HISTORY:
-                places = {"empty": await self._used(contestant, count), "full": await self._history(contestant, count)}
-                return await in_turns(
-                    places, repetition, lambda column: self._chains(contestant, count, places[column])
-                )
+                urls = {"empty": await self._used(contestant, count), "full": await self._history(contestant, count)}
+                return await in_turns(urls, repetition, lambda column: self._chains(contestant, count, urls[column]))
 
     async def _drain(self, contestant: str, count: int, *, held: bool = False) -> float:
         url = await self._prepared(contestant, count)
@@ -108,25 +106,25 @@ class Arena:
         return float(count / (await self._call(contestant, "chains", url, count))["seconds"])
 
     async def _used(self, contestant: str, count: int) -> str:
-        """A database whose first turn is over, like the one with a past: both start from tables that were used."""
+        """Return the URL of a database in which chains have run once, like the one with the history."""
         url = await self._server.fresh(contestant)
         await self._chains(contestant, count, url)
         return url
 
     async def _history(self, contestant: str, count: int) -> str:
-        """A database with a past. Made once: what the repetitions add to it is little."""
-        if self._past is None:
+        """Return the URL of the database with the history. It is filled once: repetitions add little to it."""
+        if self._history_url is None:
             try:
                 self._server.ensure_space(self._plan.history * HISTORY_BYTES)
             except NoSpace as error:
-                raise Broken(str(error)) from None
-            self._past = await self._server.fresh(f"{contestant}_history")
-            await self._call(contestant, "prepare_chains", self._past, 0)  # makes the tables
-            await self._call(contestant, "prepare_history", self._past, self._plan.history)
-            await self._server.settle(self._past)
-            await self._chains(contestant, count, self._past)
-            _say(f"history: {self._plan.history:,} jobs, {await self._server.size(self._past) / 2**30:.1f} GB")
-        return self._past
+                raise ProcessFailed(str(error)) from None
+            self._history_url = url = await self._server.fresh(f"{contestant}_history")
+            await self._call(contestant, "prepare_chains", url, 0)  # creates the tables
+            await self._call(contestant, "prepare_history", url, self._plan.history)
+            await self._server.settle(url)
+            await self._chains(contestant, count, url)
+            _log(f"history: {self._plan.history:,} jobs, {await self._server.size(url) / 2**30:.1f} GB")
+        return self._history_url
 
     async def _prepared(self, contestant: str, count: int) -> str:
         url = await self._server.fresh(contestant)
@@ -142,16 +140,16 @@ class Arena:
             stderr=asyncio.subprocess.PIPE,
         )
         try:
-            told, complaints = await asyncio.wait_for(process.communicate(), PATIENCE)
+            output, errors = await asyncio.wait_for(process.communicate(), TIMEOUT)
         except TimeoutError:
-            raise Broken(f"{verb} took longer than {PATIENCE:.0f} s") from None
+            raise ProcessFailed(f"{verb} took longer than {TIMEOUT:.0f} s") from None
         finally:
-            if process.returncode is None:  # too slow, or we were told to stop
+            if process.returncode is None:  # timed out or cancelled
                 process.kill()
                 await process.wait()
         if process.returncode != 0:
-            raise Broken(f"{verb} ended with {process.returncode}: {complaints.decode()[-2000:]}")
-        report: dict[str, Any] = json.loads(told.decode().splitlines()[-1])
+            raise ProcessFailed(f"{verb} exited with {process.returncode}: {errors.decode()[-2000:]}")
+        report: dict[str, Any] = json.loads(output.decode().splitlines()[-1])
         return report
 
     def _command(self, contestant: str, verb: str, url: str, count: int) -> list[str]:
@@ -161,18 +159,18 @@ class Arena:
 
 
 def rotated(names: list[str], turn: int) -> list[str]:
-    """Everybody goes first equally often."""
+    """Rotate the names, so that over the turns each is first equally often."""
     cut = turn % len(names) if names else 0
     return names[cut:] + names[:cut]
 
 
 async def in_turns(
-    columns: Iterable[str], repetition: int, reach: Callable[[str], Awaitable[float]]
+    columns: Iterable[str], repetition: int, measure: Callable[[str], Awaitable[float]]
 ) -> dict[str, float]:
-    """What one contestant reaches in several ways, which also take turns in going first."""
+    """Measure each column of one contestant, in rotating order; return the values by column."""
     names = list(columns)
-    reached = {column: await reach(column) for column in rotated(names, repetition)}
-    return {column: reached[column] for column in names}
+    values = {column: await measure(column) for column in rotated(names, repetition)}
+    return {column: values[column] for column in names}
 
 
 def percentiles(milliseconds: list[float]) -> dict[str, float]:
@@ -182,9 +180,9 @@ def percentiles(milliseconds: list[float]) -> dict[str, float]:
     return {"p50": cuts[49], "p99": cuts[98]}
 
 
-def _say(line: str) -> None:
+def _log(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _brief(reached: dict[str, float]) -> str:
-    return ", ".join(f"{column} {value:,.2f}" for column, value in reached.items())
+def _summary(values: dict[str, float]) -> str:
+    return ", ".join(f"{column} {value:,.2f}" for column, value in values.items())

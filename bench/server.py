@@ -1,4 +1,4 @@
-"""The ground: one embedded Postgres of our own in a temporary folder, durable, with a fresh database for each part."""
+"""The Postgres of a benchmark: an embedded server in a temporary folder, durable, with fresh databases."""
 
 import shutil
 import tempfile
@@ -13,16 +13,16 @@ import asyncpg
 from windlass.embedded.server import Embedded, EmbeddedOptions
 
 DURABLE = ("fsync", "synchronous_commit", "full_page_writes")
-# Checkpoints are taken between the parts, by us, so that none falls into the part of one contestant only.
+# The benchmark takes checkpoints between measurements, so that none falls into the measurement of one contestant only.
 SETTINGS = {"max_wal_size": "8GB", "checkpoint_timeout": "1h"}
 
 
 class NotDurable(Exception):
-    """The server would win by forgetting."""
+    """Raised if the settings of the server do not make commits durable."""
 
 
 class NoSpace(Exception):
-    """The disk would fill up."""
+    """Raised if the disk has too little free space."""
 
 
 class Server:
@@ -30,7 +30,7 @@ class Server:
         self._url, self._home = url, home
 
     async def version(self) -> str:
-        """Also the check that what is measured is durable."""
+        """Return the version of the server; raise NotDurable if its commits are not durable."""
         async with self._connected(self._url) as conn:
             for name in DURABLE:
                 value = await conn.fetchval("select current_setting($1)", name)
@@ -39,7 +39,7 @@ class Server:
             return str(await conn.fetchval("select current_setting('server_version')"))
 
     async def fresh(self, name: str) -> str:
-        """The URL of a new, empty database for a contestant; its last one is gone."""
+        """Create an empty database for a contestant in place of its last one; return its URL."""
         name = f"bench_{name}"
         async with self._connected(self._url) as conn:
             await conn.execute(f'drop database if exists "{name}" with (force)')
@@ -47,7 +47,7 @@ class Server:
         return urlunsplit(urlsplit(self._url)._replace(path=f"/{name}"))
 
     async def settle(self, url: str) -> None:
-        """Fresh statistics, no dead rows, nothing left to write: everybody starts from the same rest."""
+        """Vacuum, analyze and take a checkpoint, so that every measurement starts from the same state."""
         async with self._connected(url) as conn:
             await conn.execute("vacuum analyze")
             await conn.execute("checkpoint")
@@ -63,7 +63,7 @@ class Server:
 
     @asynccontextmanager
     async def old_snapshot(self, url: str, *, held: bool) -> AsyncIterator[None]:
-        """While inside, an idle transaction keeps its snapshot, if `held`; vacuum can remove nothing newer."""
+        """If `held`, keep an idle transaction with a snapshot open: vacuum cannot remove rows that died since."""
         async with self._connected(url) as conn:
             if not held:
                 yield
@@ -87,6 +87,6 @@ def own_server(settings: Mapping[str, str] = SETTINGS) -> Iterator[Server]:
         home = Path(folder)
         home.chmod(
             0o711
-        )  # root's server runs as another user, who must come in: its data would lie elsewhere, and stay
+        )  # as root, the server runs as another user, who must be able to enter; else its data is stored elsewhere
         with Embedded.start(EmbeddedOptions(home=home, settings=settings)) as embedded:
             yield Server(embedded.url, home)

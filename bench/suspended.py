@@ -1,10 +1,10 @@
-"""What suspended handlers cost, and how fast they go on. Run `python -m bench.suspended`.
+"""Measures the cost of suspended handlers and how fast they resume. Run `python -m bench.suspended`.
 
-One real worker process on an embedded Postgres of our own.
+It starts a worker process on an embedded Postgres and measures:
 
 * resume: from the claim of a job whose handler has 1,000 recorded steps to the commit of its success
-* crowd: 10,000 handlers whose sleeps end within one second: from the end of a sleep to the commit of the success
-* asleep: CPU time and memory of the idle worker, and the transactions of its server, without and with 100,000
+* crowd: from the end of a sleep to the commit of the success, for 10,000 handlers whose sleeps end within one second
+* asleep: CPU time and memory of the idle worker and transactions of the Postgres server, without and with 100,000
   suspended handlers
 """
 
@@ -56,7 +56,7 @@ select 'default', 'x', id::text, true, id, 'wait_for x', windlass.now(), 'open' 
 
 
 class Idle(NamedTuple):
-    """An idle worker, over IDLE seconds."""
+    """The resource usage of an idle worker in IDLE seconds."""
 
     cpu: float  # seconds
     memory: float  # MB
@@ -75,7 +75,7 @@ def main() -> None:
         return
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="windlass-bench-") as folder:
-        Path(folder).chmod(0o755)  # as root, the server's own user must be able to come in
+        Path(folder).chmod(0o755)  # as root, the server runs as another user, who must be able to enter
         with Embedded.start(EmbeddedOptions(home=Path(folder), settings=SETTINGS)) as server:
             late, idle = asyncio.run(
                 measure(server.url, samples=chosen.samples, crowd=chosen.crowd, asleep=chosen.asleep)
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 async def work(url: str) -> None:
-    """The worker process."""
+    """Run the worker: the main of its process."""
     async with Windlass(url, settings=Settings()) as app:
 
         @app.job("bench.nap.v1")
@@ -110,7 +110,7 @@ async def measure(url: str, *, samples: int, crowd: int, asleep: int) -> tuple[d
         db = await app.open()
         with worker(url) as pid:
             jobs = await suspended(app, "bench.steps.v1", samples)
-            woken = await db.pool.fetch(WAKE, jobs, timedelta(), timedelta(seconds=samples))  # one at a time
+            woken = await db.pool.fetch(WAKE, jobs, timedelta(), timedelta(seconds=samples))  # about one per second
             await ended(db.pool, "bench.steps.v1")
             claimed = await db.pool.fetch(CLAIMED, [row[0] for row in woken])
             late = {"resume": await since(db.pool, claimed)}
@@ -147,12 +147,12 @@ async def ended(pool: Any, type_: str) -> None:
 
 
 async def since(pool: Any, rows: list[Any]) -> list[float]:
-    """Milliseconds from these times of jobs to the commits of their successes."""
+    """Return the milliseconds from a time of each job (rows of id and time) to the commit of its success."""
     return [float(row[0]) for row in await pool.fetch(COMMITTED, [row[0] for row in rows], [row[1] for row in rows])]
 
 
 async def watch(pool: Any, pid: int) -> Idle:
-    """The idle worker for a while."""
+    """Measure the idle worker for IDLE seconds."""
     await asyncio.sleep(2)
     cpu, transactions = _cpu(pid), await pool.fetchval("select sum(xact_commit) from pg_stat_database")
     await asyncio.sleep(IDLE)
@@ -187,8 +187,8 @@ def show(late: dict[str, list[float]], idle: dict[str, Idle], load: float) -> No
         numbers = f"{at(times, 0.5):9.1f} {at(times, 0.99):9.1f} {max(times):9.1f}"
         print(f"{name:8} {len(times):7} {numbers} {FLOORS[name]:10.0f} {met}")
     print(f"\n{'asleep':8} {'CPU s':>7} {'MB':>9} {'transactions':>13}   of the idle worker in {IDLE:g} s")
-    for count, seen in idle.items():
-        print(f"{count:8} {seen.cpu:7.2f} {seen.memory:9.1f} {seen.transactions:13}")
+    for count, usage in idle.items():
+        print(f"{count:8} {usage.cpu:7.2f} {usage.memory:9.1f} {usage.transactions:13}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The floors: what Windlass must reach in a run. One that is missed is printed as missed; it never fails the run."""
+"""The floors: the results that Windlass must reach. A missed floor is printed as MISSED and does not fail the run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ BEST_PEER = "best peer"
 
 @dataclass(frozen=True, kw_only=True)
 class Floor:
-    """Our median, divided by a rival's if there is one, must be at least (or, for times, at most) so much."""
+    """A bound for our median, or for its ratio to the median of a rival: at least, or at most, `needed`."""
 
     text: str
     measure: Measure
@@ -37,10 +37,10 @@ class Judged:
 
 
 class Results:
-    """Medians, found by what they are of."""
+    """The medians of all series, by measure, contestant and column."""
 
-    def __init__(self, found: Sequence[Series]) -> None:
-        self._medians = {(s.measure, s.contestant, s.column): median(s.values) for s in found}
+    def __init__(self, series: Sequence[Series]) -> None:
+        self._medians = {(one.measure, one.contestant, one.column): median(one.values) for one in series}
 
     def of(self, measure: Measure, contestant: str, column: str) -> float | None:
         if contestant != BEST_PEER:
@@ -62,16 +62,16 @@ def _reached(floor: Floor, results: Results) -> float | None:
     return ours / theirs if ours is not None and theirs else None
 
 
-def _least(text: str, measure: Measure, column: str, needed: float, rival: str, rival_column: str = "") -> Floor:
-    """A rate: at least `needed` of the rival's, in the same column if no other is named."""
+def _at_least(text: str, measure: Measure, column: str, needed: float, rival: str, rival_column: str = "") -> Floor:
+    """Return a floor for a rate: at least `needed` times the rival's rate, by default in the same column."""
     rival_column = rival_column or column
     return Floor(text=text, measure=measure, column=column, needed=needed, rival=rival, rival_column=rival_column)
 
 
-def _most(
+def _at_most(
     text: str, measure: Measure, column: str, needed: float, rival: str | None = None, rival_column: str = ""
 ) -> Floor:
-    """A time: at most `needed` of the rival's, or so much itself."""
+    """Return a floor for a time: at most `needed` times the rival's time, or at most `needed` if there is no rival."""
     return Floor(
         text=text,
         measure=measure,
@@ -84,21 +84,21 @@ def _most(
 
 
 FLOORS = (
-    _least("drain: ahead of the best peer", Measure.DRAIN, "rate", 1, BEST_PEER),
-    _least("drain: of the bare loop", Measure.DRAIN, "rate", 0.75, "bare"),
-    _least("processes: two, of one", Measure.PROCESSES, "two", 1.5, "windlass", "one"),
-    _least("processes: two, of pgqueuer's two", Measure.PROCESSES, "two", 1, "pgqueuer"),
-    _least("submit: of a bare insert", Measure.SUBMIT, "rate", 0.75, "bare"),
-    _least("submit: of pgqueuer", Measure.SUBMIT, "rate", 1, "pgqueuer"),
-    _least("singles: of bare inserts", Measure.SINGLES, "rate", 0.7, "bare"),
-    _most("latency: p50, of pgqueuer's", Measure.LATENCY, "p50", 0.9, "pgqueuer"),
-    _most("latency: p99, of pgqueuer's", Measure.LATENCY, "p99", 1, "pgqueuer"),
-    _least("snapshot: of the rate without one", Measure.SNAPSHOT, "held", 0.8, "windlass", "quiet"),
-    _least("chains: of the bare loop", Measure.CHAINS, "rate", 0.62, "bare"),
-    _least("chains: ahead of the best peer", Measure.CHAINS, "rate", 1, BEST_PEER),
-    _most("fanout: seconds", Measure.FANOUT, "seconds", 0.3),
-    _most("fanout: of the bare loop's time", Measure.FANOUT, "seconds", 2.5, "bare"),
-    _most("lone: a step of a long chain, of a short", Measure.LONE, "long", 1.3, "windlass", "short"),
-    _least("history: of the rate without one", Measure.HISTORY, "full", 0.75, "windlass", "empty"),
-    *(_least(f"http: of the bare handler, over {n}", Measure.HTTP, f"{n} rate", 0.65, "bare") for n in CONNECTIONS),
+    _at_least("drain / best peer", Measure.DRAIN, "rate", 1, BEST_PEER),
+    _at_least("drain / bare loop", Measure.DRAIN, "rate", 0.75, "bare"),
+    _at_least("processes: two / one", Measure.PROCESSES, "two", 1.5, "windlass", "one"),
+    _at_least("processes: two / two of pgqueuer", Measure.PROCESSES, "two", 1, "pgqueuer"),
+    _at_least("submit / bare inserts", Measure.SUBMIT, "rate", 0.75, "bare"),
+    _at_least("submit / pgqueuer", Measure.SUBMIT, "rate", 1, "pgqueuer"),
+    _at_least("singles / bare inserts", Measure.SINGLES, "rate", 0.7, "bare"),
+    _at_most("latency p50 / pgqueuer", Measure.LATENCY, "p50", 0.9, "pgqueuer"),
+    _at_most("latency p99 / pgqueuer", Measure.LATENCY, "p99", 1, "pgqueuer"),
+    _at_least("snapshot: with / without a snapshot", Measure.SNAPSHOT, "held", 0.8, "windlass", "quiet"),
+    _at_least("chains / bare loop", Measure.CHAINS, "rate", 0.62, "bare"),
+    _at_least("chains / best peer", Measure.CHAINS, "rate", 1, BEST_PEER),
+    _at_most("fanout, seconds", Measure.FANOUT, "seconds", 0.3),
+    _at_most("fanout / bare loop", Measure.FANOUT, "seconds", 2.5, "bare"),
+    _at_most("lone: step of a long / of a short chain", Measure.LONE, "long", 1.3, "windlass", "short"),
+    _at_least("history: with / without a history", Measure.HISTORY, "full", 0.75, "windlass", "empty"),
+    *(_at_least(f"http / bare handler, clients: {n}", Measure.HTTP, f"{n} rate", 0.65, "bare") for n in CONNECTIONS),
 )

@@ -1,7 +1,7 @@
-"""How late sleeps end: alone, and when 10,000 sleeping runs wake within one second. Run `python -m bench.timers`.
+"""Measures how late sleeps end: single ones, and 10,000 that are due within one second. Run `python -m bench.timers`.
 
-One real worker process on an embedded Postgres of our own. Late is the time from the moment a sleep was to end to the
-commit that says so, as the server has it: nothing is in there that the client adds.
+It starts a worker process on an embedded Postgres. The delay is the time from the due time of a sleep to the commit
+that ends it, by the clock of the server, so it includes no overhead of the client.
 """
 
 import argparse
@@ -36,7 +36,7 @@ select extract(epoch from pg_xact_commit_timestamp(r.xmin) - w.due_at) * 1000
 
 def main() -> None:
     options = argparse.ArgumentParser(prog="bench.timers", description=__doc__)
-    options.add_argument("--samples", type=int, default=200, help="sleeps that end alone")
+    options.add_argument("--samples", type=int, default=200, help="single sleeps")
     options.add_argument("--crowd", type=int, default=10_000, help="runs that wake within one second")
     options.add_argument("--work", metavar="URL", help=argparse.SUPPRESS)
     chosen = options.parse_args()
@@ -45,14 +45,14 @@ def main() -> None:
         return
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="windlass-bench-") as folder:
-        Path(folder).chmod(0o755)  # as root, the server's own user must be able to come in
+        Path(folder).chmod(0o755)  # as root, the server runs as another user, who must be able to enter
         with Embedded.start(EmbeddedOptions(home=Path(folder), settings=SETTINGS)) as server:
             measured = asyncio.run(measure(server.url, samples=chosen.samples, crowd=chosen.crowd))
     show(measured, before)
 
 
 async def work(url: str) -> None:
-    """The worker process."""
+    """Run the worker: the main of its process."""
     async with Windlass(url, settings=Settings()) as app:
         await app.work(WorkerOptions(grace=timedelta(seconds=1)))
 
@@ -62,12 +62,12 @@ async def measure(url: str, *, samples: int, crowd: int) -> dict[str, list[float
         await app.deploy({"name": "nap", "tasks": {"nap": {"sleep": NAP}}})
         await app.deploy({"name": "long", "tasks": {"nap": {"sleep": "1h"}}})
         with worker(url):
-            await alone(app, 10)  # the worker is up and has made its plans
+            await alone(app, 10)  # until the worker is ready and has cached its plans
             return {"idle": await alone(app, samples), "crowd": await together(app, crowd)}
 
 
 async def alone(app: Windlass, samples: int) -> list[float]:
-    """One sleep after the other; nothing else happens."""
+    """Return the delays of sleeps that are due one after the other."""
     db = await app.open()
     late: list[float] = []
     for _ in range(samples):
@@ -79,7 +79,7 @@ async def alone(app: Windlass, samples: int) -> list[float]:
 
 
 async def together(app: Windlass, crowd: int) -> list[float]:
-    """All of them end within a second, a few seconds from now."""
+    """Return the delays of sleeps that are all due within one second."""
     db = await app.open()
     for done in range(0, crowd, BATCH):
         await app.start_many("long", [RunSpec()] * min(BATCH, crowd - done))

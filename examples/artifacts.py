@@ -1,6 +1,6 @@
-"""Steps that pass files: `python -m examples.artifacts` writes three parts at the same time and joins them.
+"""Steps that pass files: `python -m examples.artifacts` writes three parts in parallel and joins them.
 
-It needs nothing else: the files are in a local folder (WINDLASS_OBJECTS_URL), the rest in the embedded Postgres.
+It needs no other services: the files are in a local folder (WINDLASS_OBJECTS_URL), the rest in the embedded Postgres.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A saga: `python -m examples.book_trip` books a flight and a hotel, cannot charge the card, and cancels both again.
+"""A saga: `python -m examples.book_trip` books a flight and a hotel, fails to charge the card, and cancels both.
 
 `windlass worker examples.book_trip:app` runs its handlers in a worker.
 """

@@ -26,7 +26,7 @@ async def main() -> None:
     with tempfile.TemporaryDirectory(prefix="windlass-demo-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
         os.environ["WINDLASS_HOME"] = folder
-        os.environ.pop("WINDLASS_MASTER_KEY", None)  # this database makes its own
+        os.environ.pop("WINDLASS_MASTER_KEY", None)  # the embedded database has its own key
         started = time.perf_counter()
         async with Windlass(settings=Settings(home=Path(folder))) as app:
             say(f"Postgres is running and the schema is migrated ({time.perf_counter() - started:.1f} s)", app.url())

@@ -1,4 +1,4 @@
-"""A value that must be found nowhere, and where to look for it."""
+"""A secret value for tests of leaks, and the search for its encoded forms."""
 
 import base64
 import json

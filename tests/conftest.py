@@ -1,4 +1,4 @@
-"""One embedded server for the whole session, one fresh database for each test."""
+"""Fixtures of all tests: one embedded server for the session, an empty database for each test."""
 
 import asyncio
 import functools
@@ -34,7 +34,7 @@ transports.create_ssl_context = functools.cache(transports.create_ssl_context)  
 # Thousands of collected tests stay in memory. The garbage collector would search them again and again.
 gc.set_threshold(100_000, 50, 100)
 
-# How fast the machine is today says nothing about the code.
+# No deadlines: durations of examples depend on the machine, not on the code.
 settings.register_profile(
     "windlass",
     deadline=None,
@@ -43,7 +43,7 @@ settings.register_profile(
 )
 settings.register_profile("soak", settings.get_profile("windlass"), max_examples=1000)
 settings.register_profile("brief", settings.get_profile("windlass"), max_examples=5, derandomize=True)
-# CI tries the same examples each time: what it refuses is due to the change. Developers' machines look for new ones.
+# CI tries the same examples each time, so that a failure is due to the change. Local runs try new examples.
 settings.register_profile("ci", settings.get_profile("windlass"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "windlass")
 
@@ -55,7 +55,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """The URL of a real server: WINDLASS_TEST_DATABASE_URL, or an embedded one in a folder of its own."""
+    """Yield the URL of a Postgres server: WINDLASS_TEST_DATABASE_URL, or a temporary embedded server."""
     if given := os.environ.get("WINDLASS_TEST_DATABASE_URL"):
         yield given
         return
@@ -83,7 +83,7 @@ async def warm_pools() -> AsyncIterator[WarmPools]:
 
 @pytest.fixture
 async def database(databases: Databases, warm_pools: WarmPools) -> AsyncIterator[str]:
-    """The URL of an empty, migrated database."""
+    """Yield the URL of an empty, migrated database."""
     async with databases.recycled() as url:
         warm_pools.recycled.add(url)
         yield url
@@ -91,7 +91,7 @@ async def database(databases: Databases, warm_pools: WarmPools) -> AsyncIterator
 
 @pytest.fixture(autouse=True)
 async def tasks_end() -> AsyncIterator[None]:
-    """Cancel the tasks that a test leaves behind: the next one has the same event loop."""
+    """Cancel the tasks that a test leaves behind: the next test has the same event loop."""
     before = asyncio.all_tasks()
     yield
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
@@ -121,7 +121,7 @@ async def other_org(database: str) -> AsyncIterator[Tenant]:
 
 @pytest.fixture
 async def other_db(database: str, clock: Clock) -> AsyncIterator[Tenant]:
-    """The same database, opened by a second process."""
+    """Yield a second connection pool for the same database, as another process has it."""
     opened = await Tenant.open(DatabaseOptions(url=database, clock=clock.now), keys=KEYS)
     yield opened
     await opened.close()
@@ -135,7 +135,7 @@ async def app(database: str) -> AsyncIterator[Windlass]:
 
 @pytest.fixture
 async def this_week(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
-    """Give the trail partitions from this week on: the template may have been made before Monday, 0:00."""
+    """Recreate the partitions of the trail from this week on: the template may have been created last week."""
     for (partition,) in await conn.fetch(
         "select inhrelid::regclass::text from pg_inherits where inhparent = 'workflow.workflow_event'::regclass"
         " and inhrelid <> 'workflow.workflow_event_default'::regclass"
@@ -146,7 +146,7 @@ async def this_week(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
 
 @pytest.fixture
 async def conn(database: str) -> AsyncIterator["asyncpg.Connection[Any]"]:
-    """A plain client, as any language would have."""
+    """Yield a plain connection, as a client in any language has it."""
     connection = await asyncpg.connect(database)
     yield connection
     await connection.close()

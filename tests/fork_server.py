@@ -4,8 +4,8 @@ An interpreter that imports Windlass takes a second of CPU time, a fork a few mi
 any other: it has its own pid, folder, environment and streams, can be signalled, and ends through the interpreter.
 Tests of the start itself, and of terminals, execute the program instead.
 
-A request is one message on a socket, with the descriptors of the streams. An attendant forked for each request waits
-for the child and reports two lines: the pid and the exit code.
+A request is one message on a socket, with the descriptors of the streams. A process forked for each request waits for
+the child and reports two lines: the pid and the exit code.
 """
 
 import atexit
@@ -30,7 +30,7 @@ LARGEST_REQUEST = 128 * 1024  # bytes; arguments and environment
 
 
 class ForkedProcess:
-    """What `subprocess.Popen` is for an executed program."""
+    """A forked process, with the part of the interface of `subprocess.Popen` that tests use."""
 
     def __init__(self, pid: int, report: int) -> None:
         self.pid = pid
@@ -78,7 +78,7 @@ def start(
 
 @functools.cache
 def _server() -> socket.socket:
-    """The connection to the server of this process; closing it ends the server."""
+    """Start the fork server of this process; return its connection, whose end ends the server."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = (sys.executable, "-m", "tests.fork_server", str(theirs.fileno()))
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
@@ -103,8 +103,8 @@ def _number(report: int) -> int:
 
 
 def _serve(control: socket.socket) -> dict[str, object]:
-    """Fork for each request; return the request in the child that is to carry it out."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # attendants are not waited for
+    """Fork for each request; return the request in the child that executes it."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the processes that wait for children are not waited for
     while True:
         message, streams, _, _ = socket.recv_fds(control, LARGEST_REQUEST, 4)
         if not message:

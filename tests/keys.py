@@ -1,4 +1,4 @@
-"""The master key of tests: their databases are sealed with it, and the processes that they start inherit it."""
+"""The master key of the tests. It seals the secrets in their databases; the processes that they start inherit it."""
 
 import base64
 import os

@@ -1,8 +1,8 @@
-"""Pools that are kept open from test to test, with their connections.
+"""Keeps connection pools open between tests.
 
-A new backend of Postgres has to load the catalog and to plan each statement again, which takes longer than most tests.
-All tests of a process share an event loop, so a pool that a test has closed can serve the next test on the same
-database. Its connections carry KEPT as their name, and the kit that empties the database spares those that are idle.
+A new Postgres backend has to load the catalog and to plan each statement again, which takes longer than most tests. All
+tests of a process share an event loop, so a pool that a test has closed can serve the next test on the same database.
+The application name of its connections is KEPT: the test kit that empties the database does not terminate them if idle.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from windlass.testing.kit import KEPT
 
 class WarmPools:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.recycled: set[str] = set()  # URLs of databases that one test has after another
+        self.recycled: set[str] = set()  # URLs of databases that are reused by one test after another
         self._loop = loop
         self._free: dict[str, list[Pool]] = defaultdict(list)  # by URL
         self._in_use: dict[Pool, DatabaseOptions] = {}
@@ -36,7 +36,7 @@ class WarmPools:
         return pool
 
     async def close(self, pool: Pool) -> None:
-        """Keep a pool all of whose connections are idle."""
+        """Keep a pool if all of its connections are idle; close it otherwise."""
         options = self._in_use.pop(pool, None)
         if options is None or pool.get_idle_size() < pool.get_size():
             await close_pool(pool)
@@ -51,7 +51,7 @@ class WarmPools:
 
     async def _open(self, options: DatabaseOptions) -> Pool:
         def now() -> datetime | None:
-            """Return the time for a connection that is taken from the pool, which must be in use."""
+            """Return the time for a connection that is acquired from the pool; raise if the pool is not in use."""
             if (user := self._in_use.get(pool)) is None:
                 raise asyncpg.InterfaceError("pool is closed")
             return user.clock() if user.clock is not None else None

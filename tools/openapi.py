@@ -1,6 +1,7 @@
-"""Prints the part of the OpenAPI document that the dashboard's types are made of: `make openapi` keeps it in ui/.
+"""Prints the part of the OpenAPI document that the dashboard's types are generated from: `make openapi` writes it.
 
-Only shapes of questions and good answers: words and examples would change it without changing a type.
+It has the schemas of requests and successful responses only: a changed description or example would change the document
+but no type.
 """
 
 import asyncio
@@ -14,9 +15,9 @@ from windlass.web import server
 from windlass.web.server import API_PREFIX
 
 LOGIN = "/auth/"
-TWINS = f"{API_PREFIX}/workflows/{{ref}}/runs/{{run_id}}"  # second addresses of runs
+TWINS = f"{API_PREFIX}/workflows/{{ref}}/runs/{{run_id}}"  # second paths of runs
 WORDS = frozenset({"description", "summary", "example", "examples", "tags", "title", "security", "operationId"})
-NAMED = frozenset({"properties", "schemas", "paths"})  # what is in them has names, which may be any word
+NAMED = frozenset({"properties", "schemas", "paths"})  # their keys are names, which may be any of WORDS
 
 
 def full_document() -> dict[str, Any]:

@@ -34,7 +34,7 @@ def _operations() -> Iterator[tuple[str, Any]]:
 
 
 def _call_of(member: Any) -> Call[Any]:
-    """Return the call with an example for every argument."""
+    """Return the call that an operation makes with an example of every argument."""
     hints = get_type_hints(member.make)
     arguments = {
         name: _example(name, str(hints[name])) for name in inspect.signature(member.make).parameters if name != "self"

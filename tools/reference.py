@@ -120,7 +120,7 @@ def _kind(schema: Document, used: dict[str, None]) -> str:
 
 
 def _reference(name: str, used: dict[str, None]) -> str:
-    """Name a type; for an envelope, the type inside it."""
+    """Return how a type is shown and add it to `used`; for an envelope, the type inside it."""
     envelope, _, inner = name.partition("_")
     name = inner.removesuffix("_") if envelope in ENVELOPES and inner else name
     if name not in PLAIN:
@@ -130,7 +130,7 @@ def _reference(name: str, used: dict[str, None]) -> str:
 
 
 def _types(schemas: Document, used: dict[str, None]) -> Iterator[str]:
-    """Describe the types that are used, and those that they use."""
+    """Describe the types in `used`, and those that they refer to."""
     shown: set[str] = set()
     while waiting := [name for name in used if name not in shown]:
         for name in waiting:

@@ -1,7 +1,7 @@
-"""The schema as text: what the migrations add up to, read back from the catalog in an order that never changes.
+"""Prints the schema that results from the migrations, read from the catalog in a stable order.
 
-`python -m tools.schema [URL]` prints it; without a URL the migrations are applied to a server of its own.
-Partitions of the trail and the weeks of the archive are left out, because their names are dates.
+`python -m tools.schema [URL]`: without a URL the migrations are applied to a temporary embedded server. Partitions of
+the event trail and the archive tables of single weeks are left out, because their names contain dates.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from windlass.store.postgres.pool import Connection
 
 SCHEMAS = ["windlass", "workflow"]
 
-# Every table, view and sequence that is ours, whichever week it is.
+# All tables, views and sequences, without partitions and the archive tables of single weeks.
 _RELATIONS = """
 select c.oid, n.nspname || '.' || c.relname as name, c.relkind::text as kind,
        coalesce(array_to_string(c.reloptions, ', '), '') as options,
@@ -65,9 +65,9 @@ select format('policy %s %s for %s%s%s', polname, case when polpermissive then '
 
 
 async def snapshot(conn: Connection) -> str:
-    """The text of the schema this connection sees, the database's own settings first."""
+    """Return the schema of the connected database as text, beginning with the settings of the database."""
     async with conn.transaction():
-        await conn.execute("set local search_path = ''")  # so that every name is written in full
+        await conn.execute("set local search_path = ''")  # so that every name is qualified
         return await _render(conn)
 
 
@@ -127,7 +127,7 @@ def main(arguments: list[str]) -> None:
         sys.stdout.write(asyncio.run(_read(arguments[0], migrated=True)))
         return
     with tempfile.TemporaryDirectory(prefix="windlass-schema-", ignore_cleanup_errors=True) as folder:
-        Path(folder).chmod(0o755)  # as root, the server's own user must be able to come in
+        Path(folder).chmod(0o755)  # as root, the server runs as another user, who must be able to enter
         with Embedded.start(EmbeddedOptions(home=Path(folder))) as embedded:
             sys.stdout.write(asyncio.run(_read(embedded.url, migrated=False)))
 

@@ -1,8 +1,9 @@
 """Prints the OpenAPI document that the SDKs of other languages are generated from: `make openapi` keeps it in sdk/.
 
-It has the operations of the Python client only. `operationId` is their name there, `x-windlass-kind` is what the answer
-is: `one` value, a `page` of a list (`x-windlass-cursor` is the parameter for the next one), a `stream` of events, a
-`download`, or `none`. `x-windlass-text` is the name of the operation that gets the same as text, with `format=text`.
+It has the operations of the Python client only. `operationId` is the name of the operation there, `x-windlass-kind` the
+kind of its response: `one` value, a `page` of a list (`x-windlass-cursor` is the parameter for the next page), a
+`stream` of events, a `download`, or `none`. `x-windlass-text` names the operation that returns the same data as plain
+text, with `format=text`.
 """
 
 import json

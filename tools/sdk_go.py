@@ -27,7 +27,7 @@ from tools.go_types import (
 ROOT = Path(__file__).parents[1] / "sdk"
 NULL_IS_A_VALUE = {"plans.put"}  # operations where null and a field that is left out mean different things
 SECONDS = {"wait"}  # numbers that are durations
-HANDLED = {"Last-Event-ID", "format"}  # parameters that the SDK sends by itself
+HANDLED = {"Last-Event-ID", "format"}  # parameters that the SDK sets on its own
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Input:
 
     @property
     def value(self) -> str:
-        """Return the expression for JSON."""
+        """Return the Go expression of the value that is encoded as JSON."""
         value = f"p.{self.name}"
         if self.kind == "time.Duration":
             return f"{value}.Seconds()"
@@ -191,14 +191,14 @@ class Operation:
 
     @property
     def answer(self) -> str:
-        """Return the Go type of the answer's data."""
+        """Return the Go type of the data in the response."""
         for status, response in sorted(self.document["responses"].items()):
             content = response.get("content", {}).get("application/json")
             if status.startswith("2") and content is not None:
                 schema = content["schema"]
                 schema = (
                     schema["anyOf"][-1] if "anyOf" in schema else schema
-                )  # the last one has all fields of the others
+                )  # the last schema has all fields of the others
                 data = self.types.schemas[ref_name(schema) or ""]["properties"]["data"]
                 return self.types.of(data["items"] if self.is_page else data, self.title)
         raise ValueError(f"{self.title} has no answer")

@@ -22,7 +22,7 @@ def node() -> str | None:
 
 
 def build() -> None:
-    """Compile the SDK, its tests and its driver for the contract suite, unless that is done."""
+    """Compile the SDK, its tests and its driver for the contract suite, unless the last build is fresh."""
     npm, environment = [shutil.which("npm") or "npm"], dict(os.environ)
     if not hatch_build.is_installed(SDK):
         hatch_build.run([*npm, "ci", "--ignore-scripts"], SDK, environment)

@@ -1,1 +1,1 @@
-"""A prototype: runs spread over several databases ("cells"), and what a router in front of them needs."""
+"""A prototype of runs that are distributed over several databases ("cells"), with a router in front of them."""

@@ -1,8 +1,8 @@
-"""`python -m bench.cells`: two databases behind a router, in one Postgres or, with --urls, in several.
+"""`python -m bench.cells` tries a router over two databases, in one Postgres or, with --urls, in several.
 
-Starts runs with and without keys, drains them with a worker for each cell, adds a third cell meanwhile, takes one away,
-and checks that every run is found by its id, that a key never starts two runs, and that lists are in order. Prints how
-the runs are spread and what a request through the router costs beside one to a single database.
+It starts runs with and without keys, adds a third cell, drains the runs with a worker for each cell and disconnects one
+cell. It checks that every run is found by its id, that a key never starts two runs, and that lists are in order. It
+prints the distribution of the runs and the cost of requests through the router and to a single cell.
 """
 
 import argparse
@@ -31,7 +31,7 @@ BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.cells", description=__doc__)
     parser.add_argument("--runs", type=int, default=2000, help="runs before and after the third cell is added (2000)")
-    parser.add_argument("--urls", nargs=3, metavar="URL", help="three empty databases, instead of an own Postgres")
+    parser.add_argument("--urls", nargs=3, metavar="URL", help="three empty databases, instead of an embedded Postgres")
     args = parser.parse_args()
     asyncio.run(_main(args.runs, args.urls))
     return 0
@@ -59,21 +59,21 @@ async def _measure(count: int, urls: Mapping[str, str]) -> None:
         again = [await router.start("orders", key=str(n)) for n in range(0, count, 2)]
         assert again == ids[::2], "a key started a second run"
         later = await _start(router, count, prefix="later-")
-        print(f"a third one added: {_spread(router, later)}; the {count} runs of before stay where they are")
+        print(f"third cell added: {_spread(router, later)}; the {count} earlier runs stay in their cells")
 
         await _drain(apps, 2 * count)
         states = Counter([(await router.get(run)).state.value for run in [*ids, *later]])
-        print(f"found by their ids after the work: {dict(states)}")
+        print(f"found by id after they ended: {dict(states)}")
         page = await router.runs(limit=100)
         assert [row.id for row in page.runs] == sorted([*ids, *later], reverse=True)[:100], "the list is not in order"
         print(f"get: {await _cost(lambda: router.get(ids[0])):.2f} ms")
         one = await _cost(lambda: apps["a"].runs(limit=50))
-        print(f"list of 50: {await _cost(router.runs):.2f} ms through the router, {one:.2f} ms of one cell")
+        print(f"list of 50: {await _cost(router.runs):.2f} ms through the router, {one:.2f} ms from one cell")
 
         await apps["b"].close()
         apps["b"] = Windlass("postgresql://127.0.0.1:1/nothing", settings=Settings(pool_size=1))
         page = await Router(router.table, apps).runs(limit=50)
-        print(f"with a cell away: {len(page.runs)} runs in a list, missing: {', '.join(page.missing)}")
+        print(f"with a cell unreachable: {len(page.runs)} runs in a list, missing: {', '.join(page.missing)}")
 
 
 @contextlib.asynccontextmanager
@@ -89,7 +89,7 @@ async def _cell(url: str) -> AsyncIterator[Windlass]:
 
 
 async def _start(router: Router, count: int, prefix: str = "") -> list[UUID]:
-    """Every second one has a key."""
+    """Start runs, every second one with a key; return their ids."""
     ids = []
     for n in range(count):
         ids.append(await router.start("orders", key=None if n % 2 else f"{prefix}{n}"))
@@ -105,13 +105,13 @@ async def _drain(apps: Mapping[str, Windlass], count: int) -> None:
     workers = [asyncio.create_task(app.work(WorkerOptions(concurrency=100), stop=stop)) for app in apps.values()]
     while [app for app in apps.values() if (await app.runs(states=["pending", "running"], limit=1)).runs]:
         await asyncio.sleep(0.05)
-    print(f"{count} runs of two steps in {time.perf_counter() - began:.1f} s, a worker for each cell in one process")
+    print(f"{count} runs of two steps drained in {time.perf_counter() - began:.1f} s; a worker per cell, one process")
     stop.set()
     await asyncio.gather(*workers)
 
 
 async def _cost(call: Callable[[], Awaitable[object]]) -> float:
-    """Milliseconds, the median of a hundred."""
+    """Return the median duration of a hundred calls in milliseconds."""
     took = []
     for _ in range(100):
         began = time.perf_counter()

@@ -1,1 +1,1 @@
-"""One module for each contestant; each verb (prepare, drain, submit, latency) runs in a process of its own."""
+"""The contestants of `python -m bench`, a module for each. Each verb, such as `drain`, runs in its own process."""

@@ -1,7 +1,7 @@
-"""Absurd in the best setting found for one process: several of its async workers, each with its own connection.
+"""Absurd with the best settings found for one process: several of its async workers, each with its own connection.
 
-Its tables come from the package `absurdctl`, which carries the SQL; the SDK has only the client. It records one job a
-statement, so it is given fewer of them. A finished task is kept with its result; it has no table of events.
+Its tables come from the package `absurdctl`, which contains the SQL; the SDK has only the client. It records one task
+per statement, so it gets fewer of them. It keeps finished tasks with their results and has no table of events.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ async def install(turn: Turn) -> None:
 
 
 async def spawn(turn: Turn, task: str) -> None:
-    """Record the tasks; several clients at once, because each records one at a time."""
+    """Record the tasks with several clients concurrently, because each records one task per statement."""
     left = iter(range(turn.count))
 
     async def feed(client: Any) -> None:

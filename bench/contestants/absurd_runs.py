@@ -1,4 +1,4 @@
-"""Workflows of Absurd: a task with three steps, each a checkpoint in a transaction of its own."""
+"""Workflows of Absurd: a task with three steps, each a checkpoint in its own transaction."""
 
 from typing import Any
 

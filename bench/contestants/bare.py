@@ -1,6 +1,6 @@
-"""The yardstick: the writes of a durable job by plain asyncpg, with no engine around them.
+"""The baseline for jobs: the writes of a durable job with plain asyncpg, without an engine.
 
-Each lane holds one connection and repeats one transaction: record the batch that ended, take the next. Between two
+Each lane has one connection and repeats one transaction: record the ended batch, claim the next. Between two
 transactions it runs an empty coroutine for each job. Columns, indexes and audit events are like those of Windlass.
 """
 

@@ -1,4 +1,4 @@
-"""A bare FastAPI handler that does one insert with asyncpg: what one would write in five minutes."""
+"""The baseline for HTTP: a FastAPI handler that makes one insert with asyncpg."""
 
 import contextlib
 import json

@@ -1,8 +1,8 @@
-"""The yardstick for workflows: the writes of a run by plain asyncpg, with no engine around them.
+"""The baseline for workflows: the writes of a run with plain asyncpg, without an engine.
 
-A run has one letter a step and a count of what its current step still waits for; a step is one task or many. Each lane
-repeats one transaction: lock the runs of the batch that ended, record it, advance the runs, add the tasks of their next
-steps, take the next batch. It knows one definition, evaluates nothing, retries nothing and wakes nobody.
+A run has one letter per step and the number of tasks that its current step still waits for. Each lane repeats one
+transaction: lock the runs of the ended batch, record the batch, advance the runs, insert the tasks of their next steps,
+claim the next batch. It has one hard-coded definition and no conditions, retries or notifications.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from bench.contestants import bare
-from bench.contestants.stage import LOOK_AGAIN, Tally, Turn, clock_drain, clock_fan_out, perform
+from bench.contestants.stage import POLL_INTERVAL, Tally, Turn, clock_drain, clock_fan_out, perform
 
-SETTINGS = {**bare.SETTINGS, "fan_batch": 250}  # with 100 the two lanes wait for each other at the one run
-CHAIN = (1, 1, 1)  # how many tasks each step has
+SETTINGS = {**bare.SETTINGS, "fan_batch": 250}  # with 100 the two lanes wait for each other's lock on the one run
+CHAIN = (1, 1, 1)  # number of tasks of each step
 
 TABLES = (
     bare.TABLES
@@ -103,12 +103,12 @@ async def fan_out(turn: Turn) -> dict[str, Any]:
 
 
 class Loop:
-    """The lanes, until they are told to stop."""
+    """Runs the lanes until `stop` is called."""
 
     def __init__(self, turn: Turn, widths: Sequence[int], batch: int, begun: Any = lambda: None) -> None:
         self._turn, self._widths, self._batch, self._begun = turn, widths, batch, begun
         self._stopped = False
-        self.ended = asyncio.Event()  # a run has
+        self.ended = asyncio.Event()  # set when a run has ended
 
     def pool(self) -> Any:
         lanes = self._turn.settings["lanes"]
@@ -125,20 +125,20 @@ class Loop:
             taken: list[Any] = []
             while not self._stopped or taken:
                 async with conn.transaction():
-                    over = await self._settle(conn, taken, holder) if taken else False
+                    has_ended = await self._settle(conn, taken, holder) if taken else False
                     taken = await conn.fetch(TAKE, self._batch, holder)
-                if over:
+                if has_ended:
                     self.ended.set()
                 if taken:
                     await asyncio.gather(*(self._handle(row["payload"]) for row in taken))
                 else:
-                    await asyncio.sleep(LOOK_AGAIN / 2)
+                    await asyncio.sleep(POLL_INTERVAL / 2)
 
     async def _handle(self, _payload: str) -> None:
         self._begun()
 
     async def _settle(self, conn: Any, taken: Sequence[Any], holder: str) -> bool:
-        """Has a run ended?"""
+        """Record the ended tasks and advance their runs; return whether a run has ended."""
         ends = Counter(row["run_id"] for row in taken)
         runs = await conn.fetch(HOLD, list(ends))
         ids, fences = [row["id"] for row in taken], [row["fence"] for row in taken]
@@ -164,7 +164,7 @@ async def _start(conn: Any, ids: Sequence[UUID], widths: Sequence[int]) -> None:
 
 
 async def _add(conn: Any, steps: Sequence[tuple[UUID, int, int]]) -> None:
-    """The tasks of steps: (run, step, how many)."""
+    """Insert the tasks of steps, given as (run, step, number of tasks)."""
     await conn.execute(ADD, [uuid4() for _ in steps], *map(list, zip(*steps, strict=True)))
 
 

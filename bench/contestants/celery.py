@@ -1,7 +1,7 @@
-"""Celery with Redis: one worker process, results kept, acknowledged after the work.
+"""Celery with Redis: one worker process, results kept, late acknowledgement.
 
-It has no Postgres, so what it promises is less: the Redis here writes its log behind (`appendfsync everysec`), so a
-crash loses up to a second. Redis is ours and ends with us. A task is sent by itself; there is no call for many.
+Its guarantees are weaker than those of Postgres: Redis flushes its log once per second (`appendfsync everysec`), so a
+crash loses up to a second. Each process of the benchmark starts its own Redis. Celery has no call for many tasks.
 """
 
 import asyncio
@@ -18,18 +18,18 @@ from typing import Any
 from bench.contestants.stage import Tally, Turn, clock_drain, perform
 
 SETTINGS = {"threads": 0, "prefetch": 25}  # 0 threads: the solo pool
-DONE = "select true"  # Redis has answered by then
+DONE = "select true"  # nothing to query: the tasks are in Redis
 
 
 async def prepare(_turn: Turn) -> dict[str, Any]:
-    """Nothing: the Redis of one process is not there for the next. The tasks are sent before the clock starts."""
+    """Do nothing: each process has its own Redis, so `drain` sends the tasks before its measurement."""
     return {}
 
 
 async def submit(turn: Turn) -> dict[str, Any]:
     with own_redis() as socket:
         noop = noop_task(make_app(socket, turn), lambda: None)
-        noop.delay()  # the connection is open
+        noop.delay()  # opens the connection
         started = time.perf_counter()
         for _ in range(turn.count):
             noop.delay()
@@ -93,23 +93,23 @@ def make_worker(app: Any, turn: Turn) -> Any:
 def own_redis() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="windlass-bench-redis-") as folder:
         socket = Path(folder) / "redis.sock"
-        words = {"port": "0", "unixsocket": str(socket), "dir": folder, "appendonly": "yes", "appendfsync": "everysec"}
-        command = ["redis-server", *(word for name, value in words.items() for word in (f"--{name}", value))]
+        flags = {"port": "0", "unixsocket": str(socket), "dir": folder, "appendonly": "yes", "appendfsync": "everysec"}
+        command = ["redis-server", *(part for name, value in flags.items() for part in (f"--{name}", value))]
         server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
-            _until_up(socket)
+            _await_ready(socket)
             yield socket
         finally:
             server.terminate()
             server.wait()
 
 
-def _until_up(socket: Path) -> None:
+def _await_ready(socket: Path) -> None:
     redis = importlib.import_module("redis")
-    redis.Redis(unix_socket_path=str(socket), retry=_patience(redis)).ping()
+    redis.Redis(unix_socket_path=str(socket), retry=_retry(redis)).ping()
 
 
-def _patience(redis: Any) -> Any:
+def _retry(redis: Any) -> Any:
     retry, backoff = importlib.import_module("redis.retry").Retry, importlib.import_module("redis.backoff")
     return retry(backoff.ConstantBackoff(0.05), 100, supported_errors=(redis.exceptions.ConnectionError,))
 

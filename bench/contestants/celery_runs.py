@@ -1,4 +1,4 @@
-"""Workflows of Celery: `chain` of three tasks. A task's end and the next task's message are two commands."""
+"""Workflows of Celery: `chain` of three tasks. The end of a task and the message of the next are two commands."""
 
 import asyncio
 import importlib
@@ -9,7 +9,7 @@ from bench.contestants.stage import Tally, Turn, perform
 
 
 async def prepare_chains(_turn: Turn) -> dict[str, Any]:
-    """Nothing: the Redis of one process is not there for the next. The chains are sent before the clock starts."""
+    """Do nothing: each process has its own Redis, so `chains` sends the chains before its measurement."""
     return {}
 
 

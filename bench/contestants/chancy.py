@@ -1,7 +1,7 @@
-"""Chancy in the best setting found for one process: the async executor, eager polling, its default plugins.
+"""Chancy with the best settings found for one process: the async executor, eager polling, its default plugins.
 
-It keeps a finished job as a row; it has no table of events. It records ends in batches, once a second by default: its
-documentation names `send_outgoing_interval` for that, which is short here.
+It keeps finished jobs as rows and has no table of events. It records ends in batches, by default once per second; its
+documentation names `send_outgoing_interval` to change that, which is short here.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from bench.contestants.stage import Tally, Turn, clock_drain, perform
 
 SETTINGS = {"pool": 4, "concurrency": 1000, "send_ms": 20}
 DONE = "select not exists (select from chancy_jobs where state in ('pending', 'running', 'retrying'))"
-_tally = Tally(0)  # of this process; a job is an importable function, so it cannot be a closure
+_tally = Tally(0)  # global, because a job is an importable function and cannot be a closure
 
 
 async def noop() -> None:
@@ -76,6 +76,6 @@ async def _submit(app: Any, turn: Turn) -> None:
 
 
 if __name__ == "__main__":
-    # The worker imports the function by its path, so the verbs must be of that module, too, and not of `__main__`.
+    # The worker imports `noop` by its path, so the verbs must use the globals of that module, not of `__main__`.
     module = importlib.import_module("bench.contestants.chancy")
     perform({"prepare": module.prepare, "submit": module.submit, "drain": module.drain}, SETTINGS)

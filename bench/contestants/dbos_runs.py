@@ -1,7 +1,7 @@
-"""DBOS in the best setting found for one process: async workflows, dequeued as fast as its queue gives them.
+"""DBOS with the best settings found for one process: async workflows, dequeued as fast as its queue allows.
 
-Chains lie in one of its queues before the clock starts. The fan-out is one workflow that awaits its thousand steps
-together, which is the cheapest way it has: a step is one row, a child workflow would be several.
+Chains are enqueued before the measurement. The fan-out is one workflow that gathers its thousand steps, which is the
+cheapest way that DBOS has: a step is one row, a child workflow several.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ async def prepare_chains(turn: Turn) -> dict[str, Any]:
 
 
 async def chains(turn: Turn) -> dict[str, Any]:
-    """Its launch is within the clock: it begins to dequeue as soon as it is up."""
+    """Measure the chains, including the launch of DBOS, because it begins to dequeue as soon as it is launched."""
     loop, tally, stop = asyncio.get_running_loop(), Tally(turn.count * 3), asyncio.Event()
     dbos = _open(turn, lambda: loop.call_soon_threadsafe(tally.add))
 
@@ -60,7 +60,7 @@ async def fan_out(turn: Turn) -> dict[str, Any]:
 
 
 def _open(turn: Turn, begun: Callable[[], object]) -> Any:
-    """DBOS with our workflows, not launched yet."""
+    """Return DBOS with the workflows of the benchmark, not launched yet."""
     dbos = importlib.import_module("dbos").DBOS
     logging.getLogger("dbos").setLevel(logging.ERROR)
     url = turn.url.replace("postgresql://", "postgresql+psycopg://", 1)

@@ -1,7 +1,7 @@
-"""Requests over kept connections to a server in a process of its own: what both sides of the measure `http` share.
+"""The measure `http`, shared by both contestants: requests over keep-alive connections to a server in its own process.
 
-The same server settings, connections and requests for both. Starting a run writes the run, its events and the job of
-its first step; the bare handler writes one row.
+Server settings, connections and requests are the same for both. Starting a run writes the run, its events and the job
+of its first step; the bare handler writes one row.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from bench.plan import CONNECTIONS
 from windlass.web.server import listen, serving
 
 PAYLOAD = json.dumps({"order_id": 123, "email": "alice@example.com", "items": [{"sku": "a-1", "count": 2}]}).encode()
-PATIENCE = 60
+TIMEOUT = 60  # seconds
 
 
 class ServerProcess(NamedTuple):
@@ -31,21 +31,21 @@ class ServerProcess(NamedTuple):
 
 
 async def measure(module: str, path: str, turn: Turn) -> dict[str, Any]:
-    """Start the server of this contestant and put load on it; each number of connections gets as many requests."""
-    reached: dict[str, Any] = {}
+    """Start the server of a contestant and send `turn.count` requests over each number of connections."""
+    values: dict[str, Any] = {}
     async with started(module, turn) as (port, _):
-        await _load(port, path, 4, max(8, turn.count // 10))  # everything is loaded, planned and cached
+        await _load(port, path, 4, max(8, turn.count // 10))  # warm-up: load modules, plan statements, fill caches
         for connections in CONNECTIONS:
             await _settle(turn.url)
             rate, milliseconds = await _load(port, path, connections, turn.count)
-            reached[f"{connections} rate"] = rate
-            reached[f"{connections} p50"] = median(milliseconds)
-            reached[f"{connections} p99"] = quantiles(milliseconds, n=100)[98]
-    return reached
+            values[f"{connections} rate"] = rate
+            values[f"{connections} p50"] = median(milliseconds)
+            values[f"{connections} p99"] = quantiles(milliseconds, n=100)[98]
+    return values
 
 
 async def serve(app: AbstractAsyncContextManager[Any]) -> dict[str, Any]:
-    """The process of the server; it prints its port and ends when it is terminated."""
+    """Serve an app in this process, print the port, and run until the process is terminated."""
     listener = listen("127.0.0.1", 0)
     async with app as asgi, serving(asgi, listener):
         print(listener.port, flush=True)
@@ -54,7 +54,7 @@ async def serve(app: AbstractAsyncContextManager[Any]) -> dict[str, Any]:
 
 
 async def _load(port: int, path: str, connections: int, requests: int) -> tuple[float, list[float]]:
-    """Requests a second, and the milliseconds of each; a client sends the next as soon as the last is answered."""
+    """Send requests, one at a time over each connection; return requests per second and the milliseconds of each."""
     request = post(path, PAYLOAD)
     took: list[float] = []
     left = iter(range(requests))
@@ -75,7 +75,7 @@ async def _load(port: int, path: str, connections: int, requests: int) -> tuple[
 
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> tuple[bytes, bytes]:
-    """Send a request over a kept connection and return the head and the body of the response."""
+    """Send a request over a keep-alive connection; return the head and the body of the response."""
     writer.write(request)
     head = await reader.readuntil(b"\r\n\r\n")
     size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
@@ -104,8 +104,8 @@ async def started(module: str, turn: Turn) -> AsyncIterator[ServerProcess]:
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     try:
-        yield ServerProcess(int(await asyncio.wait_for(process.stdout.readline(), PATIENCE)), process.pid)
+        yield ServerProcess(int(await asyncio.wait_for(process.stdout.readline(), TIMEOUT)), process.pid)
     finally:
-        with contextlib.suppress(ProcessLookupError):  # it broke, and has said why
+        with contextlib.suppress(ProcessLookupError):  # it has failed and printed the error
             process.terminate()
         await process.wait()

@@ -1,6 +1,6 @@
-"""Oban for Python in the best setting found for one process, without its paid part, which has bulk inserts and ends.
+"""Oban for Python with the best settings found for one process, without its paid edition (bulk inserts and bulk ends).
 
-It needs Python 3.12. A finished job is kept as a row; it has no table of events.
+It needs Python 3.12. It keeps finished jobs as rows and has no table of events.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""PgQueuer in the best setting found for one process; docs/explanation/performance.md says what was tried.
+"""PgQueuer with the best settings found for one process; docs/explanation/performance.md lists what was tried.
 
-Its audit trail is the log table (queued, picked, successful), and a finished job leaves the queue table. Both are
-logged tables here (`durable`), and the autovacuum settings its documentation recommends are applied.
+Its audit trail is the log table (queued, picked, successful); a finished job is deleted from the queue table. Both are
+logged tables here (`durable`), with the autovacuum settings that its documentation recommends.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ import asyncpg
 from bench.contestants.stage import POOL, Tally, Turn, clock_drain, clock_latency, clock_singles, perform
 from bench.contestants.stage import share as share_queue
 
-# A pool and a big batch (also the size of its status buffer) drain best; one connection answers soonest.
+# A pool and large batches (also the size of its status buffer) drain fastest; one connection has the lowest latency.
 SETTINGS = {"managers": 1, "batch": 1000, "concurrent": 4000, "pool": 4, "latency_batch": 10, "latency_pool": 0}
 ENTRYPOINT = "noop"
 DONE = "select not exists (select from pgqueuer)"
@@ -64,7 +64,7 @@ async def share(turn: Turn) -> dict[str, Any]:
 
 
 async def _draining(turn: Turn, tally: Tally, stack: AsyncExitStack) -> Callable[[], Coroutine[Any, Any, None]]:
-    """`mode=drain` is kinder to it than `continuous`: the last batch is recorded at once, not by a timer."""
+    """Return a drain. `mode=drain` is faster than `continuous`: it records the last batch at once, not by a timer."""
     mode = importlib.import_module("pgqueuer.types").QueueExecutionMode.drain
     managers = [await open_manager(turn.url, turn.settings["pool"], stack) for _ in range(turn.settings["managers"])]
     for manager in managers:
@@ -100,7 +100,7 @@ async def latency(turn: Turn) -> dict[str, Any]:
 
 
 async def open_manager(url: str, size: int, stack: AsyncExitStack) -> Any:
-    """A queue manager on a pool of that size, or, if it is 0, on one connection."""
+    """Return a queue manager on a pool of this size, or on one connection if the size is 0."""
     drivers = _drivers()
     if size:
         pool = await stack.enter_async_context(asyncpg.create_pool(url, min_size=size, max_size=size))
@@ -114,7 +114,7 @@ async def open_manager(url: str, size: int, stack: AsyncExitStack) -> Any:
 
 
 def run_options(batch: int) -> dict[str, Any]:
-    """Without its statistics loop, which would only add work."""
+    """Return the options of a run, with the statistics loop off."""
     return {"batch_size": batch, "log_aggregation_interval": timedelta(0)}
 
 

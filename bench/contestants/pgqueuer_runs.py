@@ -1,7 +1,7 @@
-"""PgQueuer has no workflows: a chain is emulated by handlers that enqueue the next job.
+"""Chains of PgQueuer, which has no workflows: each handler enqueues the next job.
 
-That is not atomic. The next job is recorded before the end of this one, so a crash in between does a step twice, and
-nothing knows the run as a whole. It is what its users write, and cheaper than what the others promise.
+This is not atomic: the next job is recorded before the end of the current one, so a crash in between executes a step
+twice, and there is no record of the run. It is how its users emulate chains, with weaker guarantees at a lower cost.
 """
 
 import importlib
@@ -13,7 +13,7 @@ import asyncpg
 from bench.contestants import pgqueuer
 from bench.contestants.stage import Tally, Turn, clock_drain, perform
 
-# Smaller batches than in the drain, since each job makes the next; the handlers need connections, too.
+# Smaller batches than in the drain, because each job enqueues the next; the handlers also need connections.
 SETTINGS = {"batch": 100, "concurrent": 4000, "pool": 10}
 CHAIN = ("first", "second", "third")
 

@@ -1,6 +1,6 @@
-"""Procrastinate in the best setting found for one process. Its triggers write the audit events by themselves.
+"""Procrastinate with the best settings found for one process. Its triggers write the audit events.
 
-It takes one job a statement, so the drain is given fewer jobs than the others: a shorter queue is no harder.
+It claims one job per statement, so its drain has fewer jobs than others; a shorter queue is no harder.
 """
 
 import importlib

@@ -1,10 +1,10 @@
-"""What every contestant's process has in common: its arguments, its event loop, its stopwatch and its report.
+"""Shared by the processes of all contestants: arguments, event loop, stopwatches and report.
 
-A contestant is a set of verbs. `prepare` and `prepare_...` make the tables and fill them, the others are measured:
+A contestant is a set of verbs. `prepare` and `prepare_...` create and fill the tables, the other verbs are measured:
 
     python -m bench.contestants.NAME VERB --url URL --count N [--set NAME=NUMBER ...]
 
-The report is one line of JSON. `--set` changes a setting, which is how the best ones were found.
+The report is one line of JSON. `--set` changes a setting: the best settings were found with it.
 """
 
 import argparse
@@ -21,15 +21,15 @@ from typing import Any
 import asyncpg
 
 BATCH = 1000  # rows in one submission
-WARM_UP = 20  # latency samples thrown away: connections, plans and caches come to be
-PAUSE = 0.03  # seconds between latency samples: the worker is idle again
-FAN_OUTS = 5  # runs timed in one process, after WARM_FAN_OUTS others
+WARM_UP = 20  # discarded latency samples, in which connections, plans and caches are created
+PAUSE = 0.03  # seconds between latency samples, until the worker is idle again
+FAN_OUTS = 5  # runs timed in one process, after WARM_FAN_OUTS discarded runs
 WARM_FAN_OUTS = 2
-TASKS = 32  # that submit one job at a time each
+TASKS = 32  # each submits one job at a time
 POOL = 10  # connections they share; Windlass's default
-LOOK_AGAIN = 0.002
-TELL_EVERY = 0.02
-PATIENCE = 900.0
+POLL_INTERVAL = 0.002  # seconds
+REPORT_INTERVAL = 0.02
+TIMEOUT = 900.0
 
 Settings = Mapping[str, int]
 Verb = Callable[["Turn"], Coroutine[Any, Any, dict[str, Any]]]
@@ -37,7 +37,7 @@ Verb = Callable[["Turn"], Coroutine[Any, Any, dict[str, Any]]]
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """What one process is asked to do."""
+    """The options of one process."""
 
     url: str
     count: int
@@ -49,7 +49,7 @@ class Turn:
 
 
 class Tally:
-    """Counts handler calls, and knows when the last of them is also recorded."""
+    """Counts handler calls and waits until all of the jobs are recorded as ended."""
 
     def __init__(self, goal: int) -> None:
         self.count, self._goal = 0, goal
@@ -61,10 +61,10 @@ class Tally:
             self._all.set()
 
     async def recorded(self, conn: "asyncpg.Connection[Any]", done: str) -> None:
-        """Until every handler ran and `done`, asked of the database, says yes. It is not asked before: it costs."""
+        """Wait until all handlers have begun, then until the query `done` returns true; earlier queries cost time."""
         await self._all.wait()
         while not await conn.fetchval(done):
-            await asyncio.sleep(LOOK_AGAIN)
+            await asyncio.sleep(POLL_INTERVAL)
 
 
 async def clock_drain(
@@ -74,17 +74,17 @@ async def clock_drain(
     done: str,
     stop: Callable[[], object] = lambda: None,
 ) -> float:
-    """Seconds from the start of `work` until all is recorded. Then it is told to stop, unless it ends by itself."""
+    """Return the seconds from the start of `work` until all jobs are recorded; then stop it and wait for its end."""
     conn = await asyncpg.connect(turn.url)
     try:
         await conn.fetchval(done)
         started = time.perf_counter()
         working = asyncio.create_task(work())
         recorded = asyncio.create_task(tally.recorded(conn, done))
-        await asyncio.wait([working, recorded], return_when=asyncio.FIRST_COMPLETED, timeout=PATIENCE)
+        await asyncio.wait([working, recorded], return_when=asyncio.FIRST_COMPLETED, timeout=TIMEOUT)
         if working.done():
             working.result()
-        await asyncio.wait_for(recorded, PATIENCE)
+        await asyncio.wait_for(recorded, TIMEOUT)
         seconds = time.perf_counter() - started
         stop()
         await working
@@ -96,48 +96,48 @@ async def clock_drain(
 async def share(
     work: Callable[[], Coroutine[Any, Any, object]], tally: Tally, done: str, stop: Callable[[], object] = lambda: None
 ) -> None:
-    """Work beside other processes on one queue; `bench.processes` is at the other end of stdin and stdout.
+    """Drain a queue together with other processes, controlled by `bench.processes` over stdin and stdout.
 
-    Says that it is ready, begins with the first line of stdin and ends with the second, or with the end of stdin.
+    Reports that it is ready, starts at the first line of stdin and stops at the second, or at the end of stdin.
     Meanwhile it prints how many handlers have begun.
     """
     print(json.dumps({"done": done}), flush=True)
     await asyncio.to_thread(sys.stdin.readline)
     working = asyncio.create_task(work())
-    told_to_stop = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
+    stop_requested = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
     shown = 0
-    while not told_to_stop.done():
+    while not stop_requested.done():
         if tally.count != shown:
             shown = tally.count
             print(shown, flush=True)
         if working.done():
             working.result()
-        await asyncio.sleep(TELL_EVERY)
+        await asyncio.sleep(REPORT_INTERVAL)
     stop()
     await working
 
 
 async def clock_singles(turn: Turn, submit: Callable[[], Awaitable[object]]) -> float:
-    """Seconds in which concurrent tasks submit one job at a time, the next as soon as the last is recorded."""
+    """Return the seconds in which concurrent tasks submit the jobs; each task submits one job at a time."""
 
     async def task(left: Iterator[int]) -> None:
         for _ in left:
             await submit()
 
-    async def all_of(count: int) -> None:
+    async def submit_all(count: int) -> None:
         left = iter(range(count))
         await asyncio.gather(*(task(left) for _ in range(TASKS)))
 
-    await all_of(4 * TASKS)  # connections are open, statements prepared
+    await submit_all(4 * TASKS)  # opens connections and prepares statements
     started = time.perf_counter()
-    await all_of(turn.count)
+    await submit_all(turn.count)
     return time.perf_counter() - started
 
 
 async def clock_latency(
     turn: Turn, submit: Callable[[], Awaitable[object]], begun: "asyncio.Queue[float]"
 ) -> list[float]:
-    """Milliseconds from the call of `submit` to the handler's first line, one job at a time on an idle worker.
+    """Return the milliseconds from the call of `submit` to the start of the handler, for single jobs on an idle worker.
 
     The handler puts the time of its start into `begun`.
     """
@@ -146,23 +146,23 @@ async def clock_latency(
         await asyncio.sleep(PAUSE)
         started = time.perf_counter()
         await submit()
-        samples.append((await asyncio.wait_for(begun.get(), PATIENCE) - started) * 1000)
+        samples.append((await asyncio.wait_for(begun.get(), TIMEOUT) - started) * 1000)
     return samples[WARM_UP:]
 
 
 async def clock_fan_out(once: Callable[[], Awaitable[object]]) -> list[float]:
-    """Seconds that each of a few runs took, one at a time on an idle, warm worker."""
+    """Return the seconds that each of a few runs took, one after the other on an idle, warm worker."""
     samples: list[float] = []
     for _ in range(WARM_FAN_OUTS + FAN_OUTS):
         await asyncio.sleep(PAUSE)
         started = time.perf_counter()
-        await asyncio.wait_for(once(), PATIENCE)
+        await asyncio.wait_for(once(), TIMEOUT)
         samples.append(time.perf_counter() - started)
     return samples[WARM_FAN_OUTS:]
 
 
 def perform(verbs: Mapping[str, Verb], settings: Settings) -> None:
-    """The `main` of a contestant."""
+    """Run the verb of the command line and print its report: the `main` of a contestant."""
     parser = argparse.ArgumentParser()
     parser.add_argument("verb", choices=sorted(verbs))
     parser.add_argument("--url", required=True)
@@ -179,7 +179,7 @@ def perform(verbs: Mapping[str, Verb], settings: Settings) -> None:
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop for everybody, or for nobody if it is not installed."""
+    """Return the loop factory of all contestants: that of uvloop if it is installed."""
     if importlib.util.find_spec("uvloop") is None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop

@@ -1,4 +1,4 @@
-"""Windlass as its users run it: an app, one worker with its loops, jobs submitted through the front door."""
+"""Windlass as its users run it: an app, one worker with its loops, jobs submitted with the public API."""
 
 import asyncio
 import time
@@ -49,7 +49,7 @@ async def share(turn: Turn) -> dict[str, Any]:
 
 
 async def latency(turn: Turn) -> dict[str, Any]:
-    """The client is an app of its own, with its own connections: nothing passes between the two but the database."""
+    """Measure with a client that is another app with its own connections: they communicate only by the database."""
     app, client = _app(turn), _app(turn)
     begun: asyncio.Queue[float] = asyncio.Queue()
     stop = asyncio.Event()

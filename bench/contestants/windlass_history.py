@@ -1,7 +1,7 @@
-"""A long past for Windlass: runs of three steps that ended in the days before yesterday, made by a few big statements.
+"""Fills the archive of Windlass with runs of three steps that ended more than a day ago, by a few large statements.
 
-Rows are those the engine leaves in the archive: ids that sort by time, results, fences, a place in line; every tenth
-run has its events. A chain that runs afterwards meets the tables and indexes of a system that has worked for a while.
+The rows are like those that the engine archives: ids in chronological order, results, fences, sequence numbers; every
+tenth run has events. Later measurements run on the tables and indexes of a system that has been in use for a while.
 """
 
 from collections.abc import Iterable
@@ -70,7 +70,7 @@ select id, word, case word when 'running' then 'windlass' else 'bench' end, at
 
 
 async def fill(url: str, count: int, workflow: str) -> int:
-    """Insert so many finished jobs of a deployed workflow of three steps; return how many runs they belong to."""
+    """Insert `count` ended jobs of a deployed workflow of three steps; return the number of their runs."""
     conn = await asyncpg.connect(url)
     await conn.execute("set synchronous_commit = off")
     await conn.execute("set windlass.writes_events = on")  # as the engine does; a trigger would write events otherwise

@@ -1,4 +1,4 @@
-"""Windlass's server, without a worker: runs are started by `POST /workflows/{name}/trigger`."""
+"""The server of Windlass, without a worker: `POST /workflows/{name}/trigger` starts runs."""
 
 import contextlib
 from collections.abc import AsyncIterator

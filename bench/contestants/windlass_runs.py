@@ -1,4 +1,4 @@
-"""Windlass as its users run workflows: built with the builder, started through the front door, one worker."""
+"""Workflows of Windlass as its users run them: defined with the builder, started with the public API, one worker."""
 
 import asyncio
 import time
@@ -58,7 +58,7 @@ async def fan_out(turn: Turn) -> dict[str, Any]:
 
 
 async def lone(turn: Turn) -> dict[str, Any]:
-    """Milliseconds a step: half of the short chains before the long one, half after it, as many steps in all."""
+    """Return milliseconds per step of short chains and of a long one with as many steps, run between their halves."""
     async with _served(turn) as client:
         short, long = chain(client, SHORT), chain(client, turn.count)
         await client.publish()
@@ -81,7 +81,7 @@ def options(turn: Turn) -> WorkerOptions:
 
 
 def chain(client: Windlass, steps: int) -> str:
-    """A workflow of so many steps in a row; its name."""
+    """Define a chain of `steps` steps; return the name of the workflow."""
     name = f"bench-chain-{steps}"
     workflow, before = client.workflow(name), None
     for number in range(steps):
@@ -91,7 +91,7 @@ def chain(client: Windlass, steps: int) -> str:
 
 @asynccontextmanager
 async def _served(turn: Turn) -> AsyncIterator[Windlass]:
-    """A client beside a worker, with its own connections: nothing passes between the two but the database."""
+    """Run a worker and yield a client with its own connections: they communicate only by the database."""
     worker, client, stop = app(turn), app(turn), asyncio.Event()
 
     @worker.job(TYPE)

@@ -1,1 +1,1 @@
-"""Schedulers inside a process, side by side. Run `python -m bench.cron`."""
+"""The contestants of `python -m bench.cron`: in-process schedulers, a module for each."""

@@ -1,6 +1,6 @@
-"""APScheduler 3: `AsyncIOScheduler` with its memory store, added to before it starts, which is its faster way.
+"""APScheduler 3: `AsyncIOScheduler` with its memory store. Jobs are added before it starts, which is faster.
 
-Its clock cannot be set. Jobs are made due by their `next_run_time`; they wait for a paused scheduler to be resumed.
+Its clock cannot be set. `next_run_time` makes the jobs of a paused scheduler due; they run when it is resumed.
 """
 
 import importlib
@@ -15,20 +15,20 @@ IntervalTrigger: Any = importlib.import_module("apscheduler.triggers.interval").
 
 
 async def add_crons(count: int) -> float:
-    given, job = lines(count), Tally(0).job
+    expressions, job = lines(count), Tally(0).job
     scheduler = AsyncIOScheduler(timezone=ZONE)
     with stopwatch() as watch:
-        for n, line in enumerate(given):
+        for n, line in enumerate(expressions):
             scheduler.add_job(job, CronTrigger.from_crontab(line, timezone=ZONE), id=f"entry {n}")
         scheduler.start()
     return _all_have_times(scheduler, watch.seconds)
 
 
 async def add_intervals(count: int) -> float:
-    given, job = minutes(count), Tally(0).job
+    intervals, job = minutes(count), Tally(0).job
     scheduler = AsyncIOScheduler(timezone=ZONE)
     with stopwatch() as watch:
-        for n, interval in enumerate(given):
+        for n, interval in enumerate(intervals):
             scheduler.add_job(job, IntervalTrigger(minutes=interval, timezone=ZONE), id=f"entry {n}")
         scheduler.start()
     return _all_have_times(scheduler, watch.seconds)
@@ -43,8 +43,8 @@ def _all_have_times(scheduler: Any, seconds: float) -> float:
 async def next_runs(count: int) -> float:
     triggers = [CronTrigger.from_crontab(line, timezone=ZONE) for line in lines(count)]
     with stopwatch() as watch:
-        found = [trigger.get_next_fire_time(None, MOMENT) for trigger in triggers]
-    assert all(found)
+        times = [trigger.get_next_fire_time(None, MOMENT) for trigger in triggers]
+    assert all(times)
     return watch.seconds
 
 

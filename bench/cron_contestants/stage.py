@@ -1,9 +1,9 @@
-"""What every scheduler's process has in common: what it is given, its event loop, its stopwatch and its report.
+"""Shared by all contestants: arguments, inputs, event loop, stopwatch and report.
 
     python -m bench.cron_contestants.NAME VERB --count N
 
-A verb answers the seconds of CPU it took: nothing here waits for anybody, and a busy machine tells the same. What comes
-before the stopwatch is not counted. The report is one line of JSON.
+A verb returns the CPU seconds of what it measures: no contestant waits for I/O, and CPU time hardly depends on the load
+of the machine. Setup before the stopwatch is not counted. The report is one line of JSON.
 """
 
 import argparse
@@ -19,20 +19,20 @@ from datetime import UTC, datetime
 from typing import Any
 
 ZONE = "Europe/Berlin"
-MOMENT = datetime(2030, 3, 30, 12, 34, 56, tzinfo=UTC)  # the clocks change that night
+MOMENT = datetime(2030, 3, 30, 12, 34, 56, tzinfo=UTC)  # before the change to daylight saving time in ZONE
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-PATIENCE = 60.0
+TIMEOUT = 60.0  # seconds
 
 Verb = Callable[[int], Coroutine[Any, Any, float]]
 
 
 def lines(count: int) -> list[str]:
-    """Different cron lines that everybody reads the same way; days have names, for numbers are not agreed upon."""
+    """Return different cron expressions. Days are written as names, because contestants number them differently."""
     return [f"{n % 60} {n // 60 % 24} * * {DAYS[n // 1440 % 7]}" for n in range(count)]
 
 
 def minutes(count: int) -> list[int]:
-    """Different intervals."""
+    """Return different intervals."""
     return [60 + n for n in range(count)]
 
 
@@ -42,7 +42,7 @@ class Stopwatch:
 
 @contextmanager
 def stopwatch() -> Iterator[Stopwatch]:
-    """Garbage of the preparation is collected before, not during."""
+    """Measure the CPU time of the block. Garbage of the setup is collected before."""
     watch = Stopwatch()
     gc.collect()
     started = time.process_time()
@@ -51,7 +51,7 @@ def stopwatch() -> Iterator[Stopwatch]:
 
 
 class Tally:
-    """Counts the calls of a job, and tells when the last one began."""
+    """Counts the calls of a job; `full` waits until the last call has begun."""
 
     def __init__(self, goal: int) -> None:
         self._left = goal
@@ -66,11 +66,11 @@ class Tally:
         self.add()
 
     async def full(self) -> None:
-        await asyncio.wait_for(self._all.wait(), PATIENCE)
+        await asyncio.wait_for(self._all.wait(), TIMEOUT)
 
 
 def perform(verbs: Mapping[str, Verb]) -> None:
-    """The `main` of a contestant."""
+    """Run the verb of the command line and print its report: the `main` of a contestant."""
     parser = argparse.ArgumentParser()
     parser.add_argument("verb", choices=sorted(verbs))
     parser.add_argument("--count", type=int, required=True)
@@ -80,7 +80,7 @@ def perform(verbs: Mapping[str, Verb]) -> None:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop for everybody, or for nobody if it is not installed."""
+    """Return the loop factory of all contestants: that of uvloop if it is installed."""
     if importlib.util.find_spec("uvloop") is None:
         return None
     factory: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop

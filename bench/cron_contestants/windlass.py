@@ -1,4 +1,4 @@
-"""`windlass.cron`, as it comes."""
+"""`windlass.cron` with its defaults."""
 
 from datetime import timedelta
 
@@ -23,7 +23,7 @@ async def _add(specs: list[str]) -> float:
     with stopwatch() as watch:
         for n, spec in enumerate(specs):
             cron.add(spec, job, name=f"entry {n}")
-        await cron.__aenter__()  # every entry has its next time when this returns
+        await cron.__aenter__()  # afterwards every entry has its next time
     assert all(entry.next for entry in cron.entries())
     await cron.aclose()
     return watch.seconds
@@ -32,13 +32,13 @@ async def _add(specs: list[str]) -> float:
 async def next_runs(count: int) -> float:
     schedules = [parse(line, dialect=IN_PROCESS, zone=ZONE) for line in lines(count)]
     with stopwatch() as watch:
-        found = [schedule.next(MOMENT) for schedule in schedules]
-    assert all(found)
+        times = [schedule.next(MOMENT) for schedule in schedules]
+    assert all(times)
     return watch.seconds
 
 
 async def dispatch(count: int) -> float:
-    """Due by a clock that is set; from then on all is as by the machine's."""
+    """Make the entries due by advancing a fake clock; after that they run as they do with the system clock."""
     clock, tally = FakeClock(MOMENT), Tally(count)
     async with Cron(clock=clock) as cron:
         for n in range(count):

@@ -1,1 +1,1 @@
-"""Windlass with a long past and many live things, under load for half an hour. Run `python -m bench.scale`."""
+"""Measures Windlass with a long history and many live runs, under load for half an hour: `python -m bench.scale`."""

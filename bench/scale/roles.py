@@ -1,8 +1,8 @@
-"""The processes of the trial. Each prints one line of JSON a second with what it has done since the last one.
+"""The processes of the trial. Each prints a line of JSON per second with its counts since the last line.
 
     python -m bench.scale.roles ROLE --url URL [--port PORT] [--held N]
 
-They end when their stdin does, so none outlives the trial.
+They stop at the end of stdin, so that none outlives the trial.
 """
 
 import argparse
@@ -21,9 +21,9 @@ from windlass import Windlass, WorkerOptions
 from windlass.engine.workers import turn
 from windlass.settings import Settings
 
-ARCHIVE_AFTER = timedelta(minutes=2)  # less than the warm-up: the trial shows what archiving costs
+ARCHIVE_AFTER = timedelta(minutes=2)  # less than the warm-up, so that the trial includes the cost of archiving
 PAUSE = 0.2  # seconds between two pages
-PAGES = 20  # in a row, then from the start again
+PAGES = 20  # read of all lists before they are read from the start again
 LISTS = (
     "/api/v1/jobs?limit=50",
     "/api/v1/runs?limit=50",
@@ -36,16 +36,16 @@ class Counts:
     def __init__(self) -> None:
         self.jobs = 0
         self.steps = 0
-        self.milliseconds: list[float] = []  # of claims, or of pages
+        self.milliseconds: list[float] = []  # durations of claims, or of pages
 
     def take(self) -> dict[str, Any]:
-        told, fresh = dict(vars(self)), Counts()
-        vars(self).update(vars(fresh))
-        return told
+        counts = dict(vars(self))
+        vars(self).update(vars(Counts()))
+        return counts
 
 
 async def work(url: str, counts: Counts, stop: asyncio.Event) -> None:
-    """A worker of all lanes and of the steps of runs."""
+    """Run a worker that serves all lanes and the steps of runs."""
     app = Windlass(url, settings=Settings(archive_after=ARCHIVE_AFTER))
 
     async def job() -> None:
@@ -64,7 +64,7 @@ async def work(url: str, counts: Counts, stop: asyncio.Event) -> None:
 
 
 async def hold(url: str, held: int, counts: Counts, stop: asyncio.Event) -> None:
-    """A worker whose jobs do not end before the trial: it keeps as many leases."""
+    """Run a worker whose jobs do not end before the trial, so that it keeps `held` leases."""
     app = Windlass(url, settings=Settings(archive_after=ARCHIVE_AFTER))
 
     @app.job(HOLD)
@@ -77,8 +77,8 @@ async def hold(url: str, held: int, counts: Counts, stop: asyncio.Event) -> None
         await app.work(options, stop=stop)
 
 
-async def look(port: int, counts: Counts, stop: asyncio.Event) -> None:
-    """Someone who pages through lists."""
+async def read_lists(port: int, counts: Counts, stop: asyncio.Event) -> None:
+    """Page through lists."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     while not stop.is_set():
         for path in LISTS:
@@ -96,7 +96,7 @@ async def look(port: int, counts: Counts, stop: asyncio.Event) -> None:
 
 
 def _time_claims(counts: Counts) -> None:
-    """Time the exchanges with the database that claim jobs; the engine has no hook for that."""
+    """Measure the turns that claim jobs, by replacing a function: the engine has no hook for that."""
     original = turn.turn
 
     async def timed(db: Any, request: Any) -> Any:
@@ -109,7 +109,7 @@ def _time_claims(counts: Counts) -> None:
     turn.turn = timed
 
 
-async def _tell(role: Callable[[Counts, asyncio.Event], Awaitable[None]]) -> None:
+async def _run(role: Callable[[Counts, asyncio.Event], Awaitable[None]]) -> None:
     counts, stop = Counts(), asyncio.Event()
     working = asyncio.ensure_future(role(counts, stop))
     ended = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
@@ -130,10 +130,10 @@ def main() -> None:
     roles: dict[str, Callable[[Counts, asyncio.Event], Awaitable[None]]] = {
         "work": lambda counts, stop: work(args.url, counts, stop),
         "hold": lambda counts, stop: hold(args.url, args.held, counts, stop),
-        "look": lambda counts, stop: look(args.port, counts, stop),
+        "look": lambda counts, stop: read_lists(args.port, counts, stop),
     }
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_tell(roles[args.role]))
+        runner.run(_run(roles[args.role]))
 
 
 if __name__ == "__main__":

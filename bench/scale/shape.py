@@ -1,4 +1,4 @@
-"""What the database of the trial holds, and how it gets there: through the engine, except the long past."""
+"""Fills the database of the trial, through the engine except for the history."""
 
 import asyncio
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Shape:
 
 
 async def build(app: Windlass, url: str, shape: Shape) -> None:
-    """Deploy the workflows, insert the past and start the live runs."""
+    """Deploy the workflows, insert the history, start the live runs and submit the jobs to hold."""
     await app.deploy(
         {
             "name": WORKFLOW,
@@ -56,14 +56,14 @@ async def until_held(app: Windlass, held: int) -> None:
 
 
 async def problems(app: Windlass) -> list[str]:
-    """What the doctor finds, without what is as it should be."""
+    """Return the findings of the doctor other than OK."""
     db = await app.open()
-    found = await doctor.examine(db)
-    return [f"{one.level}: {one.check}: {one.message}" for one in found if one.level is not doctor.Level.OK]
+    findings = await doctor.examine(db)
+    return [f"{one.level}: {one.check}: {one.message}" for one in findings if one.level is not doctor.Level.OK]
 
 
 async def census(app: Windlass) -> dict[str, Any]:
-    """Count what is there; a moment of work in large tables."""
+    """Count the rows of each kind; takes a while in large tables."""
     db = await app.open()
     row = await db.pool.fetchrow(
         "select (select count(*) from workflow.workflow_run where status = 'succeeded') as ended, "

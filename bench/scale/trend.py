@@ -1,4 +1,4 @@
-"""Whether a row of measurements stayed flat: pure functions."""
+"""Judges whether a series of measurements stayed flat. Pure functions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ FLAT = 0.10
 
 @dataclass(frozen=True)
 class Minute:
-    """What one interval showed."""
+    """The measurements of one interval."""
 
     drain: float  # jobs/s
     chains: float  # runs/s
     claim_p99: float  # ms
     list_p99: float  # ms
-    wal_per_job: float  # bytes; the steps of runs are jobs, too
+    wal_per_job: float  # bytes; the steps of runs count as jobs
     dead: int  # tuples in all tables
     autovacuum: float  # seconds
 
@@ -38,7 +38,7 @@ class Trend:
 
 
 def trends(minutes: Sequence[Minute], warm_up: int) -> list[Trend]:
-    """The drift of each figure after the warm-up; nothing if fewer than three intervals are left."""
+    """Return the drift of each figure after the warm-up; nothing if fewer than three intervals are left."""
     kept = minutes[warm_up:]
     if len(kept) < 3:
         return []
@@ -47,7 +47,7 @@ def trends(minutes: Sequence[Minute], warm_up: int) -> list[Trend]:
 
 
 def drift(values: Sequence[float]) -> float:
-    """The change over the whole row as a share of its median, by the median of the slopes between all pairs.
+    """Return the change over all values as a share of their median, by the median slope of all pairs (Theil-Sen).
 
     One bad interval, such as that of a checkpoint, does not change it.
     """

@@ -151,7 +151,7 @@ func (p *StartParams) fields() map[string]any {
 	return fields
 }
 
-// Start a run. Start a run with an input, labels, a key, a time limit.
+// Start a run. Start a run with an input, labels, an idempotency key and a time limit.
 //
 //	POST /api/v1/workflows/{ref}/runs
 func (s *Client) Start(ctx context.Context, ref string, p *StartParams) (*WaitedRun, error) {
@@ -170,8 +170,8 @@ func (s *Client) Start(ctx context.Context, ref string, p *StartParams) (*Waited
 	return one[WaitedRun](ctx, s.transport, c)
 }
 
-// Stats: get an overview. Runs and jobs by state, the last day by hour, recent failures, queues, workers, and the
-// next scheduled times.
+// Stats: get an overview. Return counts of runs and jobs by state, the runs of the last day by hour, recent failures,
+// queues, workers and the next ticks.
 //
 //	GET /api/v1/stats
 func (s *Client) Stats(ctx context.Context) (*Stats, error) {
@@ -186,8 +186,9 @@ type StreamParams struct {
 	After    string
 }
 
-// Stream: watch everything. Events of runs, tasks and jobs; `hello` is the first. The `id` of each event resumes the
-// stream after it, in `Last-Event-ID` or `after`: no event is lost or repeated. Without one the stream begins now.
+// Stream: watch everything. Stream the events of runs, tasks and jobs, beginning with `hello`. To resume the stream
+// after an event, pass its `id` as `Last-Event-ID` or `after`: no event is lost or repeated. Without an id, the
+// stream begins with new events.
 //
 //	GET /api/v1/stream
 func (s *Client) Stream(ctx context.Context, p *StreamParams) iter.Seq2[Event, error] {
@@ -208,7 +209,8 @@ func (s *Client) Stream(ctx context.Context, p *StreamParams) iter.Seq2[Event, e
 	return events(ctx, s.transport, c)
 }
 
-// Usage: get what the org uses. The executions of this month are counted about once a second.
+// Usage: get what the org uses. Return the usage of the caller's org and the limits of its plan. The executions of
+// this month are counted about once a second.
 //
 //	GET /api/v1/usage
 func (s *Client) Usage(ctx context.Context) (*UsageDetail, error) {
@@ -233,8 +235,8 @@ func (p *ApprovalsApproveParams) fields() map[string]any {
 	return fields
 }
 
-// Approve. The task succeeds. `values` must fit the form. 403 unless the caller has one of the approval's roles; 409
-// if it was decided before; 410 if its time is over or its run was stopped.
+// Approve. Approve: the task succeeds. `values` must match the form. 403 unless the caller has one of the approval's
+// roles, or one above; 409 if it was decided before; 410 if it has expired or its task no longer waits.
 //
 //	POST /api/v1/approvals/{approval_id}/approve
 func (s *ApprovalsService) Approve(
@@ -266,7 +268,7 @@ type ApprovalsListParams struct {
 	Limit    int
 }
 
-// List approvals. The open ones first, newest first.
+// List approvals. Return approvals, open ones first, newest first.
 //
 //	GET /api/v1/approvals
 func (s *ApprovalsService) List(ctx context.Context, p *ApprovalsListParams) iter.Seq2[Approval, error] {
@@ -337,7 +339,7 @@ func (p *ApprovalsRejectParams) fields() map[string]any {
 	return fields
 }
 
-// Reject. The task fails with the comment as the reason. Refused like an approval.
+// Reject. Reject: the task fails with the comment as the reason. The errors are those of an approval.
 //
 //	POST /api/v1/approvals/{approval_id}/reject
 func (s *ApprovalsService) Reject(
@@ -360,7 +362,7 @@ type AuditListParams struct {
 	Limit  int
 }
 
-// List what was done. The audit log of the org, newest first.
+// List what was done. Return the audit log of the org, newest first.
 //
 //	GET /api/v1/audit
 func (s *AuditService) List(ctx context.Context, p *AuditListParams) iter.Seq2[AuditEntry, error] {
@@ -455,8 +457,8 @@ func (p *DeadLettersDropParams) fields() map[string]any {
 	return fields
 }
 
-// Drop many dead letters. A batch of them, newest first: they are hidden, as by a DELETE. Tasks of runs go with their
-// runs, and stay.
+// Drop many dead letters. Hide a batch of the matching dead letters, newest first, as DELETE does. Tasks of runs are
+// not dropped: they are removed with their runs.
 //
 //	POST /api/v1/dead-letters/drop
 func (s *DeadLettersService) Drop(ctx context.Context, p *DeadLettersDropParams) (*DeadLetterBatch, error) {
@@ -477,7 +479,8 @@ type DeadLettersJobsParams struct {
 	Limit  int
 }
 
-// Jobs: list dead letters. One by one, newest first; those of a group, if `type`, `queue` and `error` name one.
+// Jobs: list dead letters. Return dead letters, newest first. `type`, `queue` and `error` together select those of a
+// group.
 //
 //	GET /api/v1/dead-letters/jobs
 func (s *DeadLettersService) Jobs(ctx context.Context, p *DeadLettersJobsParams) iter.Seq2[Job, error] {
@@ -547,7 +550,7 @@ type DeadLettersListParams struct {
 	Limit  int
 }
 
-// List dead letters in groups. By type, queue and error; the group that failed last first.
+// List dead letters in groups. Return dead letters grouped by type, queue and error, latest failure first.
 //
 //	GET /api/v1/dead-letters
 func (s *DeadLettersService) List(ctx context.Context, p *DeadLettersListParams) iter.Seq2[DeadLetterGroup, error] {
@@ -650,8 +653,9 @@ func (p *DeadLettersRetryParams) fields() map[string]any {
 	return fields
 }
 
-// Retry many dead letters. A batch of them, newest first: jobs are started over, and the runs of tasks are retried.
-// Runs that do not allow it (they go on, or came to terms with the failure) are left as they are.
+// Retry many dead letters. Retry a batch of the matching dead letters, newest first: jobs return to their queues with
+// their attempts reset, and the runs of tasks are retried. Runs that cannot be retried, because they are live or
+// completed in spite of the failure, are left unchanged.
 //
 //	POST /api/v1/dead-letters/retry
 func (s *DeadLettersService) Retry(ctx context.Context, p *DeadLettersRetryParams) (*DeadLetterBatch, error) {
@@ -662,7 +666,7 @@ func (s *DeadLettersService) Retry(ctx context.Context, p *DeadLettersRetryParam
 	return one[DeadLetterBatch](ctx, s.transport, c)
 }
 
-// Get a job type. With all schemas that workers have published for it.
+// Get a job type. Return a job type with all schemas that workers have published for it.
 //
 //	GET /api/v1/job-types/{type}
 func (s *JobTypesService) Get(ctx context.Context, typeName string) (*JobTypeDetail, error) {
@@ -677,7 +681,7 @@ type JobTypesListParams struct {
 	Limit int
 }
 
-// List job types. By name: those that workers serve, and those that they have served.
+// List job types. Return the job types that workers serve or have served, sorted by name.
 //
 //	GET /api/v1/job-types
 func (s *JobTypesService) List(ctx context.Context, p *JobTypesListParams) iter.Seq2[JobType, error] {
@@ -719,7 +723,8 @@ type JobsArtifactsParams struct {
 	Limit int
 }
 
-// Artifacts: list the artifacts of a job. The files that it wrote, by name, also those of attempts that failed.
+// Artifacts: list the artifacts of a job. Return the artifacts of a job, sorted by name, including those of failed
+// attempts.
 //
 //	GET /api/v1/jobs/{job_id}/artifacts
 func (s *JobsService) Artifacts(
@@ -778,7 +783,7 @@ func (p *JobsCancelParams) fields() map[string]any {
 	return fields
 }
 
-// Cancel a job. It ends at once, and the worker that holds it is notified. 409 if it has ended.
+// Cancel a job. Cancel a job immediately and notify the worker that holds it. 409 if the job has ended.
 //
 //	POST /api/v1/jobs/{job_id}/cancel
 func (s *JobsService) Cancel(ctx context.Context, jobID string, p *JobsCancelParams) (*JobDetail, error) {
@@ -790,7 +795,7 @@ func (s *JobsService) Cancel(ctx context.Context, jobID string, p *JobsCancelPar
 	return one[JobDetail](ctx, s.transport, c)
 }
 
-// Delete a job. Soft: it is hidden, and if it is pending, it is never claimed.
+// Delete a job. Hide a job (soft delete). If it is pending, it is never claimed.
 //
 //	DELETE /api/v1/jobs/{job_id}
 func (s *JobsService) Delete(ctx context.Context, jobID string) error {
@@ -805,7 +810,8 @@ type JobsDownloadParams struct {
 	Range   string
 }
 
-// Download an artifact of a job. Of the attempt that succeeded, or the latest one if none has, unless one is named.
+// Download an artifact of a job. Return the content of an artifact, by default of the attempt that succeeded, or else
+// of the latest one.
 //
 //	GET /api/v1/jobs/{job_id}/artifacts/{name}/content
 func (s *JobsService) Download(ctx context.Context, jobID, name string, p *JobsDownloadParams) (*Download, error) {
@@ -830,7 +836,7 @@ type JobsEventsParams struct {
 	Limit int
 }
 
-// Events: list the events of a job. The trail, oldest first.
+// Events: list the events of a job. Return the events of a job, oldest first.
 //
 //	GET /api/v1/jobs/{job_id}/events
 func (s *JobsService) Events(ctx context.Context, jobID string, p *JobsEventsParams) iter.Seq2[JobEvent, error] {
@@ -868,7 +874,7 @@ func (s *JobsService) EventsPage(ctx context.Context, jobID string, p *JobsEvent
 	return page[JobEvent](ctx, s.transport, c)
 }
 
-// Get a job. Whole, with the errors of its attempts, its lease, and the run that it is a task of.
+// Get a job. Return a job with the errors of its attempts, its lease, and the run that it is a task of.
 //
 //	GET /api/v1/jobs/{job_id}
 func (s *JobsService) Get(ctx context.Context, jobID string) (*JobDetail, error) {
@@ -889,7 +895,7 @@ type JobsListParams struct {
 	Limit  int
 }
 
-// List jobs. Newest first, by the time at which they became due.
+// List jobs. Return jobs, newest first by the time at which they became due.
 //
 //	GET /api/v1/jobs
 func (s *JobsService) List(ctx context.Context, p *JobsListParams) iter.Seq2[Job, error] {
@@ -968,7 +974,7 @@ type JobsLogsParams struct {
 	Limit   int
 }
 
-// Logs: read the logs of a job. What its handler logged, attempt by attempt.
+// Logs: read the logs of a job. Return the lines that the handler logged, by attempt.
 //
 //	GET /api/v1/jobs/{job_id}/logs
 func (s *JobsService) Logs(ctx context.Context, jobID string, p *JobsLogsParams) iter.Seq2[JobLogLine, error] {
@@ -1017,8 +1023,8 @@ type JobsRetryParams struct {
 	Fresh bool
 }
 
-// Retry a job. Start it over, its attempts counted afresh. 409 unless it failed or was cancelled; a task is retried
-// with its run.
+// Retry a job. Return a failed or cancelled job to its queue with its attempts reset. 409 for jobs in other states,
+// and for tasks of runs: retry the run.
 //
 //	POST /api/v1/jobs/{job_id}/retry
 func (s *JobsService) Retry(ctx context.Context, jobID string, p *JobsRetryParams) (*JobDetail, error) {
@@ -1040,8 +1046,8 @@ type JobsStepsParams struct {
 	Limit int
 }
 
-// Steps: list the recorded steps of a job. What its handler recorded, in the order of the records, and what it waits
-// for.
+// Steps: list the recorded steps of a job. Return the durable steps and waits that the handler recorded, oldest
+// first.
 //
 //	GET /api/v1/jobs/{job_id}/steps
 func (s *JobsService) Steps(ctx context.Context, jobID string, p *JobsStepsParams) iter.Seq2[JobStep, error] {
@@ -1084,8 +1090,8 @@ type JobsStreamParams struct {
 	After string
 }
 
-// Stream: follow the stream of a job. What its handler passed to `ctx.stream`, from the beginning and as it comes:
-// events `chunk`, and `end` when the job has ended. An attempt that is repeated begins a new `section`.
+// Stream: follow the stream of a job. Stream what the handler passes to `ctx.stream`, from the first chunk on, as
+// `chunk` events, and `end` when the job has ended. Each attempt starts a new `section`.
 //
 //	GET /api/v1/jobs/{job_id}/stream
 func (s *JobsService) Stream(ctx context.Context, jobID string, p *JobsStreamParams) iter.Seq2[Event, error] {
@@ -1153,7 +1159,7 @@ func (p *JobsSubmitParams) fields() map[string]any {
 	return fields
 }
 
-// Submit a job. A known idempotency key answers 200 with the job that has it.
+// Submit a job. Submit a job. If a job with this idempotency key exists, return that job with 200.
 //
 //	POST /api/v1/jobs
 func (s *JobsService) Submit(ctx context.Context, p *JobsSubmitParams) (*JobDetail, error) {
@@ -1178,7 +1184,8 @@ func (p *JobsSubmitManyParams) fields() map[string]any {
 	return fields
 }
 
-// SubmitMany: submit many jobs. All or none, in one transaction. An error names the job and its field: `jobs.3.type`.
+// SubmitMany: submit many jobs. Submit jobs in one transaction, all or none. An error names the job and its field:
+// `jobs.3.type`.
 //
 //	POST /api/v1/jobs/batch
 func (s *JobsService) SubmitMany(ctx context.Context, p *JobsSubmitManyParams) (*SubmittedJobs, error) {
@@ -1218,7 +1225,7 @@ func (p *KeysCreateParams) fields() map[string]any {
 	return fields
 }
 
-// Create a key. The answer has the key, and no other answer ever will. 403 for a scope that the caller lacks.
+// Create a key. Create a key. Only this response contains the key itself. 403 for a scope that the caller lacks.
 //
 //	POST /api/v1/keys
 func (s *KeysService) Create(ctx context.Context, p *KeysCreateParams) (*NewKey, error) {
@@ -1235,7 +1242,7 @@ type KeysListParams struct {
 	Limit  int
 }
 
-// List keys. Those of the org, newest first, also revoked and expired ones.
+// List keys. Return the keys of the org, newest first, including revoked and expired ones.
 //
 //	GET /api/v1/keys
 func (s *KeysService) List(ctx context.Context, p *KeysListParams) iter.Seq2[Key, error] {
@@ -1271,7 +1278,7 @@ func (s *KeysService) ListPage(ctx context.Context, p *KeysListParams) (*Page[Ke
 	return page[Key](ctx, s.transport, c)
 }
 
-// Revoke a key. For good. Sessions that began with it end, too.
+// Revoke a key. Revoke a key permanently and end the sessions that it started.
 //
 //	POST /api/v1/keys/{key}/revoke
 func (s *KeysService) Revoke(ctx context.Context, key string) (*Key, error) {
@@ -1293,7 +1300,8 @@ func (p *KeysRotateParams) fields() map[string]any {
 	return fields
 }
 
-// Rotate: give a key a new secret. The old secret stays valid for 24 hours, unless `at_once` is true.
+// Rotate: give a key a new secret. Give a key a new secret. The old secret stays valid for 24 hours, unless `at_once`
+// is true.
 //
 //	POST /api/v1/keys/{key}/rotate
 func (s *KeysService) Rotate(ctx context.Context, key string, p *KeysRotateParams) (*NewKey, error) {
@@ -1311,7 +1319,7 @@ type MembersListParams struct {
 	Limit int
 }
 
-// List members. By address.
+// List members. Return members, sorted by email address.
 //
 //	GET /api/v1/members
 func (s *MembersService) List(ctx context.Context, p *MembersListParams) iter.Seq2[Member, error] {
@@ -1358,8 +1366,8 @@ func (p *MembersPutParams) fields() map[string]any {
 	return fields
 }
 
-// Put: add a member, or change the role of one. Who logs in with this verified address may act for the org. 409 for
-// the only admin who gives up that role.
+// Put: add a member, or change the role of one. Add a member, or change the role of a member. A person who logs in
+// with this verified address may act for the org. 409 if the caller is the only admin and would give up that role.
 //
 //	PUT /api/v1/members/{email}
 func (s *MembersService) Put(ctx context.Context, email string, p *MembersPutParams) (*Member, error) {
@@ -1371,7 +1379,8 @@ func (s *MembersService) Put(ctx context.Context, email string, p *MembersPutPar
 	return one[Member](ctx, s.transport, c)
 }
 
-// Remove a member. Sessions lose the org at once. 409 for the only admin who would remove himself.
+// Remove a member. Remove a member, whose sessions lose access to the org immediately. 409 if the caller is this
+// member and the only admin.
 //
 //	DELETE /api/v1/members/{email}
 func (s *MembersService) Remove(ctx context.Context, email string) error {
@@ -1403,8 +1412,9 @@ func (p *MessagesPublishParams) fields() map[string]any {
 	return fields
 }
 
-// Publish an event. Reaches every task and handler that waits for this name and key, also those that begin to wait
-// later, and starts runs of workflows that it triggers. With an `id` it is published once, however often it is sent.
+// Publish an event. Publish an event to every task and handler that waits for its name and key, including those that
+// start to wait later, and start runs of the workflows that it triggers. With an `id`, repeated requests publish it
+// once.
 //
 //	POST /api/v1/events
 func (s *MessagesService) Publish(ctx context.Context, p *MessagesPublishParams) (*Sent, error) {
@@ -1432,9 +1442,9 @@ func (p *MessagesSignalParams) fields() map[string]any {
 	return fields
 }
 
-// Signal: send a signal to a run. Received once, by the task or handler of the run that has waited longest for this
-// name, or by the next one that waits for it. 410 if the run has ended. The id may be that of a job that is not a
-// task of a run.
+// Signal: send a signal to a run. Send a signal to a run; `run_id` may also be the id of a job that is not a task of
+// a run. The signal is received once, by the task or handler that has waited longest for its name, or by the next one
+// that waits for it. 409 if too many signals of this name have not been received yet; 410 if the run has ended.
 //
 //	POST /api/v1/runs/{run_id}/signals/{signal}
 func (s *MessagesService) Signal(ctx context.Context, runID, signal string, p *MessagesSignalParams) (*Sent, error) {
@@ -1446,7 +1456,7 @@ func (s *MessagesService) Signal(ctx context.Context, runID, signal string, p *M
 	return one[Sent](ctx, s.transport, c)
 }
 
-// Get what an org uses. Only for the operator.
+// Get what an org uses. Return the usage of an org and the limits of its plan. Only for the operator.
 //
 //	GET /api/v1/usage/orgs/{org}
 func (s *OrgUsageService) Get(ctx context.Context, org string) (*UsageDetail, error) {
@@ -1461,7 +1471,7 @@ type OrgUsageListParams struct {
 	Limit int
 }
 
-// List what all orgs use. By name. Only for the operator.
+// List what all orgs use. Return the usage of all orgs, sorted by name. Only for the operator.
 //
 //	GET /api/v1/usage/orgs
 func (s *OrgUsageService) List(ctx context.Context, p *OrgUsageListParams) iter.Seq2[Usage, error] {
@@ -1512,7 +1522,8 @@ func (p *OrgsCreateParams) fields() map[string]any {
 	return fields
 }
 
-// Create an org. 409 if it exists, or if a queue of `default` has a name that begins with it and a slash.
+// Create an org. Create an org on a plan. 409 if it exists, or if a queue of the org `default` has a name that begins
+// with the name of the new org and a slash.
 //
 //	POST /api/v1/orgs
 func (s *OrgsService) Create(ctx context.Context, p *OrgsCreateParams) (*Org, error) {
@@ -1523,7 +1534,8 @@ func (s *OrgsService) Create(ctx context.Context, p *OrgsCreateParams) (*Org, er
 	return one[Org](ctx, s.transport, c)
 }
 
-// Disable an org. Its keys and sessions are refused, and its schedules and jobs wait until it is enabled.
+// Disable an org. Disable an org: its keys and sessions are refused, and its schedules and jobs wait until it is
+// enabled.
 //
 //	POST /api/v1/orgs/{name}/disable
 func (s *OrgsService) Disable(ctx context.Context, name string) (*Org, error) {
@@ -1556,7 +1568,7 @@ type OrgsListParams struct {
 	Limit int
 }
 
-// List orgs. By name. Only for the operator, as everything below /orgs.
+// List orgs. Return orgs, sorted by name. Only for the operator, like everything below /orgs.
 //
 //	GET /api/v1/orgs
 func (s *OrgsService) List(ctx context.Context, p *OrgsListParams) iter.Seq2[Org, error] {
@@ -1592,8 +1604,8 @@ func (s *OrgsService) ListPage(ctx context.Context, p *OrgsListParams) (*Page[Or
 	return page[Org](ctx, s.transport, c)
 }
 
-// Assign: put an org on a plan. It takes effect within seconds. What the org has already is kept, even if it is more
-// than the plan allows.
+// Assign: put an org on a plan. Put an org on a plan, which takes effect within seconds. What the org already has is
+// kept, even if it exceeds the limits.
 //
 //	PUT /api/v1/plans/{name}/orgs/{org}
 func (s *PlansService) Assign(ctx context.Context, name, org string) (*AssignedPlan, error) {
@@ -1602,7 +1614,7 @@ func (s *PlansService) Assign(ctx context.Context, name, org string) (*AssignedP
 	return one[AssignedPlan](ctx, s.transport, c)
 }
 
-// Delete a plan. 409 while an org has it.
+// Delete a plan. Delete a plan. 409 while an org is on it.
 //
 //	DELETE /api/v1/plans/{name}
 func (s *PlansService) Delete(ctx context.Context, name string) error {
@@ -1620,7 +1632,7 @@ func (s *PlansService) Get(ctx context.Context, name string) (*Plan, error) {
 	return one[Plan](ctx, s.transport, c)
 }
 
-// List plans. By name.
+// List plans. Return plans, sorted by name.
 //
 //	GET /api/v1/plans
 func (s *PlansService) List(ctx context.Context) iter.Seq2[Plan, error] {
@@ -1669,8 +1681,8 @@ func (p *PlansPutParams) fields() map[string]any {
 	return fields
 }
 
-// Put: create a plan, or change its limits. Limits that are left out are kept; those of a new plan are unlimited. 409
-// for `unlimited`, which has none.
+// Put: create a plan, or change its limits. Create a plan, or change its limits. Limits that are left out are kept;
+// those of a new plan are unlimited. 409 for the plan `unlimited`, which cannot be changed.
 //
 //	PUT /api/v1/plans/{name}
 func (s *PlansService) Put(ctx context.Context, name string, p *PlansPutParams) (*Plan, error) {
@@ -1682,7 +1694,8 @@ func (s *PlansService) Put(ctx context.Context, name string, p *PlansPutParams) 
 	return one[Plan](ctx, s.transport, c)
 }
 
-// Forget a pool. 409 while a process offers it. Steps that name it wait until one does again.
+// Forget a pool. Remove a pool. Steps that name it wait until a process offers it again. 409 while a process offers
+// it.
 //
 //	DELETE /api/v1/pools/{name}
 func (s *PoolsService) Forget(ctx context.Context, name string) error {
@@ -1700,7 +1713,7 @@ func (s *PoolsService) Get(ctx context.Context, name string) (*Pool, error) {
 	return one[Pool](ctx, s.transport, c)
 }
 
-// List pools. By name: those that processes offer, and those that they have offered.
+// List pools. Return the pools that processes offer or have offered, sorted by name.
 //
 //	GET /api/v1/pools
 func (s *PoolsService) List(ctx context.Context) iter.Seq2[Pool, error] {
@@ -1716,7 +1729,7 @@ func (s *PoolsService) ListPage(ctx context.Context) (*Page[Pool], error) {
 	return page[Pool](ctx, s.transport, c)
 }
 
-// List what is set aside. The latest first, 1,000 at most.
+// List what is set aside. Return quarantined items, latest failure first, at most 1,000.
 //
 //	GET /api/v1/quarantine
 func (s *QuarantineService) List(ctx context.Context) iter.Seq2[Quarantined, error] {
@@ -1732,8 +1745,8 @@ func (s *QuarantineService) ListPage(ctx context.Context) (*Page[Quarantined], e
 	return page[Quarantined](ctx, s.transport, c)
 }
 
-// Retry: try something again that is set aside. It is tried within a second, by whichever process comes first. 409 if
-// it is only reported.
+// Retry: try something again that is set aside. Make a quarantined item due for a retry immediately. 409 if the item
+// is only reported and never retried (`retry_at` is null).
 //
 //	POST /api/v1/quarantine/{kind}/{key}/retry
 func (s *QuarantineService) Retry(ctx context.Context, kind Kind, key string) (*Quarantined, error) {
@@ -1742,7 +1755,7 @@ func (s *QuarantineService) Retry(ctx context.Context, kind Kind, key string) (*
 	return one[Quarantined](ctx, s.transport, c)
 }
 
-// Get a queue. A queue that was never used is an empty one.
+// Get a queue. Return a queue. A name that was never used returns an empty queue, not 404.
 //
 //	GET /api/v1/queues/{name}
 func (s *QueuesService) Get(ctx context.Context, name string) (*Queue, error) {
@@ -1757,7 +1770,7 @@ type QueuesListParams struct {
 	Limit int
 }
 
-// List queues. By name: those that have jobs, and those that were ever paused.
+// List queues. Return queues that have live jobs, or that were ever paused or configured, sorted by name.
 //
 //	GET /api/v1/queues
 func (s *QueuesService) List(ctx context.Context, p *QueuesListParams) iter.Seq2[Queue, error] {
@@ -1793,8 +1806,8 @@ func (s *QueuesService) ListPage(ctx context.Context, p *QueuesListParams) (*Pag
 	return page[Queue](ctx, s.transport, c)
 }
 
-// Pause a queue. Workers claim nothing more from it and finish the jobs that they hold. Plain SQL clients do not see
-// the pause.
+// Pause a queue. Pause a queue: workers claim no more of its jobs, and finish those that they hold. Workers that use
+// plain SQL do not see the pause.
 //
 //	POST /api/v1/queues/{name}/pause
 func (s *QueuesService) Pause(ctx context.Context, name string) (*Queue, error) {
@@ -1818,8 +1831,8 @@ type RunsArtifactsParams struct {
 	Limit int
 }
 
-// Artifacts: list the artifacts of a run. The files that its tasks wrote, by task, index and name, also those of
-// attempts that failed.
+// Artifacts: list the artifacts of a run. Return the artifacts of a run, sorted by task, index and name, including
+// those of failed attempts.
 //
 //	GET /api/v1/runs/{run_id}/artifacts
 func (s *RunsService) Artifacts(
@@ -1878,8 +1891,8 @@ func (p *RunsCancelParams) fields() map[string]any {
 	return fields
 }
 
-// Cancel a run. What waits ends at once; who works for it is asked to stop. With `compensate` it goes on until the
-// tasks that succeeded are undone. 409 if it has ended.
+// Cancel a run. Cancel a run: waiting tasks end immediately, and running jobs are asked to stop. With `compensate`,
+// the run continues until the tasks that succeeded are undone. 409 if the run has ended.
 //
 //	POST /api/v1/runs/{run_id}/cancel
 func (s *RunsService) Cancel(ctx context.Context, runID string, p *RunsCancelParams) (*Run, error) {
@@ -1952,8 +1965,8 @@ func (p *RunsCancelManyParams) fields() map[string]any {
 	return fields
 }
 
-// CancelMany: cancel many runs. A batch of the runs that the filter selects, newest first; `left` says how many more
-// there are.
+// CancelMany: cancel many runs. Cancel a batch of the selected runs, newest first; `left` is the number of those that
+// remain.
 //
 //	POST /api/v1/runs/cancel
 func (s *RunsService) CancelMany(ctx context.Context, p *RunsCancelManyParams) (*Batch, error) {
@@ -1971,8 +1984,8 @@ type RunsEventsParams struct {
 	Limit   int
 }
 
-// Events: list the events of a run. The trail, oldest first: what the run and its tasks became, and why. Of a
-// fanned-out task it has the start and the end; its instances have trails of their own.
+// Events: list the events of a run. Return the events of a run and its tasks with their reasons, oldest first. A
+// fanned-out task has events only for its start and its end; the jobs of its instances have their own.
 //
 //	GET /api/v1/runs/{run_id}/events
 func (s *RunsService) Events(ctx context.Context, runID string, p *RunsEventsParams) iter.Seq2[RunEvent, error] {
@@ -2016,7 +2029,7 @@ func (s *RunsService) EventsPage(ctx context.Context, runID string, p *RunsEvent
 	return page[RunEvent](ctx, s.transport, c)
 }
 
-// Explain a run. Why each task ran, waits, was skipped or failed, in sentences.
+// Explain a run. Explain in sentences why each task ran, waits, was skipped or failed.
 //
 //	GET /api/v1/runs/{run_id}/explain
 func (s *RunsService) Explain(ctx context.Context, runID string) (*Explanation, error) {
@@ -2032,7 +2045,7 @@ type RunsFollowLogsParams struct {
 	After   string
 }
 
-// FollowLogs: follow the logs of a run. The last lines, then what is logged, until the run has ended.
+// FollowLogs: follow the logs of a run. Stream the last lines and then new ones, until the run has ended.
 //
 //	GET /api/v1/runs/{run_id}/logs/stream
 func (s *RunsService) FollowLogs(
@@ -2056,7 +2069,7 @@ func (s *RunsService) FollowLogs(
 	return events(ctx, s.transport, c)
 }
 
-// Get a run. With what became of each task.
+// Get a run. Return a run with its tasks.
 //
 //	GET /api/v1/runs/{run_id}
 func (s *RunsService) Get(ctx context.Context, runID string) (*RunDetail, error) {
@@ -2065,8 +2078,8 @@ func (s *RunsService) Get(ctx context.Context, runID string) (*RunDetail, error)
 	return one[RunDetail](ctx, s.transport, c)
 }
 
-// Graph: get the graph of a run. Tasks and edges of the version that it runs, whether or not the workflow has changed
-// since.
+// Graph: get the graph of a run. Return the tasks and edges of the version that the run follows, even if the workflow
+// has changed since.
 //
 //	GET /api/v1/runs/{run_id}/graph
 func (s *RunsService) Graph(ctx context.Context, runID string) (*Graph, error) {
@@ -2088,7 +2101,7 @@ type RunsListParams struct {
 	Workflow       string
 }
 
-// List runs. Newest first. The id of a deleted workflow lists its runs, too.
+// List runs. Return runs, newest first. `workflow` may be the id of a deleted workflow.
 //
 //	GET /api/v1/runs
 func (s *RunsService) List(ctx context.Context, p *RunsListParams) iter.Seq2[Run, error] {
@@ -2174,7 +2187,8 @@ type RunsLogsParams struct {
 	Tail    int
 }
 
-// Logs: read the logs of a run. What the handlers of its tasks logged, in the order of time; as text task by task.
+// Logs: read the logs of a run. Return the lines that the handlers of all tasks logged, oldest first; as text, task
+// by task.
 //
 //	GET /api/v1/runs/{run_id}/logs
 func (s *RunsService) Logs(ctx context.Context, runID string, p *RunsLogsParams) iter.Seq2[TaskLogLine, error] {
@@ -2250,7 +2264,8 @@ func (s *RunsService) LogText(ctx context.Context, runID string, p *RunsLogsPara
 	return text(ctx, s.transport, c)
 }
 
-// Output: get what a run gave. The output of its last task, or of its last tasks by name; null for what gave nothing.
+// Output: get what a run gave. Return the output of the last task, or the outputs by name of those of several last
+// tasks that succeeded; null for a task without output.
 //
 //	GET /api/v1/runs/{run_id}/output
 func (s *RunsService) Output(ctx context.Context, runID string) (json.RawMessage, error) {
@@ -2272,8 +2287,8 @@ func (p *RunsPauseParams) fields() map[string]any {
 	return fields
 }
 
-// Pause a run. Start no more jobs of the run and of its child runs until it is resumed. Jobs under way end, and
-// timers go on. 409 if it has ended.
+// Pause a run. Start no more jobs of the run and of its child runs until it is resumed. Running jobs and timers
+// continue. 409 if the run has ended.
 //
 //	POST /api/v1/runs/{run_id}/pause
 func (s *RunsService) Pause(ctx context.Context, runID string, p *RunsPauseParams) (*Run, error) {
@@ -2304,8 +2319,8 @@ func (p *RunsRerunParams) fields() map[string]any {
 	return fields
 }
 
-// Rerun a run from a task. Do a task and everything after it again, with another input if one is given. 409 unless
-// the run has ended.
+// Rerun a run from a task. Repeat a task and all tasks after it; `input` replaces the input of the run if it is
+// given. 409 unless the run has ended.
 //
 //	POST /api/v1/runs/{run_id}/rerun
 func (s *RunsService) Rerun(ctx context.Context, runID string, p *RunsRerunParams) (*Run, error) {
@@ -2323,8 +2338,8 @@ type RunsRestartPreviewParams struct {
 	Version string
 }
 
-// RestartPreview: preview a retry or a rerun. Which tasks a retry, or a rerun from a task, would keep and do again.
-// Fails like that would.
+// RestartPreview: preview a retry or a rerun. Return which tasks a retry, or a rerun from a task, would keep and
+// repeat. Fails with the same errors.
 //
 //	GET /api/v1/runs/{run_id}/restart
 func (s *RunsService) RestartPreview(
@@ -2345,7 +2360,7 @@ func (s *RunsService) RestartPreview(
 	return one[RestartPreview](ctx, s.transport, c)
 }
 
-// Resume a run. Let a paused run go on: its jobs start at the times they had. 409 if it has ended.
+// Resume a run. Resume a paused run; its jobs keep the times at which they are due. 409 if the run has ended.
 //
 //	POST /api/v1/runs/{run_id}/resume
 func (s *RunsService) Resume(ctx context.Context, runID string) (*Run, error) {
@@ -2367,8 +2382,8 @@ func (p *RunsRetryParams) fields() map[string]any {
 	return fields
 }
 
-// Retry a run. Run the tasks that failed again, and those that depend on them; what succeeded is kept. 409 unless it
-// failed or timed out, and if the live version differs in a task that it has finished.
+// Retry a run. Repeat the tasks that failed and those that depend on them; tasks that succeeded are kept. 409 unless
+// the run failed or timed out, and with `version` if the live version differs in a task that is kept.
 //
 //	POST /api/v1/runs/{run_id}/retry
 func (s *RunsService) Retry(ctx context.Context, runID string, p *RunsRetryParams) (*Run, error) {
@@ -2433,8 +2448,8 @@ func (p *RunsRetryManyParams) fields() map[string]any {
 	return fields
 }
 
-// RetryMany: retry many runs. A batch of the failed and timed out runs that the filter selects, newest first. Child
-// runs are left to their parents.
+// RetryMany: retry many runs. Retry a batch of the selected runs that failed or timed out, newest first. Child runs
+// are not retried: their parents start them again.
 //
 //	POST /api/v1/runs/retry
 func (s *RunsService) RetryMany(ctx context.Context, p *RunsRetryManyParams) (*Batch, error) {
@@ -2450,8 +2465,8 @@ type RunsStreamParams struct {
 	After string
 }
 
-// Stream: watch a run. Events of a run and its tasks. Begins with `hello`, and ends with `end` when the run has
-// ended.
+// Stream: watch a run. Stream the events of a run and its tasks. It begins with `hello` and ends with `end` when the
+// run has ended.
 //
 //	GET /api/v1/runs/{run_id}/stream
 func (s *RunsService) Stream(ctx context.Context, runID string, p *RunsStreamParams) iter.Seq2[Event, error] {
@@ -2472,8 +2487,8 @@ type RunsTimelineParams struct {
 	Attempt int
 }
 
-// Timeline: get the timeline of a run. In the order of the definition: queued, running, backoff, sleeping, waiting; a
-// fanned-out task as one span.
+// Timeline: get the timeline of a run. Return the periods in which each task was queued, running, in backoff,
+// sleeping or waiting, in the order of the definition. A fanned-out task is one span.
 //
 //	GET /api/v1/runs/{run_id}/timeline
 func (s *RunsService) Timeline(ctx context.Context, runID string, p *RunsTimelineParams) iter.Seq2[Span, error] {
@@ -2528,7 +2543,8 @@ func (p *SchedulesBackfillParams) fields() map[string]any {
 	return fields
 }
 
-// Backfill: start the runs of past ticks. Safe to repeat: a tick that has its run is left alone.
+// Backfill: start the runs of past ticks. Start a run for each past tick in the range. Safe to repeat: ticks that
+// have a run are skipped.
 //
 //	POST /api/v1/schedules/{ref}/backfill
 func (s *SchedulesService) Backfill(ctx context.Context, ref string, p *SchedulesBackfillParams) (*Backfill, error) {
@@ -2545,7 +2561,7 @@ type SchedulesGetParams struct {
 	Next *int
 }
 
-// Get the schedule of a workflow. With its next ticks.
+// Get the schedule of a workflow. Return the schedule of a workflow with its next ticks, even if it is paused.
 //
 //	GET /api/v1/schedules/{ref}
 func (s *SchedulesService) Get(ctx context.Context, ref string, p *SchedulesGetParams) (*ScheduleDetail, error) {
@@ -2567,7 +2583,8 @@ type SchedulesListParams struct {
 	Limit int
 }
 
-// List schedules. Those of workflows by name, then those that plain SQL made and that enqueue jobs.
+// List schedules. Return schedules: those of workflows, sorted by name, then those that plain SQL created to enqueue
+// jobs, sorted by type.
 //
 //	GET /api/v1/schedules
 func (s *SchedulesService) List(ctx context.Context, p *SchedulesListParams) iter.Seq2[Schedule, error] {
@@ -2616,7 +2633,7 @@ func (p *SchedulesPauseParams) fields() map[string]any {
 	return fields
 }
 
-// Pause a schedule. No tick starts a run until it is resumed; runs under way go on.
+// Pause a schedule. Pause a schedule: no tick starts a run until it is resumed. Live runs continue.
 //
 //	POST /api/v1/schedules/{ref}/pause
 func (s *SchedulesService) Pause(ctx context.Context, ref string, p *SchedulesPauseParams) (*Schedule, error) {
@@ -2628,7 +2645,7 @@ func (s *SchedulesService) Pause(ctx context.Context, ref string, p *SchedulesPa
 	return one[Schedule](ctx, s.transport, c)
 }
 
-// Resume a schedule. Go on with the next tick; those of the pause are not made up for.
+// Resume a schedule. Resume a schedule with its next tick; ticks missed during the pause are not caught up.
 //
 //	POST /api/v1/schedules/{ref}/resume
 func (s *SchedulesService) Resume(ctx context.Context, ref string) (*Schedule, error) {
@@ -2637,7 +2654,7 @@ func (s *SchedulesService) Resume(ctx context.Context, ref string) (*Schedule, e
 	return one[Schedule](ctx, s.transport, c)
 }
 
-// Run a schedule now. Start a run with the schedule's input, whatever else is under way; its ticks stay as they are.
+// Run a schedule now. Start a run with the schedule's input, even if other runs are live; the ticks do not change.
 //
 //	POST /api/v1/schedules/{ref}/run
 func (s *SchedulesService) Run(ctx context.Context, ref string) (*NewRun, error) {
@@ -2646,7 +2663,7 @@ func (s *SchedulesService) Run(ctx context.Context, ref string) (*NewRun, error)
 	return one[NewRun](ctx, s.transport, c)
 }
 
-// Delete a secret. Attempts that need it fail from now on.
+// Delete a secret. Delete a secret. Attempts that need it fail from now on.
 //
 //	DELETE /api/v1/secrets/{name}
 func (s *SecretsService) Delete(ctx context.Context, name string) error {
@@ -2661,7 +2678,7 @@ type SecretsListParams struct {
 	Limit int
 }
 
-// List secrets. Their names and versions, by name; never their values.
+// List secrets. Return secrets with their versions, sorted by name, without their values.
 //
 //	GET /api/v1/secrets
 func (s *SecretsService) List(ctx context.Context, p *SecretsListParams) iter.Seq2[Secret, error] {
@@ -2697,8 +2714,8 @@ func (s *SecretsService) ListPage(ctx context.Context, p *SecretsListParams) (*P
 	return page[Secret](ctx, s.transport, c)
 }
 
-// Rotate the data key of secrets. Seal all secrets of the org with a new data key. Their values stay the same, and
-// nothing has to stop.
+// Rotate the data key of secrets. Seal all secrets of the org with a new data key. Their values do not change, and no
+// downtime is needed.
 //
 //	POST /api/v1/secrets/rotate
 func (s *SecretsService) Rotate(ctx context.Context) (*SecretRotation, error) {
@@ -2706,8 +2723,8 @@ func (s *SecretsService) Rotate(ctx context.Context) (*SecretRotation, error) {
 	return one[SecretRotation](ctx, s.transport, c)
 }
 
-// RotateMaster: rotate the master key. Seal the data keys of all orgs with the first key of WINDLASS_MASTER_KEY. Safe
-// to repeat.
+// RotateMaster: rotate the master key. Seal the data keys of all orgs and the keys of the installation with the first
+// key of WINDLASS_MASTER_KEY. Safe to repeat.
 //
 //	POST /api/v1/secrets/rotate-master
 func (s *SecretsService) RotateMaster(ctx context.Context) (*SecretRotation, error) {
@@ -2726,7 +2743,8 @@ func (p *SecretsSetParams) fields() map[string]any {
 	return fields
 }
 
-// Set a secret. Create it, or replace its value. 409 if the server has no master key.
+// Set a secret. Create a secret, or replace its value. 409 if the server has no master key, or the org has 1,000
+// secrets.
 //
 //	PUT /api/v1/secrets/{name}
 func (s *SecretsService) Set(ctx context.Context, name string, p *SecretsSetParams) (*Secret, error) {
@@ -2753,8 +2771,8 @@ func (p *SQLRolesGrantParams) fields() map[string]any {
 	return fields
 }
 
-// Grant: give a SQL role to an org. The role is created unless it exists; set its password in Postgres. 409 if it
-// belongs to another org.
+// Grant: give a SQL role to an org. Assign a Postgres role to an org, and create the role unless it exists; set its
+// password in Postgres. 409 if the role belongs to another org.
 //
 //	PUT /api/v1/sql-roles/{role}
 func (s *SQLRolesService) Grant(ctx context.Context, role string, p *SQLRolesGrantParams) (*SqlRole, error) {
@@ -2766,7 +2784,7 @@ func (s *SQLRolesService) Grant(ctx context.Context, role string, p *SQLRolesGra
 	return one[SqlRole](ctx, s.transport, c)
 }
 
-// List SQL roles. By org. Only for the operator, as everything below /sql-roles.
+// List SQL roles. Return SQL roles, sorted by org. Only for the operator, like everything below /sql-roles.
 //
 //	GET /api/v1/sql-roles
 func (s *SQLRolesService) List(ctx context.Context) iter.Seq2[SqlRole, error] {
@@ -2782,7 +2800,7 @@ func (s *SQLRolesService) ListPage(ctx context.Context) (*Page[SqlRole], error) 
 	return page[SqlRole](ctx, s.transport, c)
 }
 
-// Revoke: take a SQL role from its org. Its privileges are revoked; the role itself stays.
+// Revoke: take a SQL role from its org. Revoke the privileges of a role; the role itself is kept.
 //
 //	DELETE /api/v1/sql-roles/{role}
 func (s *SQLRolesService) Revoke(ctx context.Context, role string) error {
@@ -2797,8 +2815,8 @@ type TasksArtifactsParams struct {
 	Limit int
 }
 
-// Artifacts: list the artifacts of a task. The files that it wrote, by index and name, also those of attempts that
-// failed.
+// Artifacts: list the artifacts of a task. Return the artifacts of a task, sorted by index and name, including those
+// of failed attempts.
 //
 //	GET /api/v1/runs/{run_id}/tasks/{task}/artifacts
 func (s *TasksService) Artifacts(
@@ -2840,7 +2858,8 @@ func (s *TasksService) ArtifactsPage(
 	return page[TaskArtifact](ctx, s.transport, c)
 }
 
-// Callback: get the address that a waiting task is called at. A request to this address ends the wait.
+// Callback: get the address that a waiting task is called at. Return the callback URL of a task that waits for a
+// webhook: a request to it ends the wait.
 //
 //	GET /api/v1/runs/{run_id}/tasks/{task}/callback
 func (s *TasksService) Callback(ctx context.Context, runID, task string) (*Address, error) {
@@ -2856,7 +2875,8 @@ type TasksDownloadParams struct {
 	Range   string
 }
 
-// Download an artifact. Of the attempt that succeeded, or the latest one if none has, unless one is named.
+// Download an artifact. Return the content of an artifact, by default of the attempt that succeeded, or else of the
+// latest one.
 //
 //	GET /api/v1/runs/{run_id}/tasks/{task}/artifacts/{name}/content
 func (s *TasksService) Download(
@@ -2888,7 +2908,7 @@ type TasksFollowLogsParams struct {
 	After   string
 }
 
-// FollowLogs: follow the logs of a task. The last lines, then what is logged, until the task has ended.
+// FollowLogs: follow the logs of a task. Stream the last lines and then new ones, until the task has ended.
 //
 //	GET /api/v1/runs/{run_id}/tasks/{task}/logs/stream
 func (s *TasksService) FollowLogs(
@@ -2930,8 +2950,8 @@ type TasksInstancesParams struct {
 	Limit int
 }
 
-// Instances: list the instances of a task. In order, with the result of each. Sleeps, waits and tasks that start
-// other runs have none.
+// Instances: list the instances of a task. Return the instances of a task with their results, by index. Sleeps, waits
+// and tasks that start other runs have no instances.
 //
 //	GET /api/v1/runs/{run_id}/tasks/{task}/instances
 func (s *TasksService) Instances(
@@ -2973,7 +2993,7 @@ func (s *TasksService) InstancesPage(
 	return page[Instance](ctx, s.transport, c)
 }
 
-// List the tasks of a run. All of them, in the order of the definition.
+// List the tasks of a run. Return the tasks of a run, in the order of the definition.
 //
 //	GET /api/v1/runs/{run_id}/tasks
 func (s *TasksService) List(ctx context.Context, runID string) iter.Seq2[NamedTask, error] {
@@ -3000,8 +3020,8 @@ type TasksLogsParams struct {
 	Tail    int
 }
 
-// Logs: read the logs of a task. What its handler logged, in the order of time; of all instances and attempts unless
-// one is named.
+// Logs: read the logs of a task. Return the lines that the handler logged, oldest first; of all instances and
+// attempts unless one is given.
 //
 //	GET /api/v1/runs/{run_id}/tasks/{task}/logs
 func (s *TasksService) Logs(
@@ -3090,8 +3110,8 @@ func (s *TasksService) LogText(ctx context.Context, runID, task string, p *Tasks
 	return text(ctx, s.transport, c)
 }
 
-// Output: get what a task gave. A job's result, the body of an answer or of a callback; of a fanned-out task the list
-// by index.
+// Output: get what a task gave. Return the output of a task: the result of its job, the body of an HTTP response or
+// callback, a message, a decision or the output of its child run; for a fanned-out task a list by index.
 //
 //	GET /api/v1/runs/{run_id}/tasks/{task}/output
 func (s *TasksService) Output(ctx context.Context, runID, task string) (json.RawMessage, error) {
@@ -3100,7 +3120,7 @@ func (s *TasksService) Output(ctx context.Context, runID, task string) (json.Raw
 	return raw(ctx, s.transport, c)
 }
 
-// Get a worker. With the jobs that it holds.
+// Get a worker. Return a worker with the jobs that it holds.
 //
 //	GET /api/v1/workers/{worker_id}
 func (s *WorkersService) Get(ctx context.Context, workerID string) (*WorkerDetail, error) {
@@ -3109,7 +3129,7 @@ func (s *WorkersService) Get(ctx context.Context, workerID string) (*WorkerDetai
 	return one[WorkerDetail](ctx, s.transport, c)
 }
 
-// List workers. The latest heartbeat first; workers that have been silent for a day are not listed.
+// List workers. Return workers, latest heartbeat first, without those that have been silent for a day.
 //
 //	GET /api/v1/workers
 func (s *WorkersService) List(ctx context.Context) iter.Seq2[WorkerSummary, error] {
@@ -3125,7 +3145,7 @@ func (s *WorkersService) ListPage(ctx context.Context) (*Page[WorkerSummary], er
 	return page[WorkerSummary](ctx, s.transport, c)
 }
 
-// Delete a workflow. Soft: the name is free, and runs under way go on to their end.
+// Delete a workflow. Delete a workflow (soft delete): its name becomes free, and its live runs continue to their end.
 //
 //	DELETE /api/v1/workflows/{ref}
 func (s *WorkflowsService) Delete(ctx context.Context, ref string) error {
@@ -3134,8 +3154,8 @@ func (s *WorkflowsService) Delete(ctx context.Context, ref string) error {
 	return none(ctx, s.transport, c)
 }
 
-// Deploy: create or update a workflow. Upsert by name: 201 for a new name, else 200; what equals the live version
-// makes no new one.
+// Deploy: create or update a workflow. Publish a definition under its name: 201 for a new name, else 200. A
+// definition that equals the live version does not create a new version.
 //
 //	POST /api/v1/workflows
 func (s *WorkflowsService) Deploy(ctx context.Context, definition any) (*PublishedWorkflow, error) {
@@ -3158,8 +3178,8 @@ func (p *WorkflowsDeployManyParams) fields() map[string]any {
 	return fields
 }
 
-// DeployMany: publish several workflows. All or none: a mistake in one leaves all as they were, and the mistakes of
-// all are reported.
+// DeployMany: publish several workflows. Publish several workflows, all or none. If a definition has a mistake, the
+// mistakes of all are reported.
 //
 //	POST /api/v1/deployments
 func (s *WorkflowsService) DeployMany(ctx context.Context, p *WorkflowsDeployManyParams) (*Deployment, error) {
@@ -3176,7 +3196,7 @@ type WorkflowsDiffParams struct {
 	To   int
 }
 
-// Diff: compare two versions of a workflow. Without numbers: the live version with the one before it.
+// Diff: compare two versions of a workflow. Compare two versions, by default the live version with the one before it.
 //
 //	GET /api/v1/workflows/{ref}/diff
 func (s *WorkflowsService) Diff(ctx context.Context, ref string, p *WorkflowsDiffParams) (*Difference, error) {
@@ -3195,7 +3215,7 @@ func (s *WorkflowsService) Diff(ctx context.Context, ref string, p *WorkflowsDif
 	return one[Difference](ctx, s.transport, c)
 }
 
-// Disable: refuse new runs. Runs under way go on; its schedule is silent.
+// Disable: refuse new runs. Disable a workflow: its schedule starts no runs, and its live runs continue.
 //
 //	POST /api/v1/workflows/{ref}/disable
 func (s *WorkflowsService) Disable(ctx context.Context, ref string) (*Workflow, error) {
@@ -3213,7 +3233,8 @@ func (s *WorkflowsService) Enable(ctx context.Context, ref string) (*Workflow, e
 	return one[Workflow](ctx, s.transport, c)
 }
 
-// Get a workflow. The definition with its tasks, the latest versions, the next tick, the last runs in numbers.
+// Get a workflow. Return a workflow with its tasks, its latest versions, its schedule and statistics of its last
+// runs.
 //
 //	GET /api/v1/workflows/{ref}
 func (s *WorkflowsService) Get(ctx context.Context, ref string) (*WorkflowDetail, error) {
@@ -3227,7 +3248,7 @@ type WorkflowsGraphParams struct {
 	Version int
 }
 
-// Graph: get the graph of a workflow. Tasks and edges of a version, without inputs, headers and secrets.
+// Graph: get the graph of a workflow. Return the tasks and edges of a version, without inputs, headers and secrets.
 //
 //	GET /api/v1/workflows/{ref}/graph
 func (s *WorkflowsService) Graph(ctx context.Context, ref string, p *WorkflowsGraphParams) (*Graph, error) {
@@ -3249,7 +3270,7 @@ type WorkflowsListParams struct {
 	Limit int
 }
 
-// List workflows. By name, with their last runs in numbers.
+// List workflows. Return workflows, sorted by name, with statistics of their last runs.
 //
 //	GET /api/v1/workflows
 func (s *WorkflowsService) List(ctx context.Context, p *WorkflowsListParams) iter.Seq2[ListedWorkflow, error] {
@@ -3285,7 +3306,8 @@ func (s *WorkflowsService) ListPage(ctx context.Context, p *WorkflowsListParams)
 	return page[ListedWorkflow](ctx, s.transport, c)
 }
 
-// Preview: see what publishing would change. The same checks as publishing, and the graph that it would have.
+// Preview: see what publishing would change. Check a definition as publishing would, and return the changes and the
+// resulting graph.
 //
 //	POST /api/v1/workflows/preview
 func (s *WorkflowsService) Preview(ctx context.Context, definition any) (*Preview, error) {
@@ -3293,7 +3315,7 @@ func (s *WorkflowsService) Preview(ctx context.Context, definition any) (*Previe
 	return one[Preview](ctx, s.transport, c)
 }
 
-// Replace a workflow. A new version of one that exists. Runs under way go on with theirs.
+// Replace a workflow. Publish a new version of an existing workflow. Live runs continue with their version.
 //
 //	PUT /api/v1/workflows/{ref}
 func (s *WorkflowsService) Replace(ctx context.Context, ref string, definition any) (*PublishedWorkflow, error) {
@@ -3302,7 +3324,8 @@ func (s *WorkflowsService) Replace(ctx context.Context, ref string, definition a
 	return one[PublishedWorkflow](ctx, s.transport, c)
 }
 
-// Rotate: give a webhook another address. The old address stops working at once. 409 if its trigger is not a webhook.
+// Rotate: give a webhook another address. Give a webhook trigger a new address; the old one stops working
+// immediately. 409 if the trigger is not a webhook.
 //
 //	POST /api/v1/workflows/{ref}/rotate
 func (s *WorkflowsService) Rotate(ctx context.Context, ref string) (*Address, error) {
@@ -3326,7 +3349,7 @@ type WorkflowsVersionsParams struct {
 	Limit  int
 }
 
-// Versions: list the versions of a workflow. Newest first.
+// Versions: list the versions of a workflow. Return the versions of a workflow, newest first.
 //
 //	GET /api/v1/workflows/{ref}/versions
 func (s *WorkflowsService) Versions(

@@ -1,6 +1,6 @@
-"""Windlass: record work first, execute it later, never lose what was recorded.
+"""Windlass: durable jobs and workflows on Postgres.
 
-Names are loaded when they are first asked for: `import windlass.cron` must not pay for the database driver.
+Names are imported lazily, on first access, so that `import windlass.cron` does not load the database driver.
 """
 
 from importlib import import_module
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    # The front door
+    # The application
     "Windlass",
     "WorkerOptions",
     # Jobs

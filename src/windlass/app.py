@@ -1,4 +1,4 @@
-"""`Windlass`, the object that users create. It composes settings, database, handlers and loops, and has no rules."""
+"""The application object. It composes settings, database, handlers and background loops, and has no domain rules."""
 
 import asyncio
 import os
@@ -56,8 +56,8 @@ R = TypeVar("R")
 class Windlass(Operations):
     """Durable jobs and workflows on Postgres.
 
-    `Windlass()` uses WINDLASS_DATABASE_URL, or starts (and shares) the embedded Postgres. It opens itself on first use;
-    `async with Windlass() as app` closes it again.
+    `Windlass()` uses WINDLASS_DATABASE_URL, or starts (and shares) the embedded Postgres. It is opened on first use;
+    `async with Windlass() as app` closes it at the end.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Windlass(Operations):
         self._url = database_url or self.settings.database_url
         self._org = org or self.settings.org or DEFAULT_ORG
         self._actor = actor  # the name in event trails and in the audit log
-        self._clock = clock  # tests move time with it
+        self._clock = clock  # lets tests control the time
         self._db: Tenant | None = None
         self._embedded: Embedded | None = None
         self._opening: asyncio.Lock | None = None
@@ -88,13 +88,13 @@ class Windlass(Operations):
         self._live: Live | None = None
         self._built = BuiltWorkflows(self.handlers)
         self._own_url: OwnUrl | None = None
-        self.target: str | None = None  # "module:app", if a command has loaded it from there
+        self.target: str | None = None  # "module:app" if a command has imported the app from there
         faults.arm(self.settings.fault)
 
     # Opening and closing
 
     async def open(self) -> Tenant:
-        """Connect, start the embedded server if there is no other, bring the schema up to date."""
+        """Open the database, starting the embedded server if no URL is configured, and migrate its schema."""
         if self._db is not None:
             return self._db
         self._opening = self._opening or asyncio.Lock()
@@ -146,14 +146,14 @@ class Windlass(Operations):
     def master_keys(self, needed: Collection[str] = ()) -> MasterKeys:
         """Return WINDLASS_MASTER_KEY, or the key of the embedded server, created on first use.
 
-        `needed` are the ids of the keys that the database's sealed values need.
+        `needed` has the ids of the master keys with which values in the database are sealed.
         """
         if self.settings.master_keys or self._url is not None:
             return self.settings.master_keys
         return key_file(self.settings.home, needed)
 
     def place(self) -> Place:
-        """Return what is known about the database before it is opened."""
+        """Return the configured location of the database, without opening it."""
         return Place(url=self._url, home=self.settings.home, pg_bin=self.settings.pg_bin)
 
     def database(self, url: str) -> DatabaseOptions:
@@ -173,9 +173,9 @@ class Windlass(Operations):
         return self._embedded is not None and await asyncio.to_thread(self._embedded.revive)
 
     async def listen_at(self, url: str) -> str:
-        """Record the URL of this process, for as long as it is open, and return the base URL of callbacks.
+        """Record the URL of this process until it is closed, and return the base URL of callbacks.
 
-        That is WINDLASS_PUBLIC_URL, or what another server has configured, or `url`.
+        The base URL is WINDLASS_PUBLIC_URL, else that of another server that has set it, else `url`.
         """
         db = await self.open()
         await db.check_master_keys()
@@ -190,7 +190,7 @@ class Windlass(Operations):
         await self.close()
 
     def close_sync(self) -> None:
-        """Close what `submit_sync` opened. Called automatically at exit."""
+        """Close the background application of `submit_sync`. Called automatically at exit."""
         self._sync.close()
 
     def _twin(self) -> "Windlass":
@@ -244,7 +244,7 @@ class Windlass(Operations):
         """Run a worker and the background loops until `stop`; `at_once` ends the grace period of its jobs early."""
         worker = await self.worker(options)
         pools = await self._pools(allow_commands=worker.options.allow_commands)
-        await self._check_keys_and_publish()  # after the pools, which workflows may name
+        await self._check_keys_and_publish()  # after opening the pools, which workflows may refer to
         freeze_modules()
         stop = stop or asyncio.Event()
         await self._run_loops(stop, worker.options.id, worker=worker, pools=pools, at_once=at_once)
@@ -289,7 +289,7 @@ class Windlass(Operations):
         return self._built.add(name, **options)
 
     def adopt(self, cron: "Cron") -> Sequence[str]:
-        """Move the entries of an in-process scheduler here and return the names of their workflows."""
+        """Convert the entries of an in-process scheduler to workflows and return the names of the workflows."""
         return self._built.adopt(cron)
 
     @property
@@ -298,7 +298,7 @@ class Windlass(Operations):
         return self._built.names
 
     async def publish(self, *names: str) -> Sequence[Published]:
-        """Publish the workflows built here, or those named, as live versions; skip those published before."""
+        """Publish all workflows built here, or only those named, as live versions; skip workflows already published."""
         return await self._built.publish(await self.open(), names)
 
     async def start(
@@ -334,7 +334,7 @@ class Windlass(Operations):
         return [self._run(db, id_) for id_ in await run_start.start(db, workflow, specs, connection=connection)]
 
     async def start_for(self, db: Tenant, workflow: str, spec: RunSpec) -> tuple[Run, Started]:
-        """Start a run for the caller of a request; concurrent ones of a caller share a transaction."""
+        """Start a run for the caller of a request; concurrent starts by the same caller share a transaction."""
         await self.open()
         await self.publish()
         assert self._starter is not None
@@ -368,8 +368,8 @@ class Windlass(Operations):
     ) -> UUID:
         """Record one job and return its id; a known idempotency key returns the id of the job that has it.
 
-        Options: queue, priority, run_at or delay, max_attempts, retry, timeout, idempotency_key, tags, meta. Jobs that
-        are submitted at the same time share a transaction. With `connection` (asyncpg) the job becomes part of the
+        Options: queue, priority, run_at or delay, max_attempts, retry, timeout, idempotency_key, tags, meta. Jobs
+        submitted concurrently share a transaction. With `connection` (asyncpg) the job becomes part of the
         caller's transaction.
         """
         spec = self.spec(type, payload, **options)
@@ -395,5 +395,5 @@ class Windlass(Operations):
         return job_submit.job_spec(self.handlers, type, payload, **options)
 
     async def ping_subscription(self, id: UUID, *, tenant: Tenant | None = None) -> dict[str, Any]:  # noqa: A002
-        """Send a subscriber a signed test event now and return the response; for a caller of another org, `tenant`."""
+        """Send a signed test event to a subscription and return the response; `tenant` selects another org."""
         return await ping(self._http, tenant or await self.open(), id)

@@ -11,8 +11,8 @@
         Duplicate        a job with this id or unique key exists
         LeaseLost        the attempt no longer holds its job
         MasterKeyRequired  a value cannot be sealed or opened
-      Gone               it existed and has ended              -> 410
-      Refused            a signature does not match            -> 401
+      Gone               the object existed and has ended      -> 410
+      Refused            the request is not authenticated      -> 401
         LoginRefused     a person may not log in to the dashboard
       Forbidden          the caller lacks a scope              -> 403
       QuotaExceeded      the org's plan does not allow this    -> 429, 402
@@ -78,7 +78,7 @@ class InvalidWorkflow(Invalid):
 
 
 class NotFound(WindlassError):
-    """There is no such object. `hint` suggests what may have been meant."""
+    """The object does not exist. `hint` names the likely cause or a fix."""
 
     def __init__(self, what: str, key: object, *, hint: str | None = None) -> None:
         super().__init__(f"no {what} {key}" + (f": {hint}" if hint else ""))
@@ -97,7 +97,7 @@ class LeaseLost(Conflict):
 
 
 class MasterKeyRequired(Conflict):
-    """WINDLASS_MASTER_KEY is not set, or is not the one that opens a sealed value. `key` is the id of that one."""
+    """WINDLASS_MASTER_KEY is not set, or lacks the key that opens a sealed value. `key` is the id of that key."""
 
     def __init__(self, message: str, *, key: str | None = None) -> None:
         super().__init__(message)
@@ -113,7 +113,7 @@ class Duplicate(Conflict):
 
 
 class Gone(WindlassError):
-    """The object existed and has ended, so it no longer accepts this."""
+    """The object existed and has ended, so it no longer accepts the request."""
 
 
 class Refused(WindlassError):
@@ -138,9 +138,9 @@ class Forbidden(WindlassError):
 
 
 class QuotaExceeded(WindlassError):
-    """The plan of the org does not allow this, or not now. `code` is the name of the limit, `limit` its value and
-    `used` what counts against it. `resets_at`: when the count is reset. `retry_after`: seconds after which the same
-    call may succeed; None if waiting does not help."""
+    """The plan of the org does not allow the call, or not at this time. `code` is the name of the limit, `limit` its
+    value and `used` the usage that counts against it. `resets_at` is the time at which the count is reset,
+    `retry_after` the number of seconds after which the same call may succeed; None if waiting does not help."""
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class ServerUnreachable(Unavailable):
 
 
 class Locked(Unavailable):
-    """Another session has held a lock on a row for too long. Only calls that need that row must wait."""
+    """Another session has held a lock on a row for too long. Only calls that need that row are affected."""
 
 
 class NonRetryable(WindlassError):

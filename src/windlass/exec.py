@@ -1,10 +1,10 @@
-"""`python -m windlass.exec`: performs one launched task, in a process that a pool has started.
+"""Executes one launched task, in a process that a pool has started with `python -m windlass.exec`.
 
-Reads the specification that TASK_SPEC_PATH names from the object store (WINDLASS_OBJECTS_URL), writes the status
-`running`, heartbeats and log lines while it works, then the output, and last the status. Exit code 0 if the task
-succeeded, 1 if it failed. It does not need a database, and imports little: it is started for every task.
+It reads the specification at TASK_SPEC_PATH from the object store (WINDLASS_OBJECTS_URL), writes the status `running`,
+then heartbeats and log lines while the task runs, then the output, and last the final status. The exit code is 0 if the
+task succeeded, 1 if it failed. The process needs no database, and it imports little because each task starts one.
 
-If the object store is unavailable at the end, it tries again for a while: the work was done and must not be lost.
+If the object store is unavailable at the end, writes are retried for PATIENCE seconds: completed work must not be lost.
 """
 
 import asyncio
@@ -46,20 +46,20 @@ if TYPE_CHECKING:
     from windlass.effects.launched_artifacts import LaunchedArtifacts
 
 SHIP_EVERY = 1.0  # seconds between two chunks of log lines
-PATIENCE = 600.0  # seconds for which output and status are tried to be written
+PATIENCE = 600.0  # seconds for which writes of the status, the output and the last log lines are retried
 
 Keep = Callable[[str, str], None]
 _log = logging.getLogger("windlass.exec")
 
 
 class Mailbox:
-    """What the process reports while it works."""
+    """Writes the status, the heartbeats and the log lines of the task to the object store."""
 
     def __init__(self, store: "ObjectStore", prefix: str) -> None:
         self._store = store
         self._prefix = prefix
         self._lines: list[tuple[str, str, str]] = []
-        self._count = 0  # of lines
+        self._count = 0  # log lines, including those beyond the limit
         self._chunks = 0
         self._beats = 0
         self._shipping = threading.Lock()
@@ -71,7 +71,7 @@ class Mailbox:
         persist(lambda: self._store.put(self._prefix + STATUS, data))
 
     def is_final(self) -> bool:
-        """Return whether this task has ended before: a pool may start it twice."""
+        """Return whether this task has already ended: a pool may start it twice."""
         try:
             document = json.loads(bytes(self._store.get(self._prefix + STATUS).bytes()))
         except FileNotFoundError:
@@ -80,11 +80,11 @@ class Mailbox:
 
     def keep(self, level: str, message: str) -> None:
         self._count += 1
-        if self._count <= MAX_LINES + 1:  # one more than is stored, so that the worker can note that there were more
+        if self._count <= MAX_LINES + 1:  # one more than is stored, so that the worker can note the truncation
             self._lines.append((datetime.now(UTC).isoformat(), level, message))
 
     def ship(self) -> None:
-        """Write the lines since the last chunk. They are kept if that fails."""
+        """Write the log lines since the last chunk as a new chunk; keep them if the write fails."""
         with self._shipping:
             lines = self._lines[:]
             if lines:
@@ -94,7 +94,7 @@ class Mailbox:
 
     @contextmanager
     def beating(self) -> Iterator[None]:
-        """Write heartbeats and log lines in a thread, whatever the task does, until the block ends."""
+        """Write heartbeats and log lines in a thread until the block ends, even if the task blocks the event loop."""
         thread = threading.Thread(target=self._beat, name="windlass-heartbeat", daemon=True)
         thread.start()
         try:
@@ -105,7 +105,7 @@ class Mailbox:
             persist(self.ship)
 
     def _beat(self) -> None:
-        beat_at = time.monotonic() + HEARTBEAT_EVERY  # the status was written just now
+        beat_at = time.monotonic() + HEARTBEAT_EVERY  # the status, just written, counts as the first
         while not self._over.wait(SHIP_EVERY):
             try:
                 self.ship()
@@ -114,11 +114,11 @@ class Mailbox:
                     self._beats += 1
                     self._store.put(self._prefix + HEARTBEAT, str(self._beats).encode())
                     self._stop_if_told()
-            except Exception as error:  # the store is unavailable: the next round tries again
+            except Exception as error:  # the store is unavailable: the next iteration retries
                 _log.warning("the object store cannot be used: %s", error)
 
     def _stop_if_told(self) -> None:
-        """End this process if the worker has asked for it: not every pool can stop a job."""
+        """Terminate this process if the worker has requested a stop: not every pool can stop a job."""
         with suppress(FileNotFoundError):
             self._store.head(self._prefix + STOP)
             os.kill(os.getpid(), signal.SIGTERM)
@@ -175,7 +175,7 @@ def main() -> int:
 
 
 async def run(spec: TaskSpec, keep: Keep, objects: Objects, written: dict[str, str]) -> Outcome:
-    """Perform the task; SIGTERM ends it, and what it started. `written` gets the artifacts and their media types."""
+    """Execute the task; SIGTERM ends it and its command. `written` gets the media types of its artifacts by name."""
     task = asyncio.ensure_future(_perform(spec, keep, objects, written))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     try:
@@ -190,7 +190,7 @@ async def _perform(spec: TaskSpec, keep: Keep, objects: Objects, written: dict[s
     if spec.executor == "command":
         return await _command(spec, keep)
     if spec.executor == "python":
-        from windlass.effects.launched_artifacts import LaunchedArtifacts  # a command needs none of it
+        from windlass.effects.launched_artifacts import LaunchedArtifacts  # not needed for commands
 
         return await _python(spec, keep, LaunchedArtifacts(objects, spec, written))
     raise Invalid(f"there is no executor {spec.executor!r}: it must be command or python", field="executor")
@@ -210,15 +210,15 @@ async def _command(spec: TaskSpec, keep: Keep) -> Outcome:
         count=spec.parallel_count,
         timeout=None if spec.timeout is None else timedelta(seconds=spec.timeout),
     )
-    passed_on = {"WINDLASS_LAUNCH", *spec.call.get("env", ())}  # the first marks the processes of this task
+    passed_on = {"WINDLASS_LAUNCH", *spec.call.get("env", ())}  # WINDLASS_LAUNCH marks the processes of this task
     own = {name: value for name, value in os.environ.items() if name in passed_on}
     options = CommandOptions(environment=inherited(os.environ) | own, is_guarded=True)
     return await Commands(options).perform(request, keep)
 
 
 async def _python(spec: TaskSpec, keep: Keep, artifacts: "LaunchedArtifacts") -> Outcome:
-    """Call a function (`module:function`), or the handler that an app (`module:app`) has for a job type."""
-    from windlass.effects.context import Context, keep_lines  # a command needs none of them
+    """Call a function (`module:function`), or the handler of a job type in an app (`module:app`)."""
+    from windlass.effects.context import Context, keep_lines  # not needed for commands
     from windlass.effects.handlers import Handler, Handlers, Threads, perform
 
     target = _load(spec.call.get("function") or spec.call["app"])
@@ -263,7 +263,7 @@ async def _python(spec: TaskSpec, keep: Keep, artifacts: "LaunchedArtifacts") ->
 
 
 def merged(spec: TaskSpec) -> Any:
-    """Return the input with the results of the steps that this one needs, by name; the input wins."""
+    """Return the input merged with the results of the parent steps by name; keys of the input take precedence."""
     return {**spec.upstream, **spec.input} if isinstance(spec.input, dict) else spec.input
 
 

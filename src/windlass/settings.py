@@ -1,4 +1,4 @@
-"""Reads the environment; no other module does. All mistakes are reported at once, each with its variable and fix."""
+"""The settings, read from WINDLASS_* variables. All mistakes are reported at once, each with its variable and fix."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ from windlass.errors import Invalid
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """`count` in `seconds`; a count of 0 means no limit."""
+    """A rate of `count` requests in `seconds`; a count of 0 means no limit."""
 
     count: int
     seconds: float
@@ -42,7 +42,7 @@ class Settings:
     pools: tuple[PoolOptions, ...] = ()  # WINDLASS_POOLS: a file with the pools that this process launches jobs on
     objects_url: str | None = None  # WINDLASS_OBJECTS_URL: the object store; None: a folder in `home`
     notify: bool = True  # WINDLASS_NOTIFY=off: polling only
-    pooler: bool = False  # WINDLASS_POOLER=on: a transaction pooler is in between
+    pooler: bool = False  # WINDLASS_POOLER=on: connections go through a transaction pooler
     pool_size: int = 10  # WINDLASS_POOL_SIZE
     command_timeout: float = 60.0  # WINDLASS_COMMAND_TIMEOUT, seconds for one statement
     search_timeout: float = 5.0  # WINDLASS_SEARCH_TIMEOUT, seconds for a list or a search
@@ -50,17 +50,17 @@ class Settings:
         default_factory=MasterKeys
     )  # WINDLASS_MASTER_KEY, comma-separated; the first one encrypts
     api_keys: tuple[str, ...] = ()  # WINDLASS_API_KEY, comma-separated
-    org: str | None = None  # WINDLASS_ORG: for which org commands act; None: `default`, or the org of the key
+    org: str | None = None  # WINDLASS_ORG: the org that commands act for; None: `default`, or that of the key
     url: str | None = None  # WINDLASS_URL: commands go through this server instead of the database
-    oidc_issuer: str | None = None  # WINDLASS_OIDC_ISSUER: people log in to the dashboard there
+    oidc_issuer: str | None = None  # WINDLASS_OIDC_ISSUER: the provider for logins to the dashboard
     oidc_client_id: str | None = None  # WINDLASS_OIDC_CLIENT_ID
-    oidc_client_secret: str | None = field(default=None, repr=False)  # WINDLASS_OIDC_CLIENT_SECRET; None: public
+    oidc_client_secret: str | None = field(default=None, repr=False)  # WINDLASS_OIDC_CLIENT_SECRET; None: public client
     oidc_scopes: str = "openid email profile"  # WINDLASS_OIDC_SCOPES
     oidc_admins: frozenset[str] = frozenset()  # WINDLASS_OIDC_ADMINS: addresses of operators, comma-separated
     rate_limit: Rate | None = None  # WINDLASS_RATE_LIMIT; None: off on loopback, 100/s elsewhere
     cors_origins: tuple[str, ...] = ()  # WINDLASS_CORS_ORIGINS, comma-separated
     public_url: str | None = None  # WINDLASS_PUBLIC_URL: the base URL of callbacks from outside
-    code_version: str | None = None  # WINDLASS_CODE_VERSION: of the handlers of a worker
+    code_version: str | None = None  # WINDLASS_CODE_VERSION: the version of a worker's handlers
     http_allow: tuple[IPv4Network | IPv6Network, ...] = ()  # WINDLASS_HTTP_ALLOW, comma-separated
     tree_limit: int = 10_000  # WINDLASS_TREE_LIMIT: live descendants of a top-level run
     archive_after: timedelta | None = timedelta(days=1)  # WINDLASS_ARCHIVE_AFTER; never: None
@@ -71,7 +71,7 @@ class Settings:
     log_level: str = "INFO"  # WINDLASS_LOG_LEVEL
     command_environment: Mapping[str, str] = field(default_factory=lambda: inherited({}))  # of `run` steps
     test_mode: bool = False  # WINDLASS_TEST_MODE=on: enables /ojs/v1/admin/reset and test directives
-    fault: str | None = None  # WINDLASS_FAULT: where the process crashes, for tests of recovery
+    fault: str | None = None  # WINDLASS_FAULT: the point at which the process crashes, for tests of recovery
 
     @property
     def objects(self) -> str:
@@ -192,7 +192,7 @@ def _issuer(text: str) -> str:
     is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
     if not parts.hostname or parts.query or parts.fragment or parts.scheme not in ("https", *(["http"] * is_local)):
         raise ValueError("must be an https URL such as https://accounts.example.com")
-    return text  # as it is: tokens must name the same
+    return text  # unchanged: the issuer in tokens must be identical
 
 
 def _scopes(text: str) -> str:

@@ -1,7 +1,7 @@
-"""A server with the stage on it, and a browser to look at it: Debian's Chromium, driven by Playwright.
+"""Fixtures for tests of the dashboard: a server with the app of stage.py, and Chromium, driven by Playwright.
 
-Without Chromium these tests are skipped and say so; where CI is set that is an error. All of them share one server, one
-browser, one of its tabs and one event loop; nothing may go wrong unseen.
+Without Chromium these tests are skipped with the reason; if CI is set they fail. All tests share one server, one
+browser, one tab and one event loop. A test fails on any error in the console of the page that it does not expect.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage", "--force-color-profile=srgb"]
 VIEWPORT: ViewportSize = {"width": 1280, "height": 800}
-PATIENCE = 30_000  # milliseconds; a deadline, not a pause
+PATIENCE = 30_000  # milliseconds, a timeout
 expect.set_options(timeout=PATIENCE)
 
 
 class Complaints:
-    """What went wrong in the page. A test names what it expects, which the browser may tell at any time."""
+    """Collects the errors of a page. A test may declare expected errors at any time, before or after they occur."""
 
     def __init__(self) -> None:
         self._heard: list[str] = []
@@ -64,7 +64,7 @@ class Stage(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def tasks_end() -> None:
-    """Cancel nothing after a test: the browser and the server serve all tests, and have tasks that go on."""
+    """Cancel no task after a test: the browser and the server are shared, and their tasks must continue."""
 
 
 @pytest.fixture(scope="session")
@@ -99,7 +99,7 @@ async def on_stage(
 
 @asynccontextmanager
 async def drained(server: Running) -> AsyncIterator[None]:
-    """Its lines are taken and dropped: a pipe that nobody reads fills up, and then the server stands still."""
+    """Read and discard the output of a process inside the block: a full pipe would block the server."""
 
     async def take() -> None:
         while await server.stdout.readline():
@@ -123,7 +123,7 @@ async def browser(chromium: str) -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def opened(browser: Browser, stage: Stage) -> AsyncIterator[Page]:
-    # Icons of running steps turn for ever, and a browser without a graphics card draws each frame on the processor.
+    # Reduced motion: icons of running steps spin forever, and without a GPU the browser renders each frame on the CPU.
     context = await browser.new_context(base_url=stage.url, viewport=VIEWPORT, reduced_motion="reduce")
     context.set_default_timeout(PATIENCE)
     yield await context.new_page()
@@ -154,7 +154,7 @@ async def tab(browser: Browser, on_stage: Stage) -> AsyncIterator[Page]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def page(tab: Page, complaints: Complaints) -> AsyncIterator[Page]:
-    """The one tab, as good as new: in another one the browser would load and compile the dashboard again."""
+    """Yield the shared tab and reset it afterwards: a new tab would load and compile the dashboard again."""
     with watched(tab, complaints):
         yield tab
     await tab.unroute_all(behavior="ignoreErrors")
@@ -167,7 +167,7 @@ async def page(tab: Page, complaints: Complaints) -> AsyncIterator[Page]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def new_page(browser: Browser, on_stage: Stage, complaints: Complaints) -> AsyncIterator[Page]:
-    """A tab of its own, for a test that changes it for good."""
+    """Yield a separate tab, for a test that changes it permanently."""
     async with opened(browser, on_stage) as page:
         with watched(page, complaints):
             yield page

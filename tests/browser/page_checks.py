@@ -1,4 +1,4 @@
-"""What is asked of every page: nodes lie in their canvas and apart, nothing sticks out, axe finds nothing serious."""
+"""Checks of every page: graphs fit their canvas without overlaps, nothing overflows, axe finds nothing serious."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from axe_playwright_python.async_playwright import Axe  # type: ignore[import-un
 from playwright.async_api import Page, expect
 
 Box = tuple[float, float, float, float]
-FRAMES = 600  # the graph moves to where it fits
+FRAMES = 600  # the graph is animated until it fits the canvas
 NEXT_FRAME = "() => new Promise(done => requestAnimationFrame(done))"
 GRAVE = frozenset({"serious", "critical"})
 BOXES = """selector => [...document.querySelectorAll(selector)].map(each => {
@@ -22,7 +22,7 @@ async def boxes(page: Page, selector: str) -> list[Box]:
 
 
 async def statuses(page: Page) -> dict[str, str]:
-    """Of the nodes of a graph, as they are drawn."""
+    """Return the status of each node of a graph as it is drawn."""
     found: dict[str, str] = await page.evaluate(COLOURS)
     return found
 
@@ -32,7 +32,7 @@ def overlap(one: Box, other: Box) -> bool:
 
 
 async def expect_drawn(page: Page, count: int) -> None:
-    """A graph of so many nodes, all of them inside the canvas, no two of them overlapping: as soon as it is drawn."""
+    """Wait until a graph of `count` nodes is drawn, with all nodes inside the canvas and without overlaps."""
     await expect(page.locator(".react-flow__node")).to_have_count(count)
     await expect(page.locator(".react-flow__viewport")).to_be_visible()
     for _ in range(FRAMES):
@@ -43,7 +43,7 @@ async def expect_drawn(page: Page, count: int) -> None:
 
 
 async def _misplaced(page: Page) -> list[tuple[Box, Box]]:
-    """Nodes that are not inside the canvas, and those that overlap."""
+    """Return nodes outside of the canvas, with the canvas, and pairs of overlapping nodes."""
     [canvas] = await boxes(page, ".canvas")
     nodes = await boxes(page, ".react-flow__node .task")
     outside = [(one, canvas) for one in nodes if not is_inside(one, canvas)]
@@ -61,6 +61,6 @@ async def expect_accessible(page: Page) -> None:
 
 
 async def expect_no_sideways(page: Page) -> None:
-    """The page is not wider than its window."""
+    """Check that the page is not wider than its window."""
     wide = await page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert wide <= 0

@@ -1,4 +1,4 @@
-"""A picture of every view: `python -m tests.browser.screenshots FOLDER`. Starts a server with the stage on it."""
+"""Takes a screenshot of every view: `python -m tests.browser.screenshots FOLDER`. Starts a server with stage.py."""
 
 import asyncio
 import os

@@ -1,9 +1,9 @@
-"""A stage for browsers: an app whose workflows show every kind of step and every way to end.
+"""An app for tests of the dashboard: its workflows have every kind of step and every end.
 
     windlass up tests.browser.stage:app
     python -m tests.browser.stage URL
 
-What is to stay under way waits for a callback or sleeps, so that a page can be looked at in peace.
+Runs that must stay in progress wait for a callback or sleep, so that their pages do not change.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ def label(payload: dict[str, Any]) -> None:
 
 @app.job("shop.scan.v1")
 async def scan(ctx: Context, payload: dict[str, Any]) -> None:
-    """Stays under way until it is cancelled."""
+    """Run until cancelled."""
     ctx.log.info("scanning hall %s", payload["hall"])
     ctx.progress(0.4, "40 of 100 shelves")
     await asyncio.Event().wait()
@@ -124,7 +124,7 @@ CRATES: dict[str, Any] = {
 
 
 def lattice(steps: int = 300, width: int = 10) -> dict[str, Any]:
-    """A graph of many steps: rows of `width`, each step needs its neighbours above."""
+    """Return a workflow of many steps, in rows of `width`; each step needs its neighbours in the row above."""
     tasks: dict[str, Any] = {}
     for n in range(steps):
         row, column = divmod(n, width)
@@ -162,7 +162,7 @@ def ask(url: str, path: str, body: Any = None, *, key: str = "", method: str | N
 
 
 def set_up(url: str) -> dict[str, list[str]]:
-    """The ids of the runs it started, by workflow."""
+    """Deploy the workflows and start runs; return their ids by workflow."""
     for workflow in WORKFLOWS:
         ask(url, "/workflows", workflow)
     runs: dict[str, list[str]] = {}
@@ -173,7 +173,7 @@ def set_up(url: str) -> dict[str, list[str]]:
 
 
 def submit(url: str) -> dict[str, list[str]]:
-    """The ids of the jobs it submitted, by type."""
+    """Submit jobs; return their ids by type."""
     jobs: dict[str, list[str]] = {}
     for order in JOBS:
         jobs.setdefault(order["type"], []).append(ask(url, "/jobs", order)["id"])
@@ -181,7 +181,7 @@ def submit(url: str) -> dict[str, list[str]]:
 
 
 def administer(url: str) -> None:
-    """A key, a member, a secret and a plan of the org."""
+    """Create a key, a member, a secret and a plan."""
     ask(url, "/keys", {"role": "developer", "name": "ci", "expires": "90d"})
     ask(url, "/members/alice@example.com", {"role": "operator"}, method="PUT")
     ask(url, "/secrets/STRIPE_KEY", {"value": "sk_live_of_the_stage"}, method="PUT")

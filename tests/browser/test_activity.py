@@ -1,4 +1,4 @@
-"""The graph of a run in a browser: what each task is doing, its condition and kind; and that it fits its canvas."""
+"""The graph of a run in a browser: the activity, condition and kind of each task, and its fit into the canvas."""
 
 from collections.abc import AsyncIterator
 from typing import Any

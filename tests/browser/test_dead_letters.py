@@ -1,4 +1,4 @@
-"""Dead letters in a browser: grouped by what is wrong; one or a whole group retried or dropped, counted first."""
+"""Dead letters in a browser: groups by cause; one or a whole group is retried or dropped after a count."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Forms that the dashboard makes of JSON Schemas."""
+"""Forms that the dashboard generates from JSON Schemas."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Jobs in a browser: found by what is in the address, followed while they run, cancelled and started over."""
+"""Jobs in a browser: filters in the URL, live updates while a job runs, cancellation and retry."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Without a mouse: every view has its letters, dialogs keep and give back the focus, menus close, content is near."""
+"""Keyboard use of the dashboard: shortcuts of every view, focus in dialogs, closing of menus, the skip link."""
 
 import re
 

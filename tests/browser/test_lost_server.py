@@ -1,4 +1,4 @@
-"""A server that is killed is shown as such; when it is back the page catches up by itself with what it missed."""
+"""A killed server is shown as unreachable; when it is back, the page catches up automatically with missed events."""
 
 from pathlib import Path
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Pools in a browser: which can be used, and what to do about the others."""
+"""Pools in a browser: which can be used, and how to fix the others."""
 
 from uuid import UUID
 

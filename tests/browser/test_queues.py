@@ -1,4 +1,4 @@
-"""Queues in a browser: how deep they are, and a switch for each that is seen to work."""
+"""Queues in a browser: their depths, and a switch for each that takes effect."""
 
 import re
 

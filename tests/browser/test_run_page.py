@@ -1,4 +1,4 @@
-"""One run in a browser: what it came from, each attempt at it by itself, the runs below it in place."""
+"""The page of a run: its trigger, each round of it separately, and its child runs expanded in place."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Schedules in a browser: both kinds, what comes next, pause with a reason, run now, fill in what was missed."""
+"""Schedules in a browser: both kinds, upcoming ticks, pause with a reason, run now, backfill of missed ticks."""
 
 import re
 from typing import Any

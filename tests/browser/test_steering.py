@@ -1,4 +1,5 @@
-"""What a person does in a browser, and sees done: runs recolour, end, begin again; workflows change."""
+"""Actions in a browser and their visible effects: runs change colour, are cancelled, retried, rerun; workflows are
+edited."""
 
 import json
 import re

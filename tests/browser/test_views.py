@@ -1,4 +1,4 @@
-"""Every view: it shows what it should, axe has nothing serious to say about it, and it fits a phone."""
+"""Every view shows its content, has no serious accessibility violation according to axe, and fits a phone."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Workers in a browser: which are up, which are silent, and the jobs they run."""
+"""Workers in a browser: which are alive, which are silent, and the jobs they run."""
 
 import asyncpg
 import pytest

@@ -1,4 +1,4 @@
-"""A database with a table for effects."""
+"""Fixtures: a fresh database with a table for the effects of handlers."""
 
 from collections.abc import AsyncIterator
 
@@ -11,7 +11,7 @@ from windlass.testing import Databases
 
 @pytest.fixture
 async def database(databases: Databases) -> AsyncIterator[str]:
-    """A fresh one: with a table more it could not be recycled, and some tests count its connections."""
+    """Yield the URL of a fresh database: the table prevents recycling, and some tests count the connections."""
     async with databases.fresh() as url:
         yield url
 

@@ -1,7 +1,7 @@
-"""Real processes to hurt, and a way to wait for what must come true.
+"""Real processes to kill, freeze and restart, and waits for conditions.
 
 `Crew` starts workers (`windlass worker` with workload.py or another app) and engines (`windlass up`) on a database and
-ends them all; `Inbox` is a plain client that looks at the tables.
+kills all of them at the end; `Inbox` is a plain client that reads the tables.
 Nothing here waits for a fixed time: every wait is for a condition, with a deadline.
 """
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 async def eventually(condition: Callable[[], Awaitable[T]], what: str, *, within: float = 30, every: float = 0.05) -> T:
-    """Ask again and again until the answer is true; returns it."""
+    """Poll a condition until its result is true; return the result."""
     deadline = time.monotonic() + within
     while not (answer := await condition()):
         if time.monotonic() > deadline:
@@ -45,7 +45,7 @@ async def eventually(condition: Callable[[], Awaitable[T]], what: str, *, within
 
 @contextmanager
 def dice(seed: int | None = None) -> Iterator[random.Random]:
-    """Randomness that can be had again: a failure tells the seed, CHAOS_SEED gives it back."""
+    """Yield a reproducible random generator: a failure notes its seed, which CHAOS_SEED sets."""
     given = os.environ.get("CHAOS_SEED")
     chosen = seed if seed is not None else int(given) if given else random.SystemRandom().randrange(2**32)
     try:
@@ -56,7 +56,7 @@ def dice(seed: int | None = None) -> Iterator[random.Random]:
 
 
 class WorkerProcess:
-    """One worker, by its pid."""
+    """A process of a test."""
 
     def __init__(self, id_: str, process: ForkedProcess, log: Path) -> None:
         self.id = id_
@@ -82,7 +82,7 @@ class WorkerProcess:
         os.kill(self.pid, signal.SIGTERM)
 
     async def ended(self, *, within: float) -> int:
-        """Its exit code, once it has ended by itself."""
+        """Wait until the process has exited on its own; return its exit code."""
 
         async def gone() -> bool:
             return not self.alive
@@ -101,7 +101,7 @@ class WorkerProcess:
 
 
 class Crew:
-    """The workers of one test. Leaving it kills all of them; a failure carries the ends of their logs."""
+    """The processes of one test. Leaving it kills all of them and adds the ends of their logs to a failure."""
 
     def __init__(
         self, url: str, folder: Path, *, environ: Mapping[str, str] | None = None, app: str = WORKLOAD
@@ -123,7 +123,7 @@ class Crew:
         queues: Sequence[str] = (),
         fault: str = "",
     ) -> WorkerProcess:
-        """A worker of this name; a second one of the same name gets a number. It is not waited for."""
+        """Start a worker, without waiting until it is ready. Further workers of the same name get a number."""
         id_ = self._name(name)
         arguments = ["worker", self._app, "--worker-id", id_, "--concurrency", str(concurrency)]
         arguments += ["--lease", f"{lease * 1000:.0f}ms", "--grace", f"{grace * 1000:.0f}ms", "--prefix", prefix]
@@ -132,11 +132,11 @@ class Crew:
         return self.run(id_, arguments, fault=fault)
 
     def engine(self, name: str, *, fault: str = "") -> WorkerProcess:
-        """A process with the loops and no worker. It is not waited for."""
+        """Start a process with the loops and without a worker; do not wait until it is ready."""
         return self.run(self._name(name), ["up", "--port", "0"], fault=fault)
 
     def run(self, id_: str, arguments: Sequence[str], *, module: str = "windlass", fault: str = "") -> WorkerProcess:
-        """Any process that belongs to the test."""
+        """Start any process that belongs to the test."""
         log = self._folder / f"{id_}.log"
         environ = self._environ | {"CHAOS_WORKER": id_, "WINDLASS_FAULT": fault}
         with log.open("wb") as sink, open(os.devnull, "rb") as nothing:
@@ -153,7 +153,7 @@ class Crew:
         return name if self._hired[name] == 1 else f"{name}.{self._hired[name]}"
 
     def assert_calm(self) -> None:
-        """Nobody met an error that it did not expect: no defect, no deadlock."""
+        """Check that no process has logged an unexpected error: no defect, no deadlock."""
         for worker in self.members:
             said = worker.output()
             for words in (" ERROR ", " CRITICAL ", "--- Logging error ---"):
@@ -171,7 +171,7 @@ class Crew:
 
 
 class Inbox:
-    """The tables as any client sees them. The connection is opened again when the server has ended it."""
+    """A plain client of the tables. It reconnects when the server has closed its connection."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -211,7 +211,7 @@ class Inbox:
             yield self._conn
 
     async def submit(self, type_: str, count: int, payload: Any = None, **options: Any) -> list[Any]:
-        """Many jobs through the front door."""
+        """Submit many jobs with the public API; return their ids."""
         async with Windlass(self.url, settings=Settings(notify=False, master_keys=KEYS)) as app:
             ids: list[Any] = []
             while len(ids) < count:
@@ -244,7 +244,7 @@ class Inbox:
         return (await self.fetch(f"select {columns} from workflow.workflow_run where id = $1", id_))[0]
 
     async def events_of(self, job: Any) -> list[str]:
-        """The words of its trail without the heartbeats."""
+        """Return the event types in the trail of a job, without heartbeats."""
         found = await self.fetch(
             "select event_type from workflow.workflow_event"
             " where workflow_id = $1 and event_type <> 'heartbeat' order by id",
@@ -253,7 +253,7 @@ class Inbox:
         return [word for (word,) in found]
 
     async def working(self, workers: Sequence[WorkerProcess], *, within: float = 30) -> None:
-        """All of them have registered."""
+        """Wait until all of these workers have registered."""
         names = [worker.id for worker in workers]
 
         async def registered() -> bool:
@@ -262,13 +262,13 @@ class Inbox:
             try:
                 found = await self.value("select count(*) from windlass.worker where id = any($1)", names)
             except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
-                return False  # not yet migrated
+                return False  # not migrated yet
             return bool(found == len(names))
 
         await eventually(registered, f"{', '.join(names)} had registered", within=within)
 
     async def assert_each_succeeded_once(self, count: int) -> None:
-        """None lost, none recorded twice, and each execution held a later fence than the one before."""
+        """Check that no job is lost or recorded twice, and that the fences of its executions ascend."""
         assert await self.statuses() == {"succeeded": count}
         successes = await self.fetch(
             "select workflow_id, count(*) from workflow.workflow_event where event_type = 'succeeded' group by 1"

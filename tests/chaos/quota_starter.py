@@ -1,6 +1,6 @@
-"""Starts runs at the same time as another process: `python -m tests.chaos.quota_starter WORKFLOW COUNT`.
+"""Starts runs concurrently with another process: `python -m tests.chaos.quota_starter WORKFLOW COUNT`.
 
-Prints `ready`, waits for a line, starts the runs, and prints how many were admitted and how many refused.
+Prints `ready`, waits for a line, starts the runs, and prints how many were started and how many refused.
 """
 
 import asyncio

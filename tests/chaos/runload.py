@@ -1,7 +1,7 @@
-"""What the workers of the chaos tests for runs run: `windlass worker tests.chaos.runload:app`, with CHAOS_WORKER=ann.
+"""The handlers of the chaos tests of runs: `windlass worker tests.chaos.runload:app`, with CHAOS_WORKER=ann.
 
-Each handler leaves its trace first, in the plain table `effects` of CHAOS_EFFECTS_URL (else of the engine's database),
-and insists until it is written: a server that restarts is no failure of the step.
+Each handler first inserts a row into the plain table `effects` of CHAOS_EFFECTS_URL (else of the engine's database). It
+retries until the row is written: a restart of the server must not fail the step.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from windlass import Context, NonRetryable, Windlass
 from windlass.store.postgres.outage import UNAVAILABLE
 
 EFFECT = """insert into effects (job_id, attempt, fence, worker) values ($1, $2, $3, $4)
- on conflict (job_id, fence) do nothing"""  # when a connection broke it may have been written after all
+ on conflict (job_id, fence) do nothing"""  # the row may have been written although the connection broke
 WORKER = os.environ.get("CHAOS_WORKER", "")
 FILES = 5
 ODD = 3
@@ -34,7 +34,7 @@ async def step(ctx: Context, item: Any = None) -> dict[str, Any]:
 
 @app.job("chaos.list.v1")
 async def list_(ctx: Context) -> dict[str, Any]:
-    """Something to fan out over."""
+    """Return a list to fan out over."""
     await leave_effect(ctx)
     return {"files": list(range(FILES))}
 
@@ -47,7 +47,7 @@ async def fail(ctx: Context) -> None:
 
 @app.job("chaos.odd.v1")
 async def odd(ctx: Context, item: int) -> int:
-    """One of the items is beyond help."""
+    """Fail permanently for one of the items."""
     await leave_effect(ctx)
     if item == ODD:
         raise NonRetryable("by design")
@@ -56,7 +56,7 @@ async def odd(ctx: Context, item: int) -> int:
 
 @app.job("chaos.flaky.v1")
 async def flaky(ctx: Context) -> None:
-    """Does not succeed before the second attempt."""
+    """Fail in the first attempt."""
     await leave_effect(ctx)
     if ctx.attempt == 1:
         raise RuntimeError("by design, the first time")
@@ -70,7 +70,7 @@ async def slow(ctx: Context, seconds: float, item: Any = None) -> None:
 
 @app.job("chaos.gate.v1")
 async def gate(ctx: Context) -> None:
-    """Waits until its process has been frozen and thawed: then all that wait in it end at the same moment."""
+    """Wait until the process has been frozen and thawed; then all waiting handlers end at the same moment."""
     bell = next_thaw()
     await leave_effect(ctx)
     await bell.wait()
@@ -102,7 +102,7 @@ async def leave_effect(ctx: Context) -> None:
 
 
 async def effects() -> "asyncpg.Pool[Any]":
-    """One small pool a process."""
+    """Return the pool of this process, opened on first use."""
     global _pool
     async with _opening:
         if _pool is None:

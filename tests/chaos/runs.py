@@ -1,7 +1,7 @@
-"""Runs to hurt: workflows whose end is known beforehand, and what must be true of every table when all is quiet.
+"""Workflows for chaos tests whose results are known in advance, and invariants of the tables once all runs have ended.
 
-A `Design` is a workflow and how each run of it ends, letter by letter, whatever dies meanwhile. `Runs` starts them and
-holds the tables to the designs and to INVARIANTS.
+A `Design` is a workflow with the expected letters of its runs, whatever is killed meanwhile. `Runs` starts runs and
+compares the tables with the designs and with INVARIANTS.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,12 @@ from windlass.engine.runs.start import RunSpec
 from windlass.settings import Settings
 
 RUNLOAD = "tests.chaos.runload:app"
-PATIENT = {"max_attempts": 1000, "retry": {"kind": "constant", "base": 0.1}}  # nobody's death uses up a step
+PATIENT = {"max_attempts": 1000, "retry": {"kind": "constant", "base": 0.1}}  # no kill uses up the attempts
 
 
 @dataclass(frozen=True)
 class Design:
-    """`copies`: how many jobs or runs below each step are made."""
+    """A workflow and the expected result of its runs. `copies` are the numbers of jobs or child runs of each step."""
 
     document: Mapping[str, Any]
     letters: str
@@ -45,7 +45,7 @@ def design(
 
 
 def small(name: str, queue: str) -> Design:
-    """Chain, fan-out, join, final: all of them in a queue of its own."""
+    """Return a design with a chain, a fan-out, a join and a final step, all in the given queue."""
     tasks = {
         "one": job(queue=queue),
         "two": job(needs=["one"], queue=queue),
@@ -170,7 +170,7 @@ MIXED = (
     *(PARENT, BROOD, SORROW, GRANDPARENT),
 )
 
-# Each answers with what contradicts its sentence.
+# Each query returns the rows that violate its sentence.
 INVARIANTS = {
     "every run has ended": "select id, state, steps from windlass.run where state in ('pending', 'running')",
     "every step of an ended run has ended": "select id, state, steps from windlass.run where steps ~ '[.a]'",
@@ -231,7 +231,7 @@ INVARIANTS = {
               from windlass.run r join windlass.version v on v.id = r.version_id
              cross join lateral jsonb_each(r.fans) as f) as x
          where (fan[3], fan[5]) <> (copies[2], copies[4]) or fan[2] - copies[1] <> fan[4] - copies[3]
-            or fan[2] <> copies[1] and not below""",  # a run below that was refused has no row: it counts as failed
+            or fan[2] <> copies[1] and not below""",  # a child run that was refused has no row and counts as failed
     "nothing begins after its run has ended": """
         select r.id, r.state, r.steps, j.step, j.created_at, r.finished_at from windlass.run r
           join (select run_id, step, created_at, epoch as round from workflow.workflow_run union all
@@ -257,7 +257,7 @@ select w.name, s.step, s.copies, count(*) from windlass.run r
 
 
 class Runs(Inbox):
-    """The tables of runs, as any client sees them."""
+    """A plain client of the tables of runs."""
 
     async def prepare(self) -> None:
         await super().prepare()
@@ -272,7 +272,7 @@ class Runs(Inbox):
             return [run.id for run in await app.start_many(name, [RunSpec(**words)] * count)]
 
     async def start_mixed(self, count: int, designs: Sequence[Design] = MIXED) -> None:
-        """So many runs, of all the designs in turn."""
+        """Deploy the designs and start `count` runs in total, equally many of each."""
         await self.deploy(*designs)
         async with self._app() as app:
             for n, each in enumerate(designs):
@@ -283,7 +283,7 @@ class Runs(Inbox):
         return Windlass(self.url, settings=Settings(notify=False, master_keys=KEYS))
 
     async def ended(self) -> int:
-        """How many runs that nobody is above have ended."""
+        """Return the number of ended runs without a parent."""
         return int(
             await self.value(
                 "select count(*) from windlass.run where parent_id is null and state not in ('pending', 'running')"
@@ -291,7 +291,7 @@ class Runs(Inbox):
         )
 
     async def quiet(self) -> bool:
-        """Everything has ended and has been told."""
+        """Return whether all runs and jobs have ended and are settled."""
         return not await self.value(
             """select exists (select from windlass.run where state in ('pending', 'running') or steps ~ '[.a]')
                    or exists (select from workflow.workflow_run where status in ('pending', 'leased') or not settled)
@@ -308,14 +308,14 @@ class Runs(Inbox):
             raise
 
     async def assert_sound(self) -> None:
-        """What must be true of any database in which all is quiet."""
+        """Check the invariants of a database in which all runs and jobs have ended."""
         for sentence, query in INVARIANTS.items():
             found = await self.fetch(query)
             assert not found, f"it is not so that {sentence}: {len(found)}, such as {found[:5]}"
         assert await self.stale_effects() == []
 
     async def assert_as_designed(self, *designs: Design, roots: int | None = None) -> None:
-        """Each run ended as its workflow says, and made each of its jobs and runs once."""
+        """Check that each run ended as its design says, with the expected number of jobs and child runs."""
         await self.assert_sound()
         known = {design.name: design for design in designs}
         for name, state, letters, count in await self.fetch(AS_MADE):

@@ -1,4 +1,4 @@
-"""Servers to hurt: a Postgres of one's own that can be stopped, killed and started, and a PgBouncer in front of one."""
+"""Servers for chaos tests: a Postgres that can be stopped, killed, frozen and started, and a PgBouncer."""
 
 import contextlib
 import os
@@ -33,7 +33,7 @@ default_pool_size = {size}
 
 
 class Server:
-    """A Postgres of this test's own. The calls block: use `asyncio.to_thread`."""
+    """A Postgres for one test. The calls block: use `asyncio.to_thread`."""
 
     def __init__(self, home: Path) -> None:
         self._options = EmbeddedOptions(home=home, settings={"max_connections": "200"})
@@ -48,7 +48,7 @@ class Server:
         self._shares.append(Embedded.start(self._options))
 
     def stop(self) -> None:
-        """In fast mode: clients are disconnected."""
+        """Stop the server in fast mode: clients are disconnected."""
         assert embedded_server.stop(self._options)
 
     def crash(self) -> None:
@@ -57,7 +57,7 @@ class Server:
         os.kill(pid, signal.SIGKILL)
 
     def freeze(self) -> None:
-        """Stop all its processes, as a virtual machine that is paused: connections stay, nothing answers."""
+        """Suspend all processes of the server, like a paused virtual machine: connections stay, nothing responds."""
         self._signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
@@ -88,7 +88,7 @@ def own_server() -> Iterator[Server]:
 
 @asynccontextmanager
 async def pgbouncer(url: str, *, size: int = 4) -> AsyncIterator[str]:
-    """A pooler in transaction mode before the database of `url`, with fewer connections than its clients want."""
+    """Run a pooler in transaction mode for the database of `url`, with fewer connections than its clients need."""
     assert PGBOUNCER is not None, "PgBouncer is not installed: apt-get install pgbouncer"
     parts = urlsplit(url)
     query = {key: values[0] for key, values in parse_qs(parts.query).items()}
@@ -109,7 +109,7 @@ async def pgbouncer(url: str, *, size: int = 4) -> AsyncIterator[str]:
 
 
 def _as_user(host: str, folder: Path) -> list[str]:
-    """PgBouncer refuses root: it runs as whoever may enter the server's socket folder."""
+    """Return options to run PgBouncer as the owner of the server's socket folder: it refuses to run as root."""
     if os.geteuid() != 0:
         return []
     owner = os.stat(host).st_uid if host.startswith("/") else pwd.getpwnam("nobody").pw_uid
@@ -128,7 +128,7 @@ async def _answers(url: str) -> bool:
 
 @contextmanager
 def _open_folder(prefix: str) -> Iterator[Path]:
-    """Short enough for a socket, and open to the user that servers run as when we are root."""
+    """Yield a temporary folder whose path is short enough for sockets and which other users can enter."""
     with tempfile.TemporaryDirectory(prefix=prefix, dir="/tmp", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)

@@ -1,4 +1,4 @@
-"""Starts runs in one call, and ends: `python -m tests.chaos.starter WORKFLOW COUNT KEY`, keys KEY-0, KEY-1, ..."""
+"""Starts runs with one call and exits: `python -m tests.chaos.starter WORKFLOW COUNT KEY`, keys KEY-0, KEY-1, ..."""
 
 import asyncio
 import sys

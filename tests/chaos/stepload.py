@@ -1,5 +1,8 @@
-"""A handler of durable steps for the chaos tests. Each call of a step's function leaves a line in `calls`, through a
-connection of its own: what was executed, whatever the engine believes."""
+"""A handler with durable steps for the chaos tests.
+
+Each call of a step's function inserts a row into `calls` on a separate connection: the table shows what was executed,
+independently of what the engine recorded.
+"""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Batches over HTTP while their server is killed again and again: each callback is called once, and the right ones."""
+"""Batches over HTTP while their server is killed again and again: exactly the right callbacks are called, each once."""
 
 import asyncio
 import contextlib

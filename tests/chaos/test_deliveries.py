@@ -1,4 +1,4 @@
-"""kill -9 of the process that tells subscribers: each event reaches the receiver, and is enqueued once."""
+"""kill -9 of the process that delivers webhooks: each event reaches the receiver and is enqueued once."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""SIGTERM: a worker finishes or hands back what it runs, and ends."""
+"""SIGTERM: a worker finishes or releases its jobs and exits."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""The limit of executions at a time of an org holds whatever dies, and every job ends."""
+"""The limit of concurrent executions of an org holds whichever process is killed, and every job ends."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Monthly executions under real concurrency: two processes that start runs at the same time."""
+"""Monthly executions under real concurrency: two processes that start runs concurrently."""
 
 import asyncio
 import os

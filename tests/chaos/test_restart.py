@@ -1,4 +1,4 @@
-"""Postgres goes away under load and comes back: workers live on, nothing is lost, nothing is recorded twice."""
+"""Postgres stops under load and restarts: workers survive, no job is lost, none is recorded twice."""
 
 import asyncio
 import time

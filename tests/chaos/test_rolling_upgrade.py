@@ -1,4 +1,4 @@
-"""A rolling upgrade: processes of the previous release and of this one work on one database at the same time."""
+"""A rolling upgrade: processes of the previous release and of this one use one database concurrently."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Hundreds of ends at the same moment, on four workers: what waits for all of them begins once."""
+"""Hundreds of jobs of a run end simultaneously on four workers: the step that waits for all of them starts once."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""kill -9 at every fault point of the engine: whatever died there, the next process finishes it, and nothing twice."""
+"""kill -9 at every fault point of the engine: the next process completes the work, and nothing is done twice."""
 
 import signal
 from collections.abc import Sequence

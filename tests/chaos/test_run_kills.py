@@ -1,4 +1,4 @@
-"""Two engines, four workers, kill -9 of any of them at random moments: no run is stuck, none is done twice."""
+"""Two engines and four workers with random kill -9: every run ends, and no step is executed twice."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Postgres goes away in the middle of runs and comes back: all of them end as designed, and no attempt is charged."""
+"""Postgres restarts in the middle of runs: all of them end as designed, and no attempt is charged."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""People at work while workers are: runs cancelled, workflows published, disabled and deleted at random moments."""
+"""Users act while workers execute: runs are cancelled, workflows published, disabled and deleted at random times."""
 
 import contextlib
 import random

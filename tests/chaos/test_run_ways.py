@@ -1,4 +1,4 @@
-"""The same mixed runs by each way to the database: with notifications, without, and through a pooler."""
+"""The same mixed runs with every kind of connection: with notifications, without, and through a pooler."""
 
 from pathlib import Path
 

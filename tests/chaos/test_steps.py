@@ -1,4 +1,4 @@
-"""kill -9 in the middle of handlers with durable steps: they go on behind their last finished step."""
+"""kill -9 in the middle of handlers with durable steps: they resume after their last finished step."""
 
 from collections import defaultdict
 from pathlib import Path

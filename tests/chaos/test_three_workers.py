@@ -1,4 +1,4 @@
-"""Three processes, one inbox: each job has exactly one success."""
+"""Three worker processes on one inbox: each job has exactly one success."""
 
 import os
 from collections.abc import AsyncIterator, Sequence

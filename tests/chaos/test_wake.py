@@ -1,4 +1,5 @@
-"""How work finds a worker: by looking, whoever wrote the row; and how the registry moves a type between runtimes."""
+"""How an idle worker finds work by polling, whoever wrote the row; and how the registry moves a type between
+runtimes."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Workers that fall silent past their lease and come back: what they report then is refused."""
+"""Workers that are suspended beyond their lease and resume: their late reports are rejected."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,7 @@
-"""A handler of twenty durable calls for the chaos tests, which kills its own process at the lines that its job names.
+"""A handler with twenty durable calls for the chaos tests, which kills its own process at the lines that its job names.
 
-A line is reached many times, because the handler runs again after each wait, but it is deadly once for each job: the
-table `deaths` remembers. Each call of a step's function leaves a line in `calls`, whatever the engine believes.
+A line is reached many times, because the handler runs again after each wait, but it kills the process only once per
+job, which the table `deaths` records. Each call of a step's function inserts a row into `calls`.
 """
 
 import os
@@ -12,7 +12,7 @@ from tests.chaos.workload import SOON, effects
 from windlass import Context, Windlass
 
 CALLS = 20  # durable calls of the handler
-LINES = 33  # places at which it can be killed
+LINES = 33  # positions at which it can be killed
 BOOKED = 4  # transactions
 SCHEMA = """
 create table calls (id bigint generated always as identity, job_id uuid not null, step text not null);
@@ -33,7 +33,7 @@ async def wait(ctx: Context, lines: list[int]) -> dict[str, Any]:
     reached = 0
 
     async def line() -> None:
-        """Die here, if the job says so and it has not died here before."""
+        """Kill the process if the job names this line and it was not killed here before."""
         nonlocal reached
         reached += 1
         pool = await effects()
@@ -64,7 +64,7 @@ async def wait(ctx: Context, lines: list[int]) -> dict[str, Any]:
         await settle(skip + 1)
 
     async def settle(count: int) -> None:
-        """Count the line inside a function that was not called, because its result was recorded; then die after it."""
+        """Count the line inside the function even if it was not called (its result is recorded); reach the next."""
         nonlocal reached
         reached = count
         await line()

@@ -1,7 +1,7 @@
-"""What the workers of the chaos tests run: `windlass worker workload:app --worker-id ann`, with CHAOS_WORKER=ann.
+"""The handlers of the chaos tests: `windlass worker tests.chaos.workload:app --worker-id ann`, with CHAOS_WORKER=ann.
 
-Handlers that leave a trace do so in the plain table `effects`, through a connection of their own, before anything else
-happens to them: it shows what was executed, whatever the engine believes.
+Most handlers first insert a row into the plain table `effects` on a separate connection: the table shows what was
+executed, independently of what the engine recorded.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ _effects: "asyncio.Future[asyncpg.Pool[Any]] | None" = None
 
 @app.job("chaos.noop.v1")
 async def noop() -> None:
-    """Nothing: the engine alone is at work."""
+    """Do nothing, so that only the engine is tested."""
 
 
 @app.job("chaos.log.v1")
 async def log(ctx: Context) -> None:
-    """Logs a line: a turn with log lines is a transaction, not a single statement."""
+    """Log a line: a turn with log lines is a transaction, not a single statement."""
     ctx.log.info("a line")
 
 
@@ -42,7 +42,7 @@ async def record(ctx: Context) -> dict[str, Any]:
 
 @app.job("chaos.slow.v1", retry=SOON)
 async def slow(ctx: Context, seconds: float, again: float | None = None) -> dict[str, Any]:
-    """Takes its time; under a later fence it may take another."""
+    """Sleep for `seconds`; under later fences for `again`, if it is given."""
     await leave_effect(ctx)
     await asyncio.sleep(seconds if ctx.fence == 1 or again is None else again)
     return signature(ctx)
@@ -50,7 +50,7 @@ async def slow(ctx: Context, seconds: float, again: float | None = None) -> dict
 
 @app.job("chaos.block.v1")
 async def block(ctx: Context, seconds: float) -> dict[str, Any]:
-    """Blocks the event loop of its worker the first time."""
+    """Block the event loop of the worker, only under the first fence."""
     await leave_effect(ctx)
     if ctx.fence == 1:
         threading.Event().wait(seconds)
@@ -59,7 +59,7 @@ async def block(ctx: Context, seconds: float) -> dict[str, Any]:
 
 @app.job("chaos.stubborn.v1")
 def stubborn(ctx: Context, seconds: float) -> None:
-    """A thread that does not look whether it is still wanted."""
+    """Block a thread without checking for cancellation."""
     ctx.log.info("a thread is busy")
     threading.Event().wait(seconds)
 
@@ -80,7 +80,7 @@ async def leave_effect(ctx: Context) -> None:
 
 
 async def effects() -> "asyncpg.Pool[Any]":
-    """One small pool a process, opened by the first who needs it; it reconnects by itself."""
+    """Return the pool of this process, opened on first use; it reconnects automatically."""
     global _effects
     if _effects is None or (_effects.done() and _effects.exception() is not None):
         opening = asyncpg.create_pool(os.environ["WINDLASS_DATABASE_URL"], min_size=1, max_size=4)

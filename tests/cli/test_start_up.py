@@ -1,4 +1,4 @@
-"""A command imports what it needs: `windlass --version` next to nothing, a command on a server no engine."""
+"""Commands import only what they need: `windlass --version` almost nothing, commands over HTTP no engine."""
 
 import os
 import subprocess

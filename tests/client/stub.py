@@ -1,4 +1,4 @@
-"""A server that answers what it is told to, for what a real one does seldom: refusing, hanging up, starting anew."""
+"""A server with scripted responses, for rare behaviour: refusals, closed connections, restarted streams."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class Stub:
     url: str
     answers: list[bytes]
-    heads: list[str] = field(default_factory=list)  # of the requests that came
+    heads: list[str] = field(default_factory=list)  # of the received requests
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
@@ -26,7 +26,7 @@ class Stub:
 
 @contextlib.asynccontextmanager
 async def stub(answers: Sequence[bytes]) -> AsyncIterator[Stub]:
-    """The last answer is given again and again; an empty one is a connection that ends."""
+    """Serve these responses in order and repeat the last one. An empty response closes the connection."""
     made = Stub("", list(answers))
     server = await asyncio.start_server(made.handle, "127.0.0.1", 0)
     made.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -41,6 +41,6 @@ def answer(status: int, body: str = "", media: str = "application/json", **heade
 
 
 def events(*texts: str) -> bytes:
-    """A stream that ends after these lines."""
+    """Return a stream of events that ends after these lines."""
     head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
     return (head + "".join(texts)).encode()

@@ -1,4 +1,4 @@
-"""Both clients on a real server, and on one that misbehaves."""
+"""Both clients on a real server, and on a faulty one."""
 
 import asyncio
 import os

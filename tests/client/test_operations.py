@@ -1,5 +1,5 @@
-"""The client and the OpenAPI document say the same: every operation can be reached, and nothing that is not there is
-asked for or expected."""
+"""The client and the OpenAPI document agree: every operation can be called, and all parameters and responses that the
+client uses are documented."""
 
 import dataclasses
 import re

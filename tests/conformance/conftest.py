@@ -1,4 +1,4 @@
-"""A server of the Open Job Spec whose clock stands still until it is moved: one a module, empty for each test."""
+"""A server of the Open Job Spec with a manual clock: one per module, reset for each test."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -8,7 +8,7 @@ import pytest_asyncio
 from tests.conformance.ojs_client import OjsClient, ojs_client
 from windlass.testing import Clock, Databases
 
-STARTED = timedelta(seconds=10)  # since when the Postgres runs: it releases no lease in its first seconds
+STARTED = timedelta(seconds=10)  # time since the start of Postgres: in its first seconds no lease is released
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -1,4 +1,4 @@
-"""A client of the extensions, over real HTTP: each call says which status it expects."""
+"""A client of the extensions over real HTTP; each call names the status that it expects."""
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping

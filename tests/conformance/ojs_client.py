@@ -1,4 +1,4 @@
-"""A client of the Open Job Spec over real HTTP. Time stands still until a test moves it; then the loops do theirs."""
+"""A client of the Open Job Spec over real HTTP, with a manual clock and loops that run when a test moves it."""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -49,7 +49,7 @@ class OjsClient:
         self.app, self.http, self.clock = app, http, clock
 
     async def ask(self, method: str, path: str, body: Any = None, status: int = 200) -> Json:
-        """The answer's body; every answer has the headers of the spec."""
+        """Send a request and check the status and the headers of the spec; return the body of the response."""
         answer = await self.http.request(method, f"/ojs/v1{path}", json=body)
         assert answer.status_code == status, answer.text
         assert answer.headers["content-type"] == MEDIA_TYPE
@@ -101,7 +101,7 @@ class OjsClient:
         return found
 
     async def pass_time(self, **span: float) -> None:
-        """So much later, and the loops have done what they have to by then."""
+        """Move the clock and run each loop once."""
         assert self.clock is not None
         self.clock.move(timedelta(**span))
         db = await self.app.open()

@@ -1,4 +1,4 @@
-"""Cron: both dialects, ticks under a moved clock, overlaps, upsert, the hour that does not exist."""
+"""Cron: both dialects, ticks under a moved clock, overlaps, upsert, times that daylight saving skips."""
 
 from datetime import UTC, datetime
 from typing import Any

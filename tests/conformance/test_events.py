@@ -1,4 +1,4 @@
-"""Polling for events: the spec's words, filters, and a place to go on from that loses nothing."""
+"""Polling for events: the event types of the spec, filters, and a cursor that loses nothing."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What operators ask: numbers, lists, bulk operations, limits; and what probes ask."""
+"""The API of operators: statistics, lists, bulk operations and limits; and health probes."""
 
 from uuid import uuid4
 

@@ -1,4 +1,4 @@
-"""Queues with a bound: producers are asked to come back later."""
+"""Queues with a bound: producers are told to retry later."""
 
 from typing import Any
 

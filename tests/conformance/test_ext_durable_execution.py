@@ -1,4 +1,4 @@
-"""Durable execution: a worker's checkpoint outlives its attempts."""
+"""Durable execution: a worker's checkpoint is kept across attempts."""
 
 from typing import Any
 from uuid import uuid4

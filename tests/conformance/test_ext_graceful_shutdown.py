@@ -1,4 +1,4 @@
-"""Workers that go quiet, by themselves or because they are told."""
+"""Workers that go quiet, on their own or on request."""
 
 from tests.conformance.extension_client import extended
 from windlass import Windlass

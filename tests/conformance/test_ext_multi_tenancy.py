@@ -1,4 +1,4 @@
-"""Tenants: a label that the header gives, and that what is seen and handed out is filtered by."""
+"""Tenants: a label set by a header, by which lists and fetches are filtered."""
 
 from tests.conformance.extension_client import extended
 from windlass import Windlass

@@ -1,4 +1,4 @@
-"""Progress: how far a job is, clamped to what there is."""
+"""Progress: how far a job is, clamped to the valid range."""
 
 from uuid import uuid4
 

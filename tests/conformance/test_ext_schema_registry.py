@@ -1,4 +1,4 @@
-"""The schema registry, and what it means for jobs; versions of job types."""
+"""The schema registry and the validation of jobs; versions of job types."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Webhook subscriptions over the face; what is delivered is in tests/engine/test_subscriptions.py."""
+"""Webhook subscriptions of the Open Job Spec API; deliveries are tested in tests/engine/test_subscriptions.py."""
 
 import json
 from datetime import UTC, datetime

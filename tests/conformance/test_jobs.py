@@ -1,4 +1,4 @@
-"""Jobs: the envelope and its refusals, the eight states, cancel and activate."""
+"""Jobs: the envelope and its validation errors, the eight states, cancel and activate."""
 
 from typing import Any
 

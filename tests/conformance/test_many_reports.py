@@ -1,4 +1,4 @@
-"""Many outcomes in one request: each is answered for itself, and all that are accepted are recorded together."""
+"""Several outcomes in one request: each has its own response, and all accepted ones are recorded together."""
 
 from typing import Any
 

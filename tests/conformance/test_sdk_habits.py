@@ -1,4 +1,4 @@
-"""What the published SDKs send and expect, so that they can be used unmodified."""
+"""The requests and expectations of the published SDKs, so that they can be used unmodified."""
 
 import httpx
 import pytest

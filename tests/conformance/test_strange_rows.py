@@ -1,4 +1,4 @@
-"""Rows that plain SQL wrote with documents of another form: they are shown and worked like any others."""
+"""Rows that plain SQL wrote with unexpected documents: they are listed and executed like any others."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Fetches by type, and fetches that wait: for a job, until their time is over, until the client or the server goes."""
+"""Fetches by type, and fetches that wait: for a job, for their timeout, for a disconnect or a shutdown of the
+server."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What a worker records while it runs a job, under its fence: steps, log lines, progress and checkpoints."""
+"""The records of a worker while it runs a job, under its fence: steps, log lines, progress and checkpoints."""
 
 import json
 from typing import Any

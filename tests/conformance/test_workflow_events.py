@@ -1,4 +1,4 @@
-"""The ten events of workflows, each once and in order; and one inbox for all faces."""
+"""The ten events of workflows, each once and in order; the inbox is shared with the other APIs."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Workflows inside workflows: how they end, compared with a reference written from the spec, and how they are shown."""
+"""Nested workflows: their results, compared with a reference written from the spec, and their documents."""
 
 import random
 from collections.abc import AsyncIterator

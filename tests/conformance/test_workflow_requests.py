@@ -1,4 +1,4 @@
-"""How workflows are asked for: dialects, ids, mistakes, and what goes beyond the spec."""
+"""Requests that create workflows: dialects, ids, errors, and features beyond the spec."""
 
 from collections.abc import AsyncIterator
 from typing import Any

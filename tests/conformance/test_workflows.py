@@ -1,4 +1,4 @@
-"""Workflows of the Open Job Spec over HTTP: chain, group, batch, and how they end."""
+"""Workflows of the Open Job Spec over HTTP: chain, group, batch, and their results."""
 
 import re
 from collections.abc import AsyncIterator

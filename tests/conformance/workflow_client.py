@@ -1,4 +1,4 @@
-"""A client and a worker of the Open Job Spec in one, over real HTTP: what the workflow cases are played with."""
+"""A client and a worker of the Open Job Spec in one, over real HTTP, for the tests of workflows."""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
@@ -72,7 +72,7 @@ class WorkflowClient:
         return found
 
     async def one(self, type_: str) -> Json:
-        """The job that is due; it must be the only one."""
+        """Fetch the only due job and check its type."""
         [job] = await self.fetch()
         assert job["type"] == type_
         return job

@@ -25,7 +25,7 @@ def ends() -> Ends:
 
 @pytest.fixture
 async def cron(clock: FakeClock) -> AsyncIterator[Cron]:
-    """A running scheduler. A test that fails in the middle leaves jobs that nobody will let go: they are given up."""
+    """Yield a running scheduler. A failed test may leave jobs that never end: closing waits at most two seconds."""
     running = Cron(clock=clock)
     await running.__aenter__()
     yield running

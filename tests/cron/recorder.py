@@ -1,4 +1,4 @@
-"""Jobs that write down that they ran, fail, or wait to be let go."""
+"""Jobs that record their calls, fail, or wait for an event."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -27,7 +27,7 @@ class Recorder:
         return job
 
     def held(self, name: str) -> tuple[AsyncJob, asyncio.Event]:
-        """A job that waits until the event is set."""
+        """Return a job that waits for an event, and the event."""
         gate = asyncio.Event()
 
         async def job() -> None:
@@ -44,7 +44,7 @@ class Ends(list[JobCompleted]):
 
 
 def chain(cron: Cron, recorder: Recorder, *names: str) -> None:
-    """Entries of these names, each after the success of the one before."""
+    """Add entries with these names, each of which runs after the success of the one before."""
     for name in names:
         cron.add("@triggered", recorder.job(name), name=name)
     for parent, child in pairwise(names):
@@ -52,7 +52,7 @@ def chain(cron: Cron, recorder: Recorder, *names: str) -> None:
 
 
 def pairs(*edges: str) -> Iterable[tuple[str, str]]:
-    """`ab`: from a to b."""
+    """Return pairs of names: `ab` is an edge from a to b."""
     return ((edge[0], edge[1]) for edge in edges)
 
 
@@ -63,7 +63,7 @@ def known(cron: Cron, key: str) -> Entry:
 
 
 async def run(cron: Cron, root: str) -> str:
-    """Trigger and wait until everything has ended."""
+    """Trigger an entry and wait until all executions have ended; return the id of the execution."""
     execution_id = cron.trigger(root)
     await cron.done()
     return execution_id

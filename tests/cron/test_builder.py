@@ -1,4 +1,4 @@
-"""Workflows in one piece."""
+"""The workflow builder of the in-process scheduler."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The clock of tests, and the machine's."""
+"""The fake clock of tests, and the system clock."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Compensation in the in-process scheduler: a failed execution undoes what succeeded, the last one first."""
+"""Compensation in the in-process scheduler: a failed execution undoes its succeeded entries in reverse order."""
 
 from tests.cron.recorder import Recorder, run
 from windlass.cron import Cron, JobResult, Workflow, job_context

@@ -1,4 +1,4 @@
-"""Where the scheduler this one is modelled on falls short of its own design, and this one must not."""
+"""Deviations from the scheduler that this one is modelled on, where that one violates its own design."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Edges between entries: adding, removing, listing, and what is refused."""
+"""Edges between entries: adding, removing, listing, and refused edges."""
 
 from collections.abc import Iterable
 

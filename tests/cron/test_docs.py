@@ -1,4 +1,4 @@
-"""The pages of the scheduler: what they name exists, and what exists is named."""
+"""The pages about the scheduler: every name in them exists, and every public name is documented."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Asking about executions, how long they are remembered, and stopping in the middle of one."""
+"""Queries of executions, their retention, and stopping in the middle of an execution."""
 
 import asyncio
 import copy

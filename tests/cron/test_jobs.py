@@ -1,4 +1,4 @@
-"""What a job may be: its arguments, what it returns, what its children see of it, and what is refused at once."""
+"""Jobs: their arguments, their results, what children see of them, and invalid jobs, which are refused at once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator

@@ -1,4 +1,4 @@
-"""Starting and stopping, on an event loop and in a thread, and calls from everywhere."""
+"""Starting and stopping, on an event loop and in a thread, and calls from any thread."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Ticks that passed while nobody was there."""
+"""Ticks that passed while no scheduler was running."""
 
 import logging
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""What observers are told, and that they can do no harm. And what becomes of failures."""
+"""Notifications of observers, errors in observers, and the handling of failed jobs."""
 
 import asyncio
 import copy

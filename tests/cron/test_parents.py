@@ -1,4 +1,4 @@
-"""Saying what comes after what: decorators, several parents, workflows by name, and `after=` of entries."""
+"""Declaring dependencies: decorators, several parents, workflows by name, and `after=` of entries."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

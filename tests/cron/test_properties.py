@@ -1,4 +1,4 @@
-"""Any graph, any ends: what the scheduler does is what the table of conditions says."""
+"""Random graphs and outcomes: the scheduler does what the table of conditions says."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Conditions, results, and which meet."""
+"""Conditions, results, and which results meet which conditions."""
 
 import pytest
 

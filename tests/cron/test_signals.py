@@ -1,4 +1,4 @@
-"""Blocking use: `run_forever`, `with`, and a stop that comes from a signal handler. In processes of their own."""
+"""Blocking use: `run_forever`, `with`, and a stop from a signal handler. In separate processes."""
 
 import asyncio
 import signal

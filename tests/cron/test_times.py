@@ -1,4 +1,4 @@
-"""One-off times, intervals, durations in any form, ticks that come late, and changing an entry."""
+"""One-off times, intervals, durations in any notation, late ticks, and changing an entry."""
 
 import asyncio
 import logging

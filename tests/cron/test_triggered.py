@@ -1,4 +1,4 @@
-"""Entries without times of their own, and triggering in general."""
+"""Entries without a schedule, and triggering in general."""
 
 import asyncio
 

@@ -1,4 +1,5 @@
-"""Many entries, many ticks, the same memory. The bounds are wide: they catch a wrong order of growth, no slow day."""
+"""Many entries and many ticks with constant memory. The bounds are wide: they detect a wrong complexity, not a slow
+day."""
 
 import gc
 import time

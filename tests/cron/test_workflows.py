@@ -1,4 +1,4 @@
-"""What runs after what, decided by the core."""
+"""The order in which entries of workflows run, as the core decides it."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Real processes of the command line, waited for by their lines and never by the clock."""
+"""Runs the command line in real processes; tests wait for lines of output, never for a fixed time."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ from tests import fork_server
 from tests.fork_server import ForkedProcess
 from tests.keys import MASTER_KEY
 
-PATIENCE = 60.0  # a deadline, not a pause
+PATIENCE = 60.0  # seconds, a timeout
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Running:
     lines: list[str] = field(default_factory=list)
 
     async def line(self, containing: str) -> str:
-        """The next line with this text, from either stream."""
+        """Wait for the next line that contains a string, from either stream, and return it."""
         async with asyncio.timeout(PATIENCE):
             while raw := await self.stdout.readline():
                 self.lines.append(raw.decode().rstrip("\n"))
@@ -49,7 +49,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Cli:
-    """The command line in a folder of its own, on one database."""
+    """The command line in a separate folder, on one database."""
 
     folder: Path
     database: str | None
@@ -71,7 +71,7 @@ class Cli:
 
     @asynccontextmanager
     async def running(self, *arguments: str, **env: str) -> AsyncIterator[Running]:
-        """A process that stays; whatever the test does, it does not outlive it."""
+        """Run a command during the block and kill it at the end."""
         ours, theirs = os.pipe()
         stdout = asyncio.StreamReader()
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(

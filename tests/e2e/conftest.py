@@ -1,4 +1,4 @@
-"""What the end-to-end tests share."""
+"""Fixtures of the end-to-end tests."""
 
 from tests.e2e.shop import shop
 

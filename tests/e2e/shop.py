@@ -1,4 +1,4 @@
-"""The example shop for tests: open on a free port while a test runs."""
+"""A fixture that serves the example shop on a free port."""
 
 from collections.abc import AsyncIterator
 from ipaddress import ip_network
@@ -6,7 +6,7 @@ from ipaddress import ip_network
 import pytest
 from examples.shop import Shop, serving
 
-LOOPBACK = (ip_network("127.0.0.1/32"),)  # what HTTP steps must be allowed to reach it
+LOOPBACK = (ip_network("127.0.0.1/32"),)  # the allow list with which HTTP steps reach it
 
 
 @pytest.fixture

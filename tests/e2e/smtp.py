@@ -1,4 +1,4 @@
-"""A mail server that takes what it is sent, or refuses it as a test wants."""
+"""An SMTP server that accepts mails, or refuses commands as a test configures it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -19,7 +19,7 @@ USUAL = {
 
 @dataclass
 class MailServer:
-    refusals: Mapping[str, str]  # what is answered to a word instead of the usual
+    refusals: Mapping[str, str]  # replies that replace those of USUAL, by command
     url: str = ""
     words: list[str] = field(default_factory=list)
     mails: list[EmailMessage] = field(default_factory=list)

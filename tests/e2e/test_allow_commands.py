@@ -1,4 +1,4 @@
-"""`windlass up --allow-commands`: a key is required even on this machine, and its user need not care."""
+"""`windlass up --allow-commands`: a key is required even on loopback, and local commands find it automatically."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""Artifacts on the command line: a server and a worker in one process, commands with the database and with a URL."""
+"""Artifacts on the command line: server and worker in one process, commands with the database and with a URL."""
 
 import asyncio
 import json

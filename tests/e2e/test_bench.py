@@ -1,4 +1,4 @@
-"""The benchmark room works: it measures, it reports, and it judges. How fast anything is, is not asked here."""
+"""The benchmark runs, reports and judges. Its speed is not tested here."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""The command line through a server: a process that has the database and a key, and commands that have only its URL."""
+"""The command line over HTTP: a server with the database and a key, and commands that have only its URL."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""`windlass db`: what it shows, and to whom."""
+"""`windlass db`: it shows the password neither in its output nor in the list of processes."""
 
 import json
 from pathlib import Path

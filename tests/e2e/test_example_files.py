@@ -1,4 +1,4 @@
-"""Every workflow file among the examples is valid, means what it says, and asks only for what there is."""
+"""Every workflow file among the examples is valid, behaves as described, and only uses jobs and requests that exist."""
 
 from datetime import UTC, datetime, timedelta
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The example workflows as they lie in examples/, run to their ends against the example shop."""
+"""The workflow files in examples/, unmodified, run to their ends against the example shop."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The example programs run and print what they promise."""
+"""The example programs run and print the documented output."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The example pipeline from its file to its report, on a real database."""
+"""The example pipeline, from its file to its report, on a real database."""
 
 import asyncio
 from pathlib import Path

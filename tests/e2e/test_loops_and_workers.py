@@ -1,4 +1,4 @@
-"""Workers without an app, workers with prefixes, and the scheduler by itself: real processes on a real database."""
+"""Workers without an app, workers with prefixes, and the separate scheduler: real processes on a real database."""
 
 from pathlib import Path
 

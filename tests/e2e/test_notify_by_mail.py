@@ -1,4 +1,4 @@
-"""The example that sends mails, against a server that really speaks SMTP."""
+"""The example that sends mails, against a real SMTP server."""
 
 import json
 from datetime import UTC, datetime

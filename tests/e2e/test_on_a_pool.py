@@ -1,4 +1,4 @@
-"""The example of steps on a pool: fan-out, concurrency, retry and logs, in processes of their own."""
+"""The example of steps on a pool: fan-out, concurrency, retry and logs, in separate processes."""
 
 import asyncio
 from pathlib import Path

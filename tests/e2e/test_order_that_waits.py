@@ -1,4 +1,4 @@
-"""The code of the tutorial "an order that waits for its payment" does what its text says."""
+"""The code of the tutorial "an order that waits for its payment" does what the tutorial says."""
 
 import asyncio
 import re

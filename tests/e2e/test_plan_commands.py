@@ -1,4 +1,4 @@
-"""Plans and usage on the command line: on the database, and through a server."""
+"""Plans and usage on the command line, with the database and through a server."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Pools on the command line: on the database, and through a server."""
+"""Pools on the command line, with the database and through a server."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`windlass server`: HTTP and the loops as a real process, and test mode, which stays on this machine."""
+"""`windlass server`: HTTP and the loops as a real process, and test mode, which is restricted to loopback."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The example shop, as HTTP steps see it."""
+"""The example shop, as HTTP steps use it."""
 
 import asyncio
 import json

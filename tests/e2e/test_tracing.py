@@ -1,4 +1,4 @@
-"""Spans around handlers, in a program that has configured OpenTelemetry: the provider is per process, so it has one."""
+"""Spans around handlers, in a separate program that configures OpenTelemetry: the provider is global to a process."""
 
 import subprocess
 import sys

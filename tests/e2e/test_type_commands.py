@@ -1,4 +1,4 @@
-"""Job types on the command line: on the database, and through a server."""
+"""Job types on the command line, with the database and through a server."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Runs commands: a request with an identity, lines that can be waited for, and outcomes taken apart."""
+"""Runs commands for tests: builds requests, captures lines and checks outcomes."""
 
 import asyncio
 import json
@@ -63,7 +63,7 @@ def failed(outcome: Outcome, *, retryable: bool) -> dict[str, Any]:
 
 
 def is_gone(pid: str) -> bool:
-    """Dead counts, even if process 1 has not noticed yet."""
+    """Return whether a process has ended, even if its parent has not reaped it yet."""
     try:
         os.kill(int(pid), 0)
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"Z", b"X")

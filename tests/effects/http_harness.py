@@ -1,4 +1,4 @@
-"""How the tests ask: a performer that may reach this machine, a request with an identity, outcomes taken apart."""
+"""Performs HTTP steps for tests: a performer that may reach loopback, requests, and checks of outcomes."""
 
 import json
 from datetime import timedelta

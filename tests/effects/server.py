@@ -1,4 +1,4 @@
-"""A server that says exactly what a test wants, byte for byte: broken, endless, slow or swollen answers included."""
+"""A server that sends exactly the bytes that a test defines: broken, endless, slow or huge responses included."""
 
 import asyncio
 import ssl
@@ -17,7 +17,7 @@ class Received:
 
 @dataclass
 class ClientConnection:
-    """One connection, as the answering side sees it."""
+    """A connection, as seen by the server."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -32,7 +32,7 @@ class ClientConnection:
         with suppress(ConnectionError):
             while True:
                 await self.send(data)
-                await asyncio.sleep(0)  # `drain` lets no one else run before the kernel's buffers are full
+                await asyncio.sleep(0)  # `drain` does not yield to other tasks until the buffers of the kernel are full
 
     async def gone(self) -> None:
         """Wait until the other side has closed the connection."""
@@ -126,6 +126,6 @@ async def _read(reader: asyncio.StreamReader) -> Received | None:
     first, *lines = head.decode("latin-1").strip().split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     method, target, _ = first.split(" ")
-    # A test that does not want the body read says so in the target.
+    # A target that begins with /deaf leaves the body of the request unread.
     length = 0 if target.startswith("/deaf") else int(headers.get("content-length", 0))
     return Received(method, target, headers, await reader.readexactly(length))

@@ -1,4 +1,4 @@
-"""However an attempt ends, nothing of it is left running."""
+"""No process of an attempt is left running, however the attempt ends."""
 
 import asyncio
 import ctypes

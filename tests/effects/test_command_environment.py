@@ -1,4 +1,4 @@
-"""What a command is told, where it runs, and what it does not get to see."""
+"""The environment and the folder of a command, and the variables that are hidden from it."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a command says becomes log lines, whatever and however much it is."""
+"""The output of a command becomes log lines, whatever it contains and however much it is."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What the end of a command means for its step."""
+"""The outcome of a step, by how its command ends."""
 
 import asyncio
 import json

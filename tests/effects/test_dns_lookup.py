@@ -1,4 +1,4 @@
-"""Names that are slow to look up: they wait among themselves, and stall nobody else."""
+"""Slow DNS lookups wait for each other and delay no other lookups."""
 
 import asyncio
 import threading

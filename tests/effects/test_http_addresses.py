@@ -1,4 +1,4 @@
-"""The guard: which addresses are reached, whatever the text that leads to them."""
+"""The guard: which addresses may be reached, however the URL is written."""
 
 from collections.abc import Sequence
 from ipaddress import ip_address, ip_network

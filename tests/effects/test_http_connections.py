@@ -1,4 +1,4 @@
-"""Connections: reused while they are whole, bounded in number, closed when nobody waits any more."""
+"""Connections: reused while they are intact, limited in number, closed when no request needs them."""
 
 import asyncio
 import ssl

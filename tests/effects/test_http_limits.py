@@ -1,4 +1,4 @@
-"""What a hostile server costs: its limit, and no more."""
+"""A hostile server costs no more than the limits."""
 
 import gzip
 import tracemalloc

@@ -1,4 +1,4 @@
-"""What an answer, or none, means for a step."""
+"""The outcome of a step for each response, and for none."""
 
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime

@@ -1,4 +1,4 @@
-"""Redirects are followed one by one, checked like any address, and what was meant for one server stays there."""
+"""Redirects are followed one by one and checked like any address; headers for one origin are not sent to another."""
 
 from dataclasses import replace
 

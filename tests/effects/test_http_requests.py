@@ -1,4 +1,4 @@
-"""What is sent: headers, bodies, queries, and who decides about them."""
+"""The requests of HTTP steps: headers, bodies, queries, and which of them the user may set."""
 
 from importlib.metadata import version
 from typing import Any

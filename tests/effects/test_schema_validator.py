@@ -1,4 +1,4 @@
-"""JSON Schemas from strangers: nothing is fetched, and nothing takes longer than its deadline."""
+"""Untrusted JSON Schemas: nothing is fetched, and no validation exceeds its deadline."""
 
 import http.server
 import json

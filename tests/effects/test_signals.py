@@ -1,4 +1,4 @@
-"""Signals that end a process in order."""
+"""Signals that stop a process gracefully."""
 
 import asyncio
 import signal

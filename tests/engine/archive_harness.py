@@ -1,4 +1,4 @@
-"""The archive in tests: move what ended, and count."""
+"""Helpers for tests of the archive: finish jobs, archive them, count rows."""
 
 from datetime import timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from windlass.engine.database import Tenant
 
 Connection = Any
 
-AT_ONCE = timedelta(microseconds=-1)  # the clock of tests does not move by itself
+AT_ONCE = timedelta(microseconds=-1)  # the clock of tests does not advance on its own
 
 
 async def archive(db: Tenant, age: timedelta = AT_ONCE) -> None:
@@ -21,7 +21,7 @@ async def archive(db: Tenant, age: timedelta = AT_ONCE) -> None:
 
 
 async def counts(conn: Connection) -> tuple[int, int, int, int]:
-    """Return the numbers of jobs and runs outside of the archive, and of all."""
+    """Return the numbers of unarchived jobs, of all jobs, of unarchived runs and of all runs."""
     row = await conn.fetchrow("""select
         (select count(*) from only workflow.workflow_run), (select count(*) from workflow.workflow_run),
         (select count(*) from only windlass.run), (select count(*) from windlass.run)""")

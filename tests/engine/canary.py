@@ -1,4 +1,4 @@
-"""Fills every kind of row of an org with a text that no other org may see. Names are not secret: others guess them."""
+"""Fills every kind of row of an org with a string that no other org may see. Names are not secret."""
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -31,12 +31,12 @@ from windlass.store.messages import waiters
 from windlass.store.messages.waiters import HandlerWait
 
 CANARY = "canary-7f3a"
-NAME = "vault"  # of everything that has a name
+NAME = "vault"  # of every named object
 
 
 @dataclass(frozen=True)
 class Planted:
-    """Ids and names of what belongs to the org."""
+    """Ids and names of the objects of the org."""
 
     workflow: str
     run: UUID
@@ -52,7 +52,7 @@ class Planted:
 
 
 async def plant(db: Tenant) -> Planted:
-    """Plant the canary in every table. `db` must not be isolated: the loops and our own workers take part."""
+    """Write the canary to every table. `db` must not be isolated, because loops and Python workers are involved."""
     c, n = CANARY, NAME
     tasks: dict[str, Any] = {
         "pay": {"job": f"{n}.pay.v1", "queue": n, "input": {"secret": c}},

@@ -14,5 +14,5 @@ async def worker(db: Tenant) -> ManualWorker:
 
 @pytest.fixture
 async def an_hour_later(db: Tenant, clock: Clock) -> None:
-    """Move the clock, so that the server has been up for long and leases may expire."""
+    """Move the clock, so that the server has run for an hour and leases may expire."""
     clock.move(timedelta(hours=1))

@@ -1,4 +1,4 @@
-"""A worker that a test drives by hand and that also serves HTTP and command steps; calls to callback addresses."""
+"""A worker that a test controls and that also serves HTTP and command steps, and calls to callback addresses."""
 
 import json
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ def answer(
 
 
 async def deploy(db: Tenant, name: str = "w", **tasks: Any) -> None:
-    """Publish a document; steps with a hyphen are written with two underscores."""
+    """Publish a workflow of these tasks; two underscores in a name stand for a hyphen."""
     named = {key.replace("__", "-"): value for key, value in tasks.items()}
     await workflows.publish(db, parse({"name": name, "tasks": named}))
 
@@ -71,7 +71,7 @@ async def run_of(db: Tenant, *, input: Any = None, headers: Mapping[str, str] | 
 
 
 async def play(db: Tenant, **endings: Any) -> ServiceWorker:
-    """Run all due jobs until none is left; steps with a hyphen are written with two underscores."""
+    """Run all due jobs until none is left; two underscores in the name of a step stand for a hyphen."""
     worker = await ServiceWorker.registered(db)
     assert isinstance(worker, ServiceWorker)
     await worker.play({key.replace("__", "-"): value for key, value in endings.items()})

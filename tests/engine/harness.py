@@ -1,4 +1,4 @@
-"""Runs in a real database: the test does the work of the worker and the loops, and moves the clock."""
+"""Runs in a real database: the test acts as the worker and the loops, and moves the clock."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from windlass.engine.workers.turn import Turn
 
 LEASE = timedelta(seconds=30)
 QUEUES = ("default", "sql")
-# `make soak` runs the tests of the engine with an archive that takes everything as soon as it ends: no test may notice.
+# `make soak` also runs the tests of the engine with everything archived as soon as it ends: all must pass.
 ARCHIVES_AT_ONCE = os.environ.get("WINDLASS_TEST_ARCHIVE") == "on"
 
 __all__ = [
@@ -48,7 +48,7 @@ class Fails:
     """The failure of a handler."""
 
     message: str = "boom"
-    for_good: bool = False  # trying again would not help
+    for_good: bool = False  # not retryable
     type: str = "ValueError"
 
 
@@ -57,7 +57,7 @@ Ending = Any | Fails | Outcome | Callable[[Claimed], Any]
 
 
 class ManualWorker:
-    """A worker that a test drives by hand. It is registered like any other."""
+    """A worker that a test controls. It is registered like any other worker."""
 
     def __init__(self, db: Tenant, name: str = "w1") -> None:
         self.db, self.name = db, name
@@ -150,7 +150,7 @@ async def publish(db: Tenant, *steps: Step, name: str = "w", **options: Any) -> 
 
 
 async def begin(db: Tenant, *steps: Step, name: str = "w", input: Any = None, **spec: Any) -> UUID:  # noqa: A002
-    """Start a run; of these steps, if there are any."""
+    """Start a run of workflow `name`; publish it with these steps first, if there are any."""
     if steps:
         await publish(db, *steps, name=name)
     run_spec = RunSpec(input={} if input is None else input, **spec)

@@ -1,4 +1,4 @@
-"""A workflow whose step waits for a callback."""
+"""A workflow with a step that waits for a callback."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Jobs that are submitted, claimed and finished."""
+"""Helpers to submit, claim and finish jobs."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -31,7 +31,7 @@ async def take(
 
 
 class Holder:
-    """The worker `w1`, with a lease of its own, or with one for each job."""
+    """The worker `w1`, with one lease of the worker, or with one lease for each job."""
 
     def __init__(self, db: Tenant, *, has_lease: bool = True) -> None:
         self.db = db

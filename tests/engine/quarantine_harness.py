@@ -1,4 +1,4 @@
-"""Deployed workflows and the entries of the quarantine."""
+"""Helpers to deploy and start workflows and to list the quarantine."""
 
 from datetime import UTC, datetime
 from typing import Any

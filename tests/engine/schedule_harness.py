@@ -1,4 +1,4 @@
-"""Workflows with triggers, and what the clock made of them."""
+"""Workflows with triggers, and queries of their runs and schedules."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -53,7 +53,7 @@ async def runs_of(conn: Client, workflow: str = "etl") -> list[asyncpg.Record]:
 
 
 async def ticks_of(conn: Client, workflow: str = "etl") -> list[datetime]:
-    """The ticks that have a run, the oldest first."""
+    """Return the ticks that have a run, oldest first."""
     keys = [row["idempotency_key"] for row in await runs_of(conn, workflow)]
     return sorted(datetime.fromisoformat(key.rpartition("/")[2]) for key in keys if key)
 

@@ -1,4 +1,4 @@
-"""Steps with templates."""
+"""Helpers for tests of steps with templates."""
 
 from typing import Any
 from uuid import UUID
@@ -27,7 +27,7 @@ def http(*needs: str, **more: Any) -> dict[str, Any]:
 
 
 async def failed(db: Tenant, run: UUID, step: str) -> str:
-    """Return why a step failed that never began."""
+    """Check that a step failed without a job because of a template; return the reason."""
     assert (await words(db, run))[step] == "failed"
     view = await runs.view(db, run)
     number = view.workflow.plan.number[step]

@@ -1,4 +1,4 @@
-"""Workflows by the one object a user holds: deploy, preview, look, switch, delete."""
+"""Workflows with the `Windlass` object: deploy, preview, list, switch, delete."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Steps that wait for the decision of a person: what ends them, who may decide, and what time, cancel and retry do."""
+"""Steps that wait for an approval: what ends them, who may decide, and the effects of timeouts, cancel and retry."""
 
 import json
 from dataclasses import replace

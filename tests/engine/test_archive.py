@@ -1,4 +1,4 @@
-"""The archive: jobs and runs that ended move to tables of their week, and nothing that reads them can tell."""
+"""The archive: ended jobs and runs move to the tables of their week, and all reads still find them."""
 
 from collections.abc import Sequence
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Keys and ids of archived jobs and runs stay taken; an archive is dropped when it is older than what is kept."""
+"""Keys and ids of archived jobs and runs stay taken; an archive is dropped when its retention is over."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Artifacts: files that handlers write for later steps and for people. They are removed with their job."""
+"""Artifacts: files that handlers write for later steps and for users. They are removed with their job."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,5 @@
-"""The audit log: every action on request has an entry with its actor; months are made ahead, and old ones dropped."""
+"""The audit log: every action on request has an entry with its actor; partitions are created ahead, old ones
+dropped."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""One poisoned outcome never sinks its batch."""
+"""A report that cannot be recorded does not fail the other reports of its batch."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

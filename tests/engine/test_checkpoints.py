@@ -1,4 +1,4 @@
-"""What outlives an attempt: saved states, and the results of finished steps."""
+"""Data that is kept across attempts: saved checkpoints and the results of finished steps."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Jobs for workers that speak HTTP, at the engine: many processes at once, and our own worker beside them."""
+"""Claims for workers that use HTTP, at the level of the engine: several processes, with a Python worker beside them."""
 
 import asyncio
 from collections import Counter

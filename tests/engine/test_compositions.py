@@ -1,4 +1,4 @@
-"""Chains, groups and batches: what the engine makes of them, played in slow motion."""
+"""Chains, groups and batches: how the engine executes them, step by step."""
 
 from datetime import timedelta
 from typing import Any

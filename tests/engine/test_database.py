@@ -1,4 +1,5 @@
-"""The database as an operator sees it: what may be shown of its address, and who may let it run commands."""
+"""Database URLs are shown without passwords; root does not execute commands that the user of the embedded server could
+have written."""
 
 import os
 from pathlib import Path

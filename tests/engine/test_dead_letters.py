@@ -1,4 +1,4 @@
-"""Dead letters: jobs that failed for good, in groups by what is wrong with them, and groups steered at once."""
+"""Dead letters: permanently failed jobs, in groups by cause, and operations on whole groups."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Executions at a time: a plan's limit is counted from leased jobs, by every kind of worker."""
+"""Concurrent executions: the limit of a plan is counted from leased jobs and binds every kind of worker."""
 
 import asyncio
 from datetime import timedelta

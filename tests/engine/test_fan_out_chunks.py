@@ -1,5 +1,5 @@
-"""Large fan-outs with templates are filled in by Python, in chunks: neither the event loop nor the database session is
-kept waiting, whatever their number."""
+"""Large fan-outs with templates are expanded by Python in chunks: neither the event loop nor the database session is
+blocked, whatever the number of instances."""
 
 import asyncio
 import gc

@@ -1,4 +1,5 @@
-"""`ctx.transaction` commits rows and record together; `ctx.now` and `ctx.random` are the same in every attempt."""
+"""`ctx.transaction` commits rows and the recorded step together; `ctx.now` and `ctx.random` return the same values in
+every attempt."""
 
 import asyncio
 from collections.abc import AsyncIterator

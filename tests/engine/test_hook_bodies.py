@@ -1,4 +1,4 @@
-"""What is stored of a callback, and signed callbacks."""
+"""The stored body and headers of a callback, and signed callbacks."""
 
 import json
 from datetime import UTC, datetime, timedelta

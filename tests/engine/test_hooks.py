@@ -1,4 +1,4 @@
-"""Callbacks: their addresses, and which of them end the wait of a step."""
+"""Callbacks: their addresses, and which requests to them end the wait of a step."""
 
 import asyncio
 import json

@@ -1,5 +1,5 @@
-"""Row-level security, the second barrier between orgs: a transaction for a caller sees and changes the rows of its org
-only, even if a statement forgets to say so."""
+"""Row-level security, the second barrier between orgs: a transaction for a caller reads and changes only the rows of
+its org, even if a statement lacks the predicate."""
 
 import contextlib
 from typing import Any

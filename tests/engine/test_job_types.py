@@ -1,4 +1,4 @@
-"""The schemas that workers publish for their handlers: who serves which, and whether they agree."""
+"""The schemas that workers publish for their handlers: which workers serve a type, and whether their schemas agree."""
 
 import json
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A process remembers the live version of a workflow and starts runs on it with one statement, which starts nothing if
+"""A process caches the live version of a workflow and starts runs on it with one statement, which starts nothing if
 that version is no longer live: for example because another process has published one."""
 
 from collections.abc import AsyncIterator

@@ -1,7 +1,7 @@
 """Random histories of runs that wait for messages, compared with a small model.
 
-A run has two waits, one after the other: `first` for one message, `second` for two, with a timeout of an hour each. The
-second begins however the first ended.
+A run has two waits, one after the other: `first` for one message, `second` for two, each with a timeout of an hour. The
+second wait begins however the first ended.
 """
 
 import asyncio

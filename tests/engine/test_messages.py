@@ -1,4 +1,4 @@
-"""Signals and events: which place receives which, in which order, how often, and when several act at once."""
+"""Signals and events: which wait receives which, in which order, how often, and with concurrent senders."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Plans: what orgs may use, and which org has which."""
+"""Plans: the limits of orgs, and their assignment."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Organisations: created once, under names that no queue of `default` could be mistaken for; disabled and enabled."""
+"""Organisations: creation, disabling and enabling, and names that cannot collide with queues of `default`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Weeks of the trail come and go while it is read and written."""
+"""Weekly partitions of the trail are created and dropped during reads and writes."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,5 +1,5 @@
-"""The query that tells the loops what to do has the conditions of the queries that do it: what it reports is done by
-its duty and then reported no more, and it reports nothing else."""
+"""The query for pending work of all loops has the conditions of the queries that do the work: reported work is done by
+its loop and then no longer reported, and nothing else is reported."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta

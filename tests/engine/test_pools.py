@@ -1,4 +1,4 @@
-"""Pools: whether they can be used, what to do if not, and how many jobs of whom they have."""
+"""Pools: whether they can be used, how to fix them if not, and how many jobs of each org they have."""
 
 from dataclasses import replace
 from datetime import timedelta

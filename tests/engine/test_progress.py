@@ -1,4 +1,4 @@
-"""How far jobs are, by their own words."""
+"""The progress of jobs, as reported by their handlers."""
 
 import asyncio
 import math

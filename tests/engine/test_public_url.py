@@ -1,4 +1,4 @@
-"""Where callbacks are sent: the same address, whichever process makes it."""
+"""The base URL of callback addresses: it is the same in every process."""
 
 from datetime import UTC, datetime, timedelta
 

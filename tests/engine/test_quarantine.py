@@ -1,4 +1,5 @@
-"""One bad run, version, schedule, row or value costs only itself: it is set aside with the reason and tried again."""
+"""A run, version, schedule, row or value that cannot be processed is quarantined with the reason and retried; all
+others are processed."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""One row that raises (a schedule, a claim, a lease, a row of plain SQL) stops no other."""
+"""A row that raises an error (a schedule, a claim, a lease, a row of plain SQL) does not stop the others."""
 
 from datetime import timedelta
 

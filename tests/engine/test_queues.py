@@ -1,4 +1,4 @@
-"""Queues: how much lies in them, how fast it goes; a pause binds our claims at once."""
+"""Queues: depth, age and rate; a pause applies to the next claim of our workers."""
 
 import asyncio
 from dataclasses import replace

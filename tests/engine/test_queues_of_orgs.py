@@ -1,4 +1,4 @@
-"""Queues of orgs: the same name in two orgs is two queues, and our workers serve both."""
+"""Queues of orgs: the same name in two orgs is two queues, and Python workers serve both."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Quotas: what a plan does not allow is refused whole, with the limit and what was used."""
+"""Quotas: a request beyond a plan's limits is refused as a whole, with the limit and the usage."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

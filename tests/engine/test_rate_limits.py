@@ -1,4 +1,5 @@
-"""Jobs whose limit has no room leave the line and come back in order: a blocked key hides nobody and costs nothing."""
+"""Jobs whose rate or concurrency limit is exhausted leave the lane and return in order: they delay no others and cost
+nothing."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Retrying a single job: not beside the one that took its place, and not while a composition counts it."""
+"""Retrying a single job: refused while its successor with the same unique key is live, or while its composition is."""
 
 import functools
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Types that begin with `windlass.` and the queue `windlass` belong to the engine, whichever way a job is recorded."""
+"""Types that begin with `windlass.` and the queue `windlass` are reserved for the engine, however a job is inserted."""
 
 import asyncio
 import json

@@ -1,4 +1,5 @@
-"""A dump restored into another cluster, which numbers transactions anew: nothing is read for ever, nothing is lost."""
+"""A dump restored into another cluster, where transaction ids start over: no event is read again and again, none is
+lost."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rows of C2 (seed 004's holes and their resolutions) that no other file is about; the number is in the name.
+"""Rows of C2 (gaps of seed 004 and their resolutions) that no other file tests; the number is in the name.
 
 Elsewhere: 7 to 10, 20 and 21 in test_run_hangs, 22 and 24 in test_run_fan_out*, 17 and 27 in test_run_retry, 14 (as
 DESIGN has it) in test_run_cancel, 25 in test_run_outputs, 28 in test_run_editing.

@@ -1,4 +1,5 @@
-"""Cancel: what waits ends at once, who works for the run is asked to stop, and what really became of it is recorded."""
+"""Cancel: pending jobs end at once, workers with jobs of the run are asked to stop, and their real outcomes are
+recorded."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sub-workflows: the parent waits, the output is the child's, and failures travel up."""
+"""Child runs: the parent waits, takes over the output of the child, and fails if the child fails."""
 
 from datetime import timedelta
 from typing import Any

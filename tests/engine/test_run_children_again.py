@@ -1,4 +1,5 @@
-"""Sub-workflows stopped or done again: cancel travels down, a retry starts new children, nobody is confused."""
+"""Child runs that are cancelled or repeated: cancel applies to all descendants, a retry starts new children, and
+reports of old children change nothing."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""`if`s of runs: asked once everything before the step has ended, told with the values they saw."""
+"""`if`s of runs: evaluated once all earlier steps have ended, and recorded with the values that they read."""
 
 from datetime import timedelta
 from typing import Any

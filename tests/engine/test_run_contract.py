@@ -1,4 +1,4 @@
-"""Seed 004 as testable statements: the rows T of its contract that are the engine's. Words on this stage are ours:
+"""Seed 004 as testable statements: the rows T of its contract that concern the engine. The states have our names:
 completed for success, leased for dispatched and running."""
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Workflows change under live runs: those go on as if nothing had happened. And the trail of the living is kept."""
+"""Workflows change while runs are live: the runs continue on their version. And the trail of live runs is kept."""
 
 from datetime import timedelta
 from typing import Any

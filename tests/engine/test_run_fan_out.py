@@ -1,4 +1,4 @@
-"""Fan-out: how many instances there are, what each is given, windows, wrong types, and fan-outs over fan-outs."""
+"""Fan-out: the number of instances, their inputs, concurrency windows, wrong types, and nested fan-outs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Some instances fail: the others go on, the step says how many, and a retry does only those again."""
+"""Failed instances: the others continue, the step reports how many failed, and a retry repeats only those."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,5 @@
-"""Plain SQL and other workers: whoever ends a step's job, the run hears of it within a tick, once."""
+"""Plain SQL and foreign workers: the end of a step's job is applied to its run within a tick, once, whoever recorded
+it."""
 
 from datetime import timedelta
 from typing import Any

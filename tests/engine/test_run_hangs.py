@@ -1,4 +1,4 @@
-"""Every way in which seed 004's pseudo-code never ends (C3, and D2 item 7), each with a limit of five seconds."""
+"""Every case in which the pseudo-code of seed 004 never ends (C3, and D2 item 7), each with a limit of five seconds."""
 
 from typing import Any
 

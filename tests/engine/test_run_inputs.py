@@ -1,4 +1,5 @@
-"""The input of a run fits the `input` of its workflow, however the run is started; the refusal names the field."""
+"""The input of a run must match the `input` schema of its workflow, however the run is started; the error names the
+field."""
 
 from typing import Any
 from uuid import UUID

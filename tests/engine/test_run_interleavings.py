@@ -1,5 +1,5 @@
-"""Everybody at once on a few runs: turns, cancels, retries, sleeps, children, the settler and foreign statements, at
-random. Nothing deadlocks, an ended run moves only by an explicit retry, and in the end every run has ended."""
+"""Concurrent turns, cancels, retries, sleeps, child runs, settling and foreign statements on a few runs, at random.
+Nothing deadlocks, an ended run moves only by an explicit retry, and in the end every run has ended."""
 
 import asyncio
 import random

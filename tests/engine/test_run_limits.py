@@ -1,4 +1,4 @@
-"""A workflow's limit on runs at a time: the others are pending, and begin in order as places become free."""
+"""The concurrency limit of a workflow: further runs are pending and begin in order as capacity becomes free."""
 
 import asyncio
 from datetime import timedelta

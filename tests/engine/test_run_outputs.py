@@ -1,4 +1,4 @@
-"""What a run gives: the output of its last step, or of its last steps by name."""
+"""The output of a run: that of its last step, or of its last steps by name."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Pause: no job of the run is claimed until it is resumed; what is under way ends, and every time is restored."""
+"""Pause: no job of the run is claimed until it is resumed; running jobs end, and all due times are restored."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A retry and a rerun respect the concurrency limit of the workflow: the run waits as pending until there is room."""
+"""A retry or rerun respects the concurrency limit of the workflow: the run is pending until there is capacity."""
 
 import pytest
 

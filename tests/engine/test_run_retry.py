@@ -1,4 +1,4 @@
-"""Retry and rerun: what is done again, what is kept, and that nobody is confused by reports of an earlier round."""
+"""Retry and rerun: which steps are repeated, which results are kept, and late reports of an earlier round."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Runs come into being: what they are given, keys, refusals, many at once, inside the caller's transaction."""
+"""Starting runs: inputs, keys, errors, many runs in one call, and starts in the transaction of the caller."""
 
 import asyncio
 from datetime import timedelta

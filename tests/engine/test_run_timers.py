@@ -1,4 +1,4 @@
-"""Sleeping steps: they end exactly, whoever restarts meanwhile, and leave nothing behind."""
+"""Sleeping steps: they end on time whichever process restarts meanwhile, and leave no timer."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""A tree of runs has a limit, however deep and wide it would like to grow."""
+"""The number of runs in a tree is limited, however deep or wide the tree is."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Compensation: a run that ends badly undoes the steps that succeeded, the last one first, and says so."""
+"""Compensation: a run that fails undoes its succeeded steps in reverse order and reports that."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""A retry or a rerun on the live version: the finished steps must be the same there, all others may differ."""
+"""A retry or a rerun on the live version: finished steps must be unchanged there, all others may differ."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""What earlier versions stored in plain text is sealed by the first process that has a master key."""
+"""Values that earlier versions stored in plain text are sealed by the first process that has a master key."""
 
 import asyncio
 from pathlib import Path

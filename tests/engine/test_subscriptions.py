@@ -1,4 +1,4 @@
-"""Subscribers are told of events: signed, once, from the moment they subscribed."""
+"""Subscriptions: each event from their creation on is delivered once, signed."""
 
 import asyncio
 import hmac

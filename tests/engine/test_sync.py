@@ -1,4 +1,4 @@
-"""The door for plain scripts."""
+"""The synchronous API for plain scripts."""
 
 import asyncio
 

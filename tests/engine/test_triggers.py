@@ -1,4 +1,4 @@
-"""Runs by the clock: one tick is one run, with any number of schedulers, in every zone, after every pause."""
+"""Scheduled runs: one tick starts one run, with any number of schedulers, in every time zone, after every outage."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""A workflow's own address: a token shown once, and requests that start runs."""
+"""The webhook address of a workflow: a token that is shown once, and requests that start runs."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A workflow's own address that demands a signature: what is not signed starts nothing."""
+"""Webhook triggers with signatures: an unsigned request starts no run."""
 
 import hmac
 from base64 import b64encode

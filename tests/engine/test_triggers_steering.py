@@ -1,4 +1,4 @@
-"""Publishing keeps schedules true; people pause, resume, look ahead and catch up by hand."""
+"""Publishing keeps schedules consistent; users pause, resume, preview and backfill them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

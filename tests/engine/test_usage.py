@@ -1,4 +1,4 @@
-"""Usage: each execution is counted once, for its org and its month, without a row that producers wait for."""
+"""Usage: each execution is counted once, for its org and month, without a row on which producers contend."""
 
 import asyncio
 from datetime import UTC, date, datetime

@@ -1,4 +1,4 @@
-"""Handlers that sleep: the job waits without a worker, and goes on over its recorded steps."""
+"""Handlers that sleep: the job waits without a worker and resumes after its recorded steps."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Steps that wait for messages: what ends them, what they return, and what cancel, retry and time do to them."""
+"""Steps that wait for messages: their ends and outputs, and the effects of cancel, retry and timeouts."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""The lease of a worker: one row keeps all jobs that its process has claimed, and no others."""
+"""The lease of a worker: one row extends all jobs that its process has claimed, and no others."""
 
 from datetime import timedelta
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Publishing: what is live, who was first, and what comes back is what went in."""
+"""Publishing: the live version, concurrent publishers, and round trips of definitions."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Reports, rows of plain SQL and leader terms, for tests of upkeep."""
+"""Helpers for tests of upkeep: reports, rows of plain SQL, leader terms."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,6 +1,6 @@
-"""Throw bytes at expressions and templates: each is read or refused, and what was read has an answer.
+"""Fuzzes expressions and templates: every input is parsed or refused with Invalid, and what was parsed is evaluated.
 
-Not a test of the suite. Install atheris beside it, then: `python tests/fuzz/fuzz_language.py -max_total_time=60`
+Not part of the suite. Install atheris, then run `python tests/fuzz/fuzz_language.py -max_total_time=60`.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""One fixture, `pool`, over all kinds of launchers. Those of Ray are part of `make soak`."""
+"""Fixtures of launchers. `pool` runs a test on every kind of launcher; Ray only with `make soak`."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ NOWHERE = "127.0.0.1:1"
 
 @pytest.fixture(scope="session")
 def dask_cluster() -> Iterator[Any]:
-    """A scheduler and a worker, which is a process of its own that is started again if it is killed."""
+    """Yield a scheduler with one worker process, which is restarted if it is killed."""
     from distributed import LocalCluster
 
     with LocalCluster(  # type: ignore[no-untyped-call]
@@ -75,7 +75,7 @@ def _pool_on(kubeconfig: Path, options: dict[str, Any], folder: Path) -> Pool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Jobs of Ray take seconds to start, on a machine that runs nothing else, and clusters pull images first."""
+    """Set longer timeouts: jobs of Ray take seconds to start even on an idle machine, and clusters pull images."""
     for item in items:
         if "[ray" in item.nodeid or (given_cluster.KUBECONFIG and "[kubernetes" in item.nodeid):
             item.add_marker(pytest.mark.timeout(600))
@@ -83,6 +83,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
-    """A cluster of Kubernetes that can be made to misbehave."""
+    """Yield a Kubernetes cluster whose faults the test controls."""
     async with kubernetes_cluster() as served:
         yield served

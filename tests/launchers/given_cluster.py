@@ -1,4 +1,4 @@
-"""The cluster of Kubernetes that WINDLASS_TEST_KUBECONFIG names, for tests that otherwise run on kubernetes_api.py.
+"""The Kubernetes cluster of WINDLASS_TEST_KUBECONFIG, for tests that otherwise run on kubernetes_api.py.
 
 Jobs exchange files with the tests in WINDLASS_TEST_FOLDER, which the nodes must have under the same path: any folder if
 the cluster runs on this machine as k3s does, a mounted one for kind (extraMounts) and minikube (minikube mount).
@@ -20,14 +20,14 @@ FOLDER = os.environ.get("WINDLASS_TEST_FOLDER")
 
 @contextmanager
 def shared_folder() -> Iterator[Path]:
-    """Make a folder that jobs of any user can write."""
+    """Create a folder to which jobs of any user can write."""
     with tempfile.TemporaryDirectory(dir=FOLDER, ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o777)
         yield Path(folder)
 
 
 def options(kubeconfig: Path, folder: Path) -> dict[str, Any]:
-    """Return the options of a pool whose jobs have a folder of the node."""
+    """Return the options of a pool whose jobs mount a folder of the node."""
     return {
         "namespace": NAMESPACE,
         "kubeconfig": str(kubeconfig),
@@ -37,5 +37,5 @@ def options(kubeconfig: Path, folder: Path) -> dict[str, Any]:
 
 
 def elsewhere(kubeconfig: str, address: str) -> str:
-    """Return a configuration whose server does not exist."""
+    """Return a kubeconfig with the address of its server replaced."""
     return re.sub(r"(\bserver\"?: *\"?https?://)[^\s\"/]+", rf"\g<1>{address}", kubeconfig)

@@ -1,7 +1,7 @@
-"""A small API server of Kubernetes on loopback: Jobs, Pods and Secrets of a few namespaces.
+"""A small Kubernetes API server on loopback: Jobs, Pods, Secrets and Events of a few namespaces.
 
 Documents are validated with the schemas that Kubernetes publishes. Pods run as local processes (kubernetes_node.py).
-What the server does not have is not needed by the launcher: patches, other kinds.
+Patches and other kinds are not implemented: the launcher does not need them.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Refused(Exception):
 
 
 class Fault(NamedTuple):
-    """An answer instead of the right one, once: to a request of this method for this resource."""
+    """An error that replaces the response of one request with this method for this resource."""
 
     status: int
     method: str
@@ -68,7 +68,7 @@ class Change(NamedTuple):
 
 
 class Cluster:
-    """What the API server stores. Tests read it, and tell it how to misbehave."""
+    """The state of the API server. Tests read it and inject faults."""
 
     def __init__(self, folder: Path) -> None:
         self.kubeconfig = folder / "kubeconfig"
@@ -91,14 +91,14 @@ class Cluster:
         return {name: document for (kind, _, name), document in self.objects.items() if kind == resource}
 
     def freeze_lists(self) -> None:
-        """Answer lists with what is stored now, until `thaw_lists`."""
+        """Return the current state in all lists until `thaw_lists`."""
         self._snapshot = copy.deepcopy(self.objects)
 
     def thaw_lists(self) -> None:
         self._snapshot = None
 
     def compact(self) -> None:
-        """Forget the history: watches break off, and older versions and pages are gone."""
+        """Drop the history: watches end, and older resource versions and continue tokens expire."""
         self._version += 1
         self._oldest = self._version
         self._history.clear()
@@ -231,7 +231,7 @@ def validator(kind: str, api: str) -> Draft202012Validator:
 
 
 def validate(resource: str, document: Document) -> None:
-    """Raise what the API answers to a document that is wrong."""
+    """Raise the error that the API returns for an invalid document."""
     kind, api = KINDS[resource]
     name = document.get("metadata", {}).get("name", "")
     for error in validator(kind, api).iter_errors(document):
@@ -242,7 +242,7 @@ def validate(resource: str, document: Document) -> None:
 
 
 def problems(document: Document) -> list[tuple[str, str]]:
-    """Return what the schemas do not check, and the API does."""
+    """Return invalid fields that the API rejects and the schemas do not."""
     found = [("metadata.name", document["metadata"]["name"])] if not is_name(document["metadata"]["name"]) else []
     labels = document["metadata"].get("labels", {})
     found += [("metadata.labels", value) for value in labels.values() if not is_label(value)]

@@ -1,6 +1,7 @@
-"""The part of a cluster that runs pods: one node, on which a pod is a local process with the environment of its pod.
+"""The part of the cluster that runs pods: one node, on which a pod is a local process with the environment of the pod.
 
-Plays the controller of Jobs and the garbage collector too: a Job has one pod, and takes its pod and Secret with it.
+It is also the controller of Jobs and the garbage collector: a Job has one pod, and its pod and Secret are deleted with
+it.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ ACCOUNTS = ("default", "steps")
 LABELS = {"kubernetes.io/os": "linux"}
 UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 GRACE = 5.0  # seconds from SIGTERM to SIGKILL
-LOOK_EVERY = 0.02  # seconds between two looks at the memory of a process
+LOOK_EVERY = 0.02  # seconds between two checks of the memory of a process
 
 
 class Node:
@@ -42,7 +43,7 @@ class Node:
         self._lost: set[str] = set()
 
     def admit(self, job: Document) -> None:
-        """Create the pod of a job, and run it."""
+        """Create the pod of a Job and run it."""
         template, metadata = copy.deepcopy(job["spec"]["template"]), job["metadata"]
         pod = {
             "apiVersion": "v1",
@@ -97,7 +98,7 @@ class Node:
         self._kill(pod, "Error")
 
     def preempt(self, launch: str) -> None:
-        """Delete a pod to make room for another one."""
+        """Delete a pod, as the scheduler does for a pod of higher priority."""
         pod = self.pod(launch)
         self._disrupt(
             pod, "PreemptionByScheduler", "default-scheduler: preempting to accommodate a higher priority pod"
@@ -105,7 +106,7 @@ class Node:
         self._spawn(self._remove_pod(pod))
 
     def lose(self, launch: str) -> None:
-        """Cut the node off: its processes run on, and nothing that happens to them is seen any more."""
+        """Disconnect the node of a pod: its process keeps running, but its end is not reported."""
         pod = self.pod(launch)
         self._lost.add(pod["metadata"]["name"])
         pod["status"] |= {"reason": "NodeLost", "message": "Node node-1 which was running pod is unresponsive"}
@@ -166,7 +167,7 @@ class Node:
         if limit := container.get("resources", {}).get("limits", {}).get("memory"):
             self._spawn(self._limit_memory(pod, process, number(limit)))
         code = await process.wait()
-        signal_group(process, signal.SIGKILL)  # what the container has left behind
+        signal_group(process, signal.SIGKILL)  # kill what the container has left running
         code = code if code >= 0 else 128 - code
         reason = self._verdicts.get(pod["metadata"]["name"], "Error" if code else "Completed")
         self._finish(job, pod, {"exitCode": code, "reason": reason})
@@ -304,8 +305,8 @@ def timestamp(seconds: float = 0) -> str:
 
 
 def signal_group(process: asyncio.subprocess.Process, number: int) -> None:
-    """Send a signal to a process and its group; SIGKILL also to what it started outside of the group."""
-    runs = process.returncode is None  # afterwards nothing shows what it has started
+    """Send a signal to a process and its group; SIGKILL also to its descendants outside of the group."""
+    runs = process.returncode is None  # after its end the processes that it started cannot be found
     started = descendants(process.pid) if runs and number == signal.SIGKILL else []
     with suppress(ProcessLookupError):
         os.killpg(process.pid, number)
@@ -315,7 +316,7 @@ def signal_group(process: asyncio.subprocess.Process, number: int) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the processes that a process has started, and those that they have started."""
+    """Return the pids of all descendants of a process."""
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

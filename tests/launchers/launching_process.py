@@ -1,4 +1,4 @@
-"""A process that starts one job of a pool and then waits to be killed. Reads its arguments, JSON, from stdin."""
+"""Starts one job of a pool and waits until it is killed. Reads its arguments from stdin, as JSON."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The pools that the contract suite runs on: how to open a launcher of each kind, and one that cannot work."""
+"""The pools of the contract suite: options to open a working and an unreachable launcher of each kind."""
 
 import asyncio
 import contextlib
@@ -14,8 +14,8 @@ from tests.launchers.given_cluster import KUBECONFIG
 from windlass.core.launches import Phase, RemoteJob, launch_name
 from windlass.effects.launchers import Launcher, LaunchRequest, PoolOptions, open_launcher
 
-COMMAND = ["sh", "-c", 'eval "$SCRIPT"']  # so that each request has a job of its own
-WITHIN = 300.0 if KUBECONFIG else 100.0  # seconds: a cluster pulls an image first
+COMMAND = ["sh", "-c", 'eval "$SCRIPT"']  # the script of a job is in its environment
+WITHIN = 300.0 if KUBECONFIG else 100.0  # seconds; a cluster pulls an image first
 LOOK_AGAIN = 0.25
 KILLED = """echo $$ > "$DIR/pid"; while ! [ -e "$DIR/kill" ]; do sleep 0.1; done; sh -c 'kill -9 $$'; exit $?"""
 
@@ -24,9 +24,9 @@ KILLED = """echo $$ > "$DIR/pid"; while ! [ -e "$DIR/kill" ]; do sleep 0.1; done
 class Pool:
     kind: str
     options: Mapping[str, Any]  # of the launcher
-    unreachable: Mapping[str, Any]  # of a launcher that cannot work
+    unreachable: Mapping[str, Any]  # of a launcher whose pool cannot be reached
     folder: Path  # to which jobs write
-    starts: int = 50  # at once
+    starts: int = 50  # concurrent starts in the tests
     image: str | None = None
     is_local: bool = True  # its jobs are processes of this machine
     name: str = field(default_factory=lambda: f"test-{uuid4().hex[:8]}")
@@ -58,11 +58,11 @@ class Pool:
         """Return the first line of a file once a job has written it."""
         async with asyncio.timeout(WITHIN):
             while not (lines := self.lines(file)):
-                await asyncio.sleep(LOOK_AGAIN)  # it is another process that writes: there is no event for it
+                await asyncio.sleep(LOOK_AGAIN)  # another process writes the file, without an event
         return lines[0]
 
     async def kill(self) -> None:
-        """Kill the job whose script is KILLED, or have it kill its shell where its process cannot be seen."""
+        """Kill the job whose script is KILLED; if its process is elsewhere, make the script kill its shell."""
         pid = int(await self.written("pid"))
         if self.is_local:
             os.kill(pid, signal.SIGKILL)
@@ -70,7 +70,7 @@ class Pool:
             (self.folder / "kill").touch()
 
     async def dead(self, pid: int) -> None:
-        """Wait until a process has ended, as far as processes can be seen."""
+        """Wait until a process has ended, if it runs on this machine."""
         if self.is_local:
             await dead(pid)
 
@@ -79,7 +79,7 @@ class Pool:
 
 
 async def seen(launcher: Launcher, is_expected: Callable[[Mapping[str, RemoteJob]], bool]) -> Mapping[str, RemoteJob]:
-    """Return the jobs of a pool by name, once the list is as expected."""
+    """Wait until the list of a pool is as expected; return its jobs by name."""
     jobs: Mapping[str, RemoteJob] = {}
     try:
         async with asyncio.timeout(WITHIN):
@@ -95,7 +95,7 @@ async def seen(launcher: Launcher, is_expected: Callable[[Mapping[str, RemoteJob
 
 
 async def ended(launcher: Launcher, *requests: LaunchRequest) -> Sequence[RemoteJob]:
-    """Return the jobs of these requests once all of them have ended."""
+    """Wait until the jobs of these requests have ended; return them."""
     names = [request.name for request in requests]
     jobs = await seen(launcher, lambda jobs: all(name in jobs and jobs[name].phase is Phase.ENDED for name in names))
     return [jobs[name] for name in names]
@@ -107,7 +107,7 @@ async def running(launcher: Launcher, request: LaunchRequest) -> RemoteJob:
 
 
 async def gone(launcher: Launcher, request: LaunchRequest) -> None:
-    """Wait until a stopped job is removed or has ended. A stop is repeated, as the worker of a pool does."""
+    """Wait until a stopped job is removed or has ended."""
 
     def is_gone(jobs: Mapping[str, RemoteJob]) -> bool:
         return request.name not in jobs or jobs[request.name].phase is Phase.ENDED
@@ -116,7 +116,7 @@ async def gone(launcher: Launcher, request: LaunchRequest) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process runs; one that has ended and was not waited for does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

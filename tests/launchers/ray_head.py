@@ -1,4 +1,4 @@
-"""A Ray cluster of one node for the tests: one that is running already, or one that they start."""
+"""A Ray cluster for the tests: one that is already running, or a head node that they start."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 
-# Above 19999: Ray gives the ports below to its workers.
+# Above 19999: Ray assigns lower ports to its workers.
 PORTS = ("--port=26379", "--dashboard-port=28265", "--dashboard-agent-listen-port=28266")
 ADDRESS = "http://127.0.0.1:28265"
 READY_WITHIN = 120.0  # seconds
@@ -22,7 +22,7 @@ READY_WITHIN = 120.0  # seconds
 
 @contextlib.contextmanager
 def ray_address() -> Iterator[str]:
-    """Yield the address of the dashboard: that of WINDLASS_TEST_RAY, or of a head node that is started."""
+    """Yield the address of the dashboard: WINDLASS_TEST_RAY, or that of a head node that is started."""
     if address := os.environ.get("WINDLASS_TEST_RAY"):
         yield address
         return

@@ -1,5 +1,4 @@
-"""Two servers of the S3 protocol, each a process of its own. rclone verifies signatures and ignores conditional puts;
-moto is the other way round."""
+"""Two S3 servers as processes: rclone verifies signatures and ignores conditional puts, moto the reverse."""
 
 import contextlib
 import re
@@ -49,7 +48,7 @@ def moto_server() -> Iterator[S3Server]:
 
 @contextlib.contextmanager
 def _started(command: list[str]) -> Iterator[S3Server]:
-    """Start a server and wait for the line in which it names its address."""
+    """Start a server and wait for the line of its output that contains its address."""
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         lines = []

@@ -1,4 +1,4 @@
-"""What every launcher promises, on every kind of pool."""
+"""The contract of all launchers, tested on every kind of pool."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What is particular to pools on Dask: workers that are lost, resources, and the tasks of others."""
+"""Pools on Dask: lost workers, resources, and tasks of other clients."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Installations that share a cluster leave each other's jobs alone, without being configured for it."""
+"""Installations that share a cluster do not touch each other's jobs, without any configuration."""
 
 from pathlib import Path
 from uuid import uuid4

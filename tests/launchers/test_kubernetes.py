@@ -1,4 +1,4 @@
-"""Jobs of a pool on Kubernetes: what every launcher promises, and how each end is explained.
+"""Jobs of a pool on Kubernetes: the contract of all launchers, and the explanation of each end.
 
 Runs against the API server of kubernetes_api.py, or against the cluster of given_cluster.py.
 """

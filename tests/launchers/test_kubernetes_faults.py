@@ -1,4 +1,4 @@
-"""Jobs on Kubernetes when the cluster refuses, fails, forgets or takes a job away."""
+"""Jobs on Kubernetes when the cluster refuses requests, fails, loses state or deletes a job."""
 
 import asyncio
 import contextlib

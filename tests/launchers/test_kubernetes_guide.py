@@ -1,4 +1,5 @@
-"""The how-to guide "Run steps on Kubernetes": its documents are valid, and its role is what a launch needs."""
+"""The how-to guide "Run steps on Kubernetes": its documents are valid, and its role has the rights that launches
+need."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the API shows of a job and its pods, and what it means. Documents as clusters write them, shortened."""
+"""The status of a Job and its pods, and its interpretation. The documents are shortened ones of real clusters."""
 
 from datetime import UTC, datetime
 from typing import Any

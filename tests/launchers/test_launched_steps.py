@@ -1,6 +1,6 @@
-"""What a pool does about launched steps when the jobs, the list or the clocks misbehave, and how many it starts.
+"""Launched steps when jobs, the list of the pool or clocks misbehave, and the number of concurrent launches.
 
-Jobs are shell scripts that do what `windlass.exec` would do, or not: they are quick, and can stop anywhere.
+Jobs are shell scripts that imitate `windlass.exec`, correctly or not: they are quick and can stop at any point.
 
 Elsewhere: a second start, kills of the launching process and of the job, on every kind of launcher (test_contract.py);
 kills between every two operations of a launch, a storm of cancellations (tests/chaos/test_pools.py); a heartbeat that

@@ -1,4 +1,4 @@
-"""The object store keeps its promises on a folder and on two servers of the S3 protocol."""
+"""The object store on a folder and on two S3 servers."""
 
 import asyncio
 import hashlib

@@ -1,5 +1,5 @@
-"""What the launcher of Ray makes of answers that a cluster in order does not give. The suite over all launchers, which
-runs on a real cluster, is in test_contract.py."""
+"""The launcher of Ray with responses that a healthy cluster does not give. The suite over all launchers, which runs on
+a real cluster, is in test_contract.py."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

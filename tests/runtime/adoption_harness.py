@@ -1,4 +1,4 @@
-"""In-process schedulers to adopt."""
+"""In-process schedulers for tests of adoption."""
 
 from collections.abc import Iterable
 from typing import Any

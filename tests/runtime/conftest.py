@@ -1,4 +1,4 @@
-"""A worker that runs beside the test, and a wait for what the database says."""
+"""Fixtures and helpers: a worker that runs concurrently with the test, and a wait for a condition."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -31,7 +31,7 @@ def working() -> Working:
 
 
 async def eventually(look: Callable[[], Awaitable[T | None]], *, seconds: float = 15) -> T:
-    """Wait until `look` answers with something true; the answer comes back."""
+    """Poll `look` until its result is true; return the result."""
     async with asyncio.timeout(seconds):
         while not (seen := await look()):
             await asyncio.sleep(0.01)

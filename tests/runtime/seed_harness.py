@@ -1,4 +1,4 @@
-"""The documents of seed 001 at a test server, and waits for the states of their steps."""
+"""Runs the documents of seed 001 against a test server and waits for the states of their steps."""
 
 import json
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ START = datetime(2031, 3, 1, 10, tzinfo=UTC)
 
 
 def at(shop: Shop, document: str) -> dict[str, Any]:
-    """Return a document of the seed with the URL of the shop instead of myapp.com."""
+    """Return a document of the seed with the URL of the shop in place of https://myapp.com/api."""
     parsed: dict[str, Any] = json.loads(document.replace("https://myapp.com/api", shop.url))
     return parsed
 
@@ -36,7 +36,7 @@ async def becomes(run: Run, **steps: str) -> None:
 
 
 async def settled(app: Windlass) -> None:
-    """The timer loop looks at least once a second: give it the time to do something wrong."""
+    """Run the timer loop once and check that it ends no sleep."""
     assert await sweep.wake(await app.open()) == 0
 
 

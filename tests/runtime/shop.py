@@ -1,4 +1,4 @@
-"""A shop on this machine: an app that may reach it, a server that answers as told, workflows of documents."""
+"""A shop on loopback with scripted responses, and an app whose HTTP steps may reach it."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,7 +19,7 @@ Reply = bytes | Callable[[Received, ClientConnection], Awaitable[None]]
 
 @dataclass
 class Shop:
-    """Answers by path; of a list one after the other, the last for good."""
+    """A server with responses by path. Responses of a list are sent in order, and the last one is repeated."""
 
     answers: dict[str, Any] = field(default_factory=dict)
     server: Server | None = None
@@ -41,7 +41,7 @@ class Shop:
         return [request for request in self.requests if request.target == path]
 
     def body(self, path: str) -> Any:
-        """What was sent to this path, once."""
+        """Return the body of the only request to this path."""
         [request] = self.asked(path)
         return json.loads(request.body) if request.body else None
 
@@ -62,18 +62,18 @@ def ok(body: Any = None, *headers: str, status: int = 200) -> bytes:
 
 @asynccontextmanager
 async def opened(**answers: Any) -> AsyncIterator[Shop]:
-    """A shop whose answers are by path, without the slash."""
+    """Serve a shop with these responses by path, without the slash."""
     shop = Shop({f"/{path}": known for path, known in answers.items()})
     async with serving(shop.answer) as shop.server:
         yield shop
 
 
 def app_for(database: str, clock: Clock | None = None, **settings: Any) -> Windlass:
-    """An app whose HTTP steps may reach this machine."""
+    """Return an app whose HTTP steps may reach loopback."""
     chosen = Settings(**{"http_allow": (LOCAL,), "master_keys": KEYS, **settings})
     return Windlass(database, settings=chosen, clock=None if clock is None else clock.now)
 
 
 async def deploy(app: Windlass, name: str = "w", **tasks: Any) -> None:
-    """Steps with a hyphen are written with two underscores."""
+    """Deploy a workflow of these tasks; two underscores in a name stand for a hyphen."""
     await app.deploy({"name": name, "tasks": {key.replace("__", "-"): value for key, value in tasks.items()}})

@@ -1,4 +1,4 @@
-"""What the owner of a key may do is cached; a change empties the caches of all servers."""
+"""The org and rights of a key are cached; a change invalidates the caches of all servers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Attempts at one job never overlap, and whatever order they are claimed, lost and ended in, nothing leaks."""
+"""Attempts at one job never overlap, and no order of claims, losses and ends leaks resources."""
 
 import asyncio
 import threading

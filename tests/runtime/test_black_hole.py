@@ -1,4 +1,4 @@
-"""The database's machine vanishes without a word: its connections stay open, and nothing comes back on them."""
+"""The host of the database disappears: connections stay open, and nothing is received on them."""
 
 import asyncio
 import contextlib

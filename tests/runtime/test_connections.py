@@ -1,4 +1,4 @@
-"""How many connections a process has is bounded by its settings, not by its work."""
+"""The number of connections of a process is bounded by its settings, whatever its load is."""
 
 import asyncio
 from typing import Any

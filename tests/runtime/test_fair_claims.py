@@ -1,4 +1,4 @@
-"""A worker of several orgs: none waits behind the queue of another, and one at its limit holds up nobody."""
+"""A worker of several orgs: no org waits behind the queue of another, and an org at its limit delays no others."""
 
 from typing import Any
 

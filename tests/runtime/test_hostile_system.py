@@ -1,6 +1,7 @@
-"""Random malformed rows, versions, schedules, runs and payloads, by SQL and HTTP, thrown at a working system.
+"""Random malformed rows, versions, schedules, runs and payloads, by SQL and HTTP, sent to a working system.
 
-Innocent work always completes, exactly once; what is bad is refused, or set aside with a reason."""
+Valid work always completes, exactly once; invalid work is refused, or quarantined with a reason.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""HTTP steps of real runs: a real worker, a real server on this machine."""
+"""HTTP steps of real runs: a real worker, a real server on loopback."""
 
 import asyncio
 import json

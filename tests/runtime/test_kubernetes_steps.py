@@ -1,5 +1,5 @@
 """Steps of workflows as Jobs: Postgres, the worker of the pool, the API server, pods that run `windlass.exec`, and an
-object store in a folder that both sides reach."""
+object store in a folder that both sides can access."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

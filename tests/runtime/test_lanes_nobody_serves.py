@@ -1,4 +1,4 @@
-"""However many lanes there are that a worker does not serve, or has no room for, they hide no work."""
+"""Lanes that a worker does not serve, or has no capacity for, never hide work, however many there are."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A worker keeps the leases of its jobs whatever blocks it, and survives losing them."""
+"""A worker keeps the leases of its jobs whatever blocks it, and survives the loss of leases."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""One query tells all loops of a process what to do: those with work are woken, the others sleep on."""
+"""One query finds the pending work of all loops of a process: loops with work are woken, the others keep waiting."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

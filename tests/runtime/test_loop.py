@@ -1,4 +1,4 @@
-"""The anatomy all loops share."""
+"""The base class of all loops."""
 
 import asyncio
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Messages with the loops of a real process: what is sent reaches what waits, without a test that helps."""
+"""Messages with the loops of a real process: they are delivered without calls by the test."""
 
 import asyncio
 from collections.abc import AsyncIterator

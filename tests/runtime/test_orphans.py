@@ -1,4 +1,4 @@
-"""Jobs that were claimed by a turn whose answer was lost."""
+"""Jobs that were claimed by a turn whose response was lost."""
 
 import logging
 from dataclasses import replace

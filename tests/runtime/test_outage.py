@@ -1,4 +1,4 @@
-"""Outages of the database: work waits for it, nothing is charged for it, and the log has two lines about it."""
+"""Outages of the database: work is delayed, no attempt is charged, and the log has two lines about it."""
 
 import asyncio
 import logging

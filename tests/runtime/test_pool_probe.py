@@ -1,4 +1,4 @@
-"""`windlass pools test`: a probe on real launchers and object stores, and what it reports if something is wrong."""
+"""`windlass pools test`: a probe on real launchers and object stores, and its report of errors."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""An operator tells a worker to go quiet."""
+"""An operator makes a worker go quiet."""
 
 from datetime import timedelta
 

@@ -1,6 +1,6 @@
-"""Large fan-outs: a worker's memory does not grow with the number of items, and its window is never exceeded.
+"""Large fan-outs: the memory of a worker does not grow with the number of items, and its window is never exceeded.
 
-The worker is a process of its own, so that its memory can be told: `python -m tests.runtime.test_run_volume URL COUNT`.
+The worker runs in a separate process, whose memory is measured: `python -m tests.runtime.test_run_volume URL COUNT`.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Runs with a real worker loop: what handlers are told, stops that reach them, time that passes, hangs that do not."""
+"""Runs with a real worker: the context of handlers, cancellation, timeouts, sleeps, and cases that must not hang."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Secrets in real steps: sent to the service and the process, and found nowhere else."""
+"""Secrets in real steps: they are sent to the service and the process, and appear nowhere else."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""Edge cases of seed 001 as real runs against a shop on this machine."""
+"""Edge cases of seed 001 as real runs against a shop on loopback."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The examples of seed 001 as real runs against a shop on this machine, line by line."""
+"""The examples of seed 001 as real runs against a shop on loopback, line by line."""
 
 import asyncio
 import json

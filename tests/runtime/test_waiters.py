@@ -1,4 +1,4 @@
-"""Waiting for runs to end: one run that cannot be read costs its own waits only."""
+"""Waiting for runs to end: a run that cannot be read fails only its own waits."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a worker does with the jobs it claims."""
+"""The execution of claimed jobs by a worker."""
 
 import asyncio
 import logging

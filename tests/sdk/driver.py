@@ -91,7 +91,7 @@ async def hang(ctx: Context) -> None:
 @app.job("contract.stubborn.v1")
 @app.job("contract.wait.v1")
 def stubborn(ctx: Context, until: str) -> dict[str, bool]:
-    """In a thread, which cannot be cancelled."""
+    """Run in a thread, which cannot be cancelled, until a file exists."""
     trace_start(ctx)
     trace(f"hanging {ctx.id}")
     while not Path(until).exists():

@@ -1,4 +1,4 @@
-"""A server between a worker and Windlass that can be slow, unavailable, forgetful or corrupting."""
+"""A proxy between a worker and Windlass that can delay, refuse, lose or corrupt."""
 
 import asyncio
 import json
@@ -12,16 +12,16 @@ BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 0\r\nContent-Length: 2
 
 
 class Proxy:
-    """Passes requests on, one per connection: `Connection: close` ends an answer."""
+    """Forwards requests, one per connection: `Connection: close` marks the end of a response."""
 
     def __init__(self, upstream: str) -> None:
         parts = urlsplit(upstream)
         self._upstream = parts.hostname, parts.port
         self._delay = 0.0
         self._unavailable = 0
-        self._forgotten: dict[str, int] = {}  # path -> answers that are lost
+        self._forgotten: dict[str, int] = {}  # path -> number of responses to lose
         self._open: set[asyncio.StreamWriter] = set()
-        self._corrupted = ""  # list of a request in which every second entry is a bad one
+        self._corrupted = ""  # name of a list in requests to which bad entries are added
         self.url = ""
 
     def behave(self, how: str, *, times: int = 1, ms: int = 0, path: str = "", of: str = "") -> None:
@@ -50,7 +50,7 @@ class Proxy:
             self._open.discard(writer)
 
     def close(self) -> None:
-        """Close the connections of workers that are gone: their handlers may wait for the server."""
+        """Abort the connections of workers that have gone away: their requests may still wait for the server."""
         for writer in self._open:
             writer.transport.abort()
 
@@ -77,7 +77,7 @@ class Proxy:
         await writer.drain()
 
     async def _pass_on(self, head: bytes, body: bytes, client: asyncio.StreamReader) -> bytes:
-        """Return the answer. If the client goes away, the connection to the server is closed as well."""
+        """Forward a request and return the response. If the client disconnects, close the connection to the server."""
         lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:")]
         upstream, to_upstream = await asyncio.open_connection(*self._upstream)
         try:
@@ -94,7 +94,7 @@ class Proxy:
 
 
 def _corrupted(head: bytes, body: bytes, name: str) -> tuple[bytes, bytes]:
-    """Return a request whose list of this name has a bad entry before each of its own."""
+    """Return a request with a bad entry before each entry of the list with this name."""
     document = json.loads(body or b"{}")
     if name not in document:
         return head, body

@@ -1,4 +1,4 @@
-"""The guide of the Go SDK, executed as it is written, and its inbox on a database without a server."""
+"""The guide of the Go SDK, executed as documented, and inserts into the inbox without a server."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The example of one workflow in three languages, executed as it is written."""
+"""The example of one workflow in three languages, executed as documented."""
 
 import asyncio
 import os

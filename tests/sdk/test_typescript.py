@@ -1,4 +1,5 @@
-"""The TypeScript SDK against a real server, and against the Python builder. `npm test` has the tests without either."""
+"""The TypeScript SDK against a real server, and compared with the Python builder. `npm test` runs the tests that need
+neither."""
 
 import asyncio
 import json

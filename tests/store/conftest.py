@@ -1,4 +1,4 @@
-"""Fresh databases: plans depend on statistics and dead rows, which a recycled database keeps."""
+"""Fixtures of fresh databases: query plans depend on statistics and dead rows, which a recycled database keeps."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,14 +12,14 @@ from windlass.testing import Databases
 
 @pytest.fixture
 async def database(databases: Databases) -> AsyncIterator[str]:
-    """The URL of a fresh, migrated database."""
+    """Yield the URL of a fresh, migrated database."""
     async with databases.fresh() as url:
         yield url
 
 
 @pytest.fixture(params=["owner", "billing_worker", "wide"])
 async def client(request: pytest.FixtureRequest, database: str, conn: Any) -> AsyncIterator[Any]:
-    """A client of the SQL contract: only `workflow` on the path, and perhaps only the rights that it needs."""
+    """Yield a client of the SQL contract with `workflow` as search path: as the owner and as two restricted roles."""
     if request.param == "owner":
         client = await asyncpg.connect(database)
         await client.execute("SET search_path TO workflow")

@@ -103,7 +103,7 @@ NOW = datetime.now(UTC)
 
 
 def bound(statement: str, **values: Any) -> tuple[str, list[Any]]:
-    """The document's `:name` as the driver's `$n`."""
+    """Replace the `:name` parameters of a statement by `$n`; return it with its arguments."""
     names = list(dict.fromkeys(re.findall(r"(?<!:):(\w+)", statement)))
     for n, name in enumerate(names, 1):
         statement = statement.replace(f":{name}", f"${n}")

@@ -1,4 +1,4 @@
-"""Clients of an embedded server in processes of their own, and probes of the server."""
+"""Clients of an embedded server in separate processes, and queries of its state."""
 
 import os
 import pwd
@@ -89,13 +89,13 @@ def postmaster(home: Path) -> int:
 
 def gone(pid: int) -> bool:
     try:
-        return not Path(f"/proc/{pid}/cmdline").read_bytes()  # a zombie's is empty
+        return not Path(f"/proc/{pid}/cmdline").read_bytes()  # that of a zombie is empty
     except (FileNotFoundError, ProcessLookupError):
         return True
 
 
 def interpreter_for(user: pwd.struct_passwd) -> str:
-    """An interpreter the user can run: ours may lie in root's private home."""
+    """Return an interpreter that the user can run: the current one may be in the private home of root."""
     for python in filter(None, (sys.executable, shutil.which("python3", path=os.defpath))):
         with suppress(PermissionError), python_as(user, python, "import windlass.embedded.server") as check:
             check.communicate()

@@ -1,4 +1,4 @@
-"""A database that cannot be used now is told from a statement that is wrong."""
+"""An unavailable database is distinguished from an invalid statement."""
 
 import asyncio
 from collections.abc import AsyncIterator

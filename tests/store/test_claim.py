@@ -1,4 +1,4 @@
-"""Claiming, fencing and giving back: no two workers hold a job, and the line keeps its order."""
+"""Claiming, fencing and releasing: no two workers hold a job, and lanes keep their order."""
 
 import asyncio
 import json

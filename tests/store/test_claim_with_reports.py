@@ -1,4 +1,4 @@
-"""A claim that also records successes of its worker, in one statement."""
+"""A claim that also records successes of its worker, with one statement."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Indexes on large tables are made outside a transaction, while others write."""
+"""Indexes on large tables are created outside of transactions, during concurrent writes."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The SQL contract: the statements of its design document and of its unmodified clients work as they are."""
+"""The SQL contract: the statements of its design document and of its clients work unchanged."""
 
 import asyncio
 import json

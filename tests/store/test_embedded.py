@@ -1,4 +1,4 @@
-"""The embedded server with real processes: sharing, every kind of sudden death, root and ordinary users."""
+"""The embedded server with real processes: sharing, kills and crashes of every kind, root and ordinary users."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What the extensions ask of a long history is answered from indexes, and costs what it counts."""
+"""Queries of the Open Job Spec extensions use indexes on a long history, and their cost follows what they count."""
 
 import json
 from datetime import timedelta

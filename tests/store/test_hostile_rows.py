@@ -1,4 +1,4 @@
-"""What plain SQL may write into a row must not keep other rows from being claimed, fetched or given back."""
+"""Unusual values in rows of plain SQL do not prevent other rows from being claimed, fetched or released."""
 
 import json
 from datetime import timedelta

@@ -1,5 +1,5 @@
-"""Statements of the engine that look for due jobs walk the index of lanes, also with statistics of a moment at which no
-job was pending. Each lane read all pending jobs by the index of plain SQL, until the next analyze."""
+"""Statements of the engine that search for due jobs walk the index of lanes, also with statistics from a time without
+pending jobs. Before, each lane read all pending jobs by the index of plain SQL until the next analyze."""
 
 from collections.abc import AsyncIterator
 from typing import Any

@@ -1,6 +1,6 @@
-"""Every list of the API answers from an index, however long the history is: the cost of a page is a page.
+"""Every list of the API uses an index: the cost of a page does not depend on the length of the history.
 
-Ten thousand runs, jobs and dead letters here, a million of each as a soak.
+Ten thousand runs, jobs and dead letters here, a million of each as a soak test.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Streams read what is new, and logs what is theirs, however long the history is."""
+"""Streams read only new events, and logs only their own lines, however long the history is."""
 
 import json
 from collections.abc import AsyncIterator

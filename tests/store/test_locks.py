@@ -1,4 +1,4 @@
-"""Everybody at once: turns, heartbeats, cancels, expiries, reopens and foreign statements, at random."""
+"""Concurrent turns, heartbeats, cancels, expiries, reopens and foreign statements, at random."""
 
 import asyncio
 import random

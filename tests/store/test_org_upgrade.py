@@ -1,4 +1,4 @@
-"""A database of the version before organisations keeps everything when it is upgraded."""
+"""A database of the version before organisations keeps all data when it is upgraded."""
 
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit

@@ -1,5 +1,5 @@
 """Claims by programs that use plain SQL, as the manual and the Go SDK write them: they walk the index of the queue,
-whatever the statistics of the table say. Sorting all pending jobs for each claim made them slow."""
+whatever the statistics of the table are. Sorting all pending jobs for each claim made them slow."""
 
 import json
 import re

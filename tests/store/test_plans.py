@@ -1,7 +1,7 @@
-"""The cost of a claim, a look and a list follows what they return, not what the inbox holds.
+"""The cost of claims, searches and lists depends on what they return, not on the size of the inbox.
 
-Three times thirty thousand rows here, a million as a soak: finished, due but of a type this worker does not serve, and
-not yet due.
+Three times thirty thousand rows here, a million as a soak test: finished, due but of a type that the worker does not
+serve, and not yet due.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The SQL says what the table of moves says, and all of it can be prepared."""
+"""All SQL queries can be prepared, and their moves agree with the table of moves."""
 
 import re
 from collections import Counter

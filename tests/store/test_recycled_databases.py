@@ -1,4 +1,4 @@
-"""A recycled database is as good as a fresh one."""
+"""A recycled database is equivalent to a fresh one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the roles of the manual can do to the inbox, and what they cannot."""
+"""The rights of the manual's roles on the inbox, and their limits."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Lists of runs answer from an index, however long the history is: the cost of a page is a page."""
+"""Lists of runs use an index: the cost of a page does not depend on the length of the history."""
 
 import json
 from collections.abc import AsyncIterator

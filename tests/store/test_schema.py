@@ -1,4 +1,4 @@
-"""Migrations: forward only, together or alone, and what they add up to."""
+"""Migrations: forward only, concurrently or alone, and the resulting schema."""
 
 import asyncio
 import re

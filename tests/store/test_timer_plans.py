@@ -1,4 +1,5 @@
-"""Taking due timers costs what is taken, not what is due: ten thousand sleeps may end in the same second."""
+"""The cost of taking due timers depends on the size of the batch, not on how many are due: ten thousand sleeps may end
+in the same second."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Triggers in their tables: a beat costs what is due, not what there is."""
+"""The tables of triggers: the cost of a search follows the due schedules, not the size of the table."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Workflows in their tables: names are unique while they live, versions never change, and nothing is searched for."""
+"""The tables of workflows: live names are unique, versions are immutable, and every lookup uses an index."""
 
 import asyncio
 import json

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Tests of pure code, without a database."""

@@ -7,7 +7,7 @@ from windlass.effects.handlers import Threads
 
 @pytest.fixture
 def threads() -> Iterator[Threads]:
-    """Threads for sync handlers."""
+    """Yield the thread pool of sync handlers."""
     pool = Threads(2)
     yield pool
     pool.close()

@@ -1,4 +1,4 @@
-"""Random workflows and worlds, and a shell that carries out the commands of `decide` and checks each of them."""
+"""Random workflows and worlds, and a shell that executes the commands of `decide` and checks each of them."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -68,7 +68,7 @@ few = settings(unhurried, max_examples=40)
 
 @st.composite
 def graphs(draw: st.DrawFn, joins: Sequence[Join] = tuple(Join)) -> tuple[Step, ...]:
-    """Up to twelve steps, in an order of definition that is not the order of the graph."""
+    """Draw up to twelve steps, defined in an order that is not that of the graph."""
     count = draw(st.integers(1, 12))
     steps = [draw(a_step(n, joins)) for n in range(count)]
     if draw(st.booleans()):
@@ -99,7 +99,7 @@ def fan_outs() -> st.SearchStrategy[FanOut]:
 
 @st.composite
 def compensated_graphs(draw: st.DrawFn) -> tuple[Step, ...]:
-    """A graph in which some steps have a compensation."""
+    """Draw a graph in which some steps have a compensation."""
     steps = draw(graphs())
     undone = [step for step in steps if not step.final and draw(st.booleans())]
     return (*steps, *(draw(a_compensation(step)) for step in undone))
@@ -125,12 +125,12 @@ def worlds(draw: st.DrawFn, steps: Sequence[Step], letters: str = "ssssffttc") -
 
 
 def written(fan_out: FanOut, found: int | None) -> int | None:
-    """A number in the definition is what it is."""
+    """Return the size of a fan-out: its number in the definition, otherwise the one that was drawn."""
     return fan_out.count if isinstance(fan_out, Parallel) and isinstance(fan_out.count, int) else found
 
 
 def all_good(world: World) -> World:
-    """The same world on a better day."""
+    """Return the same world with only successful outcomes."""
     return World(
         outcomes=dict.fromkeys(world.outcomes, "s" * WIDEST),
         truths=world.truths,
@@ -146,21 +146,21 @@ Scene = tuple[tuple[Step, ...], World]
 
 
 class Shell:
-    """Carries out commands in random order, and watches that nothing is done twice, too early or too widely."""
+    """Executes commands in random order and checks that no step starts twice, too early or above its concurrency."""
 
     def __init__(self, scene: Scene, seed: int) -> None:
         self.steps, self.world = scene
         self.random = Random(seed)
         self.run = Run.new(Plan(self.steps), held=bool(seed % 2))
-        self.under_way: Counter[tuple[int, int]] = Counter()  # (step, instance) -> how often at once
-        self.starts: Counter[tuple[int, int]] = Counter()  # in this try
-        self.carried: set[tuple[int, int]] = set()  # under way when this try began: their end counts in it
+        self.under_way: Counter[tuple[int, int]] = Counter()  # (step, instance) -> number of active executions
+        self.starts: Counter[tuple[int, int]] = Counter()  # in this round
+        self.carried: set[tuple[int, int]] = set()  # active when this round began: their ends count in it
         self.ends: dict[str, list[str]] = {step.name: [""] * WIDEST for step in self.steps}
         self.conclusions: list[RunState] = []
         self.notes: dict[int, Note] = {}
         self.hooks: dict[int, bool] = {}  # steps with a callback address, and whether its callback was used
-        self.forced: set[int] = set()  # steps that run whatever their edges say
-        self.said: list[Event] = []  # to be said again
+        self.forced: set[int] = set()  # steps that run regardless of their edges
+        self.said: list[Event] = []  # events to repeat
         self.completions: list[set[str]] = []  # steps that succeeded, a set for each decision
         self.replies: list[Reply] = []
         self.undone: list[str] = []  # steps whose compensation was started
@@ -175,7 +175,7 @@ class Shell:
         return self.run.state
 
     def tell(self, *events: Event) -> list[Command]:
-        """One transaction: decide, carry out, and answer every question before it ends."""
+        """Decide and execute the commands; apply the results of `Judge` and `Expand` as well, as in one transaction."""
         done: list[Command] = []
         waiting = list(events)
         while True:
@@ -190,7 +190,7 @@ class Shell:
             self.random.shuffle(waiting)
 
     def drive(self, batches: int = 10_000) -> None:
-        """End what is under way, a few at a time, until nothing is or so many batches were told."""
+        """End random groups of active instances until none is left, or at most `batches` groups."""
         for _ in range(batches):
             if not self.under_way:
                 return
@@ -221,14 +221,14 @@ class Shell:
         return commands
 
     def _trail_is_complete(self, before: Run, commands: Sequence[Command]) -> None:
-        """A step without a job of its own, or with several, has its starts and ends in the trail of the run, once."""
+        """Check that the starts and ends of a step without a job, or with several, are noted in the trail once."""
         noted = Counter((command.step, command.letter) for command in commands if isinstance(command, Note))
         for step in set(range(len(self.steps))) - set(before.plan.single_jobs):
             letter = Letter(self.run.letters[step])
             if letter in (before.letters[step], Letter.WAITING):
                 continue
             if letter is Letter.SKIPPED and self.steps[step].compensates:
-                continue  # set back for another round
+                continue  # reset for another round
             with_its_if = letter is Letter.ACTIVE and self.steps[step].condition and self.steps[step].fan_out
             assert noted[step, letter] == 1 or with_its_if, f"{self.steps[step].name} became {letter}: {noted}"
 
@@ -335,16 +335,16 @@ class Shell:
             reason = None if letter == "s" else Reason("outcome", letter)
             split = [count] if self.random.random() < 0.5 else [1] * count
             events += [Ended(step, Letter(letter), reason, part) for part in split]
-            if self.steps[step].fan_out is None and step not in self.run.fans:  # ends of instances are counted
+            if self.steps[step].fan_out is None and step not in self.run.fans:  # ends of instances would count twice
                 self.said += events[-1:]
         return events
 
     def _echoes(self) -> list[Event]:
-        """Things that were said before and must not matter any more."""
+        """Return earlier events, which must have no effect when they are repeated."""
         return self.random.sample(self.said, min(len(self.said), self.random.randint(0, 2)))
 
     def recorded(self) -> World:
-        """The world as it was seen: instances that ended in an earlier try keep that end."""
+        """Return the world with the ends that were recorded, including those of earlier rounds."""
         return replace(self.world, outcomes=self.ends)
 
 

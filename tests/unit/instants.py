@@ -1,4 +1,4 @@
-"""The instants and zones cron tests speak of, and how they write them."""
+"""Times and time zones of the tests of cron expressions."""
 
 from datetime import datetime
 

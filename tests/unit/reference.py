@@ -1,7 +1,7 @@
-"""A second opinion on what a run must come to, so simple that it can be believed.
+"""A reference implementation of the results of a run, simple enough to be checked by reading.
 
-Written from the rules alone and sharing nothing with `decide` but the shape of a step: it looks at everything again
-and again until nothing is left to say. It knows no order, no counters, no commands.
+It is written from the rules and shares only the definition of a step with `decide`: it iterates over all steps until
+each has a result. It has no order, no counters and no commands.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ RESULTS_THAT_MEET = {"success": "s", "failure": FAILURES, "skipped": "k", "compl
 
 
 def node(name: str, *needs: str, action: Action | None = None, **more: Any) -> Step:
-    """A step in short: `node("d", "a", "b:failure")` needs a to succeed and b to fail."""
+    """Return a step: `node("d", "a", "b:failure")` needs a to succeed and b to fail."""
     edges = (need.partition(":") for need in needs)
     asked = tuple(Edge(parent, Condition(condition or "success")) for parent, _, condition in edges)
     return Step(name=name, action=action or JobAction(f"test.{name}.v1"), edges=asked, **more)
@@ -23,17 +23,17 @@ def node(name: str, *needs: str, action: Action | None = None, **more: Any) -> S
 
 @dataclass(frozen=True)
 class World:
-    """How everything turns out, should it come to that."""
+    """The outcomes of all steps and conditions, for those that are executed."""
 
     outcomes: Mapping[str, Sequence[str]]  # a letter for each instance; one for a step without fan-out
-    truths: Mapping[str, bool]  # what the `if` of a step says
-    sizes: Mapping[str, int | None]  # how many instances; None: it cannot be told
+    truths: Mapping[str, bool]  # the values of the `if`s, by step
+    sizes: Mapping[str, int | None]  # numbers of instances; None: the expansion fails
 
 
 def results(
     steps: Sequence[Step], world: World, *, kept: Mapping[str, str] | None = None, forced: Collection[str] = ()
 ) -> dict[str, str]:
-    """The letter of every step. `kept` are results of an earlier try; `forced` steps do not ask their edges."""
+    """Return the letter of every step. `kept` are results of an earlier round; `forced` steps ignore their edges."""
     known = dict(kept or {})
     while len(known) < len(steps):
         told = len(known)
@@ -46,7 +46,7 @@ def results(
 
 
 def settled(step: Step, steps: Sequence[Step], known: Mapping[str, str]) -> bool:
-    """Can nothing that is still to come change whether it runs?"""
+    """Return whether no later result can change whether the step runs."""
     if step.final:
         return all(other.name in known for other in steps if other.name != step.name)
     return all(edge.parent in known for edge in step.edges)
@@ -75,7 +75,7 @@ def verdict(steps: Sequence[Step], known: Mapping[str, str]) -> str:
 
 
 def handled(steps: Sequence[Step], known: Mapping[str, str], failure: str) -> bool:
-    """Did someone run who was meant to see it: by a `failure` edge on it, or by an `if` beyond skipped steps only?"""
+    """Return whether a step handled a failure: by a `failure` edge on it, or by an `if` behind skipped steps only."""
     reached = {failure}
     for _ in steps:
         reached |= {step.name for step in steps if known[step.name] == "k" and parents(step) & reached}
@@ -91,7 +91,7 @@ def parents(step: Step) -> set[str]:
 
 
 def descendants(steps: Sequence[Step], name: str) -> set[str]:
-    """Everything after a step, itself included; a final step is after everybody."""
+    """Return a step and all steps after it; a final step is after all others."""
     found = {name} | {step.name for step in steps if step.final}
     for _ in steps:
         found |= {step.name for step in steps if parents(step) & found}

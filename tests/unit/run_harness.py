@@ -1,4 +1,4 @@
-"""A run on stage: it is told things, and what it asks for in return is looked at."""
+"""A run in memory: tests pass events to it and check the commands that it returns."""
 
 from datetime import UTC, datetime
 
@@ -15,8 +15,8 @@ ENOUGH = CancelRequested(Reason("user", "enough"))
 
 
 class Play:
-    """A run that is told things, and what it asked for in return: its commands but for the events of its trail that
-    have no reason, and for the addresses of its callbacks. Those are in `trail` and `opened`."""
+    """A run that receives events. `tell` returns its commands without notes that have no reason and without the opening
+    of callback addresses; all notes are in `trail`, the opened addresses in `opened`."""
 
     def __init__(self, *steps: Step, held: bool = False, composition: bool = False) -> None:
         self.plan = Plan(steps, composition=composition)
@@ -32,7 +32,7 @@ class Play:
         return [command for command in commands if not _is_left_out(command)]
 
     def end(self, **letters: str) -> list[Command]:
-        """Steps end, all told at once; the word `ss` ends two instances."""
+        """End steps, all with one decision; the letters `ss` end two instances."""
         return self.tell(*(self.ended(name, letter) for name, word in letters.items() for letter in word))
 
     def ended(self, name: str, letter: str, count: int = 1) -> Ended:

@@ -1,4 +1,4 @@
-"""Accounts of runs in short, for tests of what people are told."""
+"""Snapshots of runs for tests of explanations."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,7 +18,7 @@ SECOND = timedelta(seconds=1)
 def account(
     letters: str, *steps: Step, state: str = "running", concurrency: int | None = None, **more: Any
 ) -> RunSnapshot:
-    """`tell_<step>={...}` says more about a step."""
+    """Return a snapshot of a run with these letters; `tell_<step>={...}` has further fields of a step."""
     told = {name.removeprefix("tell_"): more.pop(name) for name in [*more] if name.startswith("tell_")}
     assert len(letters) == len(steps)
     known = [

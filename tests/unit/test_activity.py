@@ -1,4 +1,4 @@
-"""What a step is doing at this moment."""
+"""The current activity of a step."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the timer of an approval does, and when it fires next."""
+"""The actions of an approval's timer, and when it fires next."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Names, references and keys of artifacts, and the paths that name them."""
+"""Names, references and object keys of artifacts, and the paths that refer to them."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,5 @@
-"""Natural batches: alone at once, together while one is under way, and an error only for whom it concerns."""
+"""Coalescing of requests into batches: a single one is sent at once, those during a batch go together, and an error
+fails only its own request."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The regression guard of the benchmark: what counts as worse, and that the file of ratios keeps what it is given."""
+"""The regression guard of the benchmark: which changes count as worse, and the file of recorded ratios."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The trial of scale: what counts as flat."""
+"""The benchmark of scale: which series of measurements count as flat."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Templates are strict and typed, filled in once, and refused at definition time if they make no sense."""
+"""Templates are strict and typed, evaluated once, and refused when they are defined if they cannot have a value."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Where a value stands decides how it is written: in a URL, in a header. It never breaks out."""
+"""A value is encoded for its position, in a URL or in a header, and cannot escape from it."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whatever is written is read or refused; whatever was read is filled in just once."""
+"""Any string is parsed or refused, and the values of templates are never parsed as templates."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Workflows built in Python: what the words mean, and that they mean what a file's words mean."""
+"""Workflows built in Python: the methods of the builder, compared with workflow documents."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Any workflow can be said in Python and in a document, and both are the same."""
+"""Any workflow can be written in Python and as a document, with the same result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""References between steps: the text they become, and the edges that follow from reading."""
+"""References between steps: the templates that they become, and the edges that follow from them."""
 
 from typing import Any
 

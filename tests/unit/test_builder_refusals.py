@@ -1,4 +1,4 @@
-"""Mistakes in a workflow built in Python: all told at once, by `build`, in the words of workflow files."""
+"""Mistakes in a workflow built in Python: `build` reports all of them at once, in the terms of workflow files."""
 
 from collections.abc import Callable
 from typing import Any

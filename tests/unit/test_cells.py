@@ -1,4 +1,4 @@
-"""Which cell a run lives in: see docs/explanation/scaling.md."""
+"""The cell of a run: see docs/explanation/scaling.md."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID

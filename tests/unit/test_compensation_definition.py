@@ -1,4 +1,4 @@
-"""`compensate` in definitions: what it accepts, what it refuses by name, and how it is drawn."""
+"""`compensate` in definitions: accepted values, errors that name the field, and its drawing."""
 
 from typing import Any
 

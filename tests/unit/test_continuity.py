@@ -1,4 +1,4 @@
-"""Gaps between the answers of the database."""
+"""Gaps between the responses of the database."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Cron lines: what may be written and what it means."""
+"""Cron expressions: their syntax and meaning."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Where our rules and those of croniter and cronsim are the same, so are the times."""
+"""Where our rules agree with those of croniter and cronsim, the times are the same."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import islice

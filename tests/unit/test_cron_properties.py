@@ -1,4 +1,4 @@
-"""What holds for every cron and every moment, clock changes above all."""
+"""Properties of every cron expression at every time, especially at clock changes."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Cron lines that cannot be read are refused: the field, the piece, and what is allowed."""
+"""Invalid cron expressions are refused: the error names the field, the invalid part, and the allowed values."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""When a cron runs: next, before, between, and where clocks change."""
+"""The times of a cron expression: next, previous, in an interval, and at clock changes."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

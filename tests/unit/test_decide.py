@@ -1,4 +1,4 @@
-"""The rules by which a run goes on, one sentence each. Letters are in definition order."""
+"""The rules by which a run advances, one test each. Letters are in definition order."""
 
 from datetime import timedelta
 from itertools import permutations

@@ -1,4 +1,4 @@
-"""How a run comes to its end, and how it is not moved by what is told twice, too early or too late."""
+"""The end of a run, and events that come twice, too early or too late and change nothing."""
 
 import pytest
 

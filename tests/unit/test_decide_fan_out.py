@@ -1,4 +1,4 @@
-"""A step in many copies: how they are made, how many at a time, and what they come to together."""
+"""Fan-out: creation of the instances, their concurrency, and the result of the step."""
 
 from itertools import permutations
 

@@ -1,4 +1,4 @@
-"""Random graphs, random outcomes, random order: what must hold for every run, checked against the reference."""
+"""Random graphs, outcomes and orders of events: properties of every run, compared with the reference."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A run that ended is opened again: a retry does what went wrong, a rerun does a step and all after it."""
+"""An ended run is opened again: a retry repeats failed steps, a rerun repeats a step and all steps after it."""
 
 from tests.unit.reference import node
 from tests.unit.run_harness import Play, concluded

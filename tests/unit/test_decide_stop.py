@@ -1,4 +1,4 @@
-"""A run that is held, cancelled or out of time: nothing new begins, and what is still held is recorded."""
+"""A run that is held, cancelled or expired: no step begins, and late outcomes are recorded."""
 
 from itertools import permutations
 

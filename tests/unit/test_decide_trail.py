@@ -1,4 +1,4 @@
-"""Which callback addresses a run opens and forgets, and what it records in its event trail."""
+"""The callback addresses that a run opens and forgets, and its notes in the event trail."""
 
 from datetime import timedelta
 

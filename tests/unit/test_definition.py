@@ -1,4 +1,4 @@
-"""The documents people write, in our spelling and the seeds', and the workflows they mean."""
+"""Workflow documents, in our spelling and in those of the seeds, and the workflows that they define."""
 
 from datetime import timedelta
 from typing import Any

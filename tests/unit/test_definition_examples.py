@@ -1,4 +1,4 @@
-"""The examples of the reference and of seed 001, word for word, and the workflows they mean."""
+"""The examples of the reference and of seed 001, unchanged, and the workflows that they define."""
 
 import json
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Every mistake in a document is told, with its path and what to do about it; all of them at once."""
+"""All mistakes in a document are reported at once, each with its path and how to fix it."""
 
 from typing import Any
 

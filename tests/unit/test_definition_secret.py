@@ -1,4 +1,4 @@
-"""Secrets in definitions are used, never shown; whoever sends back what it was shown keeps them."""
+"""Secrets in definitions are never shown; a client that sends back the masked definition keeps them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Every mistake in a step is told in one line, which names the key and says what it must be."""
+"""Each mistake in a step is reported in one line, which names the key and the expected value."""
 
 from typing import Any
 

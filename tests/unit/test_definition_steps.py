@@ -1,4 +1,4 @@
-"""What a step does, how often it is tried and how long it may take, in every spelling."""
+"""The action of a step, its attempts and its timeouts, in every spelling."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a new version would change, line by line."""
+"""The changes that a new version would make, line by line."""
 
 import json
 from dataclasses import replace

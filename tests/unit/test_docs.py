@@ -1,4 +1,4 @@
-"""The docs are part of the product: what they list is what there is."""
+"""The docs are complete and correct: public names, settings, metrics, links and the diagram of the lifecycle."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""JSON that Postgres can hold, and the sentences that refuse the rest."""
+"""JSON that Postgres can store, and the error messages for all other values."""
 
 import json
 import math

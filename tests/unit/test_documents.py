@@ -1,4 +1,4 @@
-"""Files become documents: YAML without its traps, JSON, and mistakes with their places."""
+"""Workflow files: YAML without its pitfalls, JSON, and errors with line and column."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Workflows as pictures."""
+"""Workflows as SVG images."""
 
 import re
 from datetime import timedelta

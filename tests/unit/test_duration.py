@@ -1,4 +1,4 @@
-"""Durations as people write them."""
+"""The notations of durations."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Why a run is as it is: each situation has its sentences."""
+"""Why a run is in its state: the sentences for each situation."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""What an active step is waiting for right now, and the remark about it in tables and trees."""
+"""What an active step is waiting for, and the short remark about it in tables and trees."""
 
 from typing import Any
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""The language of `if`: what it says about the facts of a run. Seed 001's examples are here word for word."""
+"""The language of `if`: its values for the facts of a run. The examples of seed 001 are included unchanged."""
 
 import pytest
 

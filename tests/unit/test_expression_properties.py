@@ -1,4 +1,4 @@
-"""Whatever is written, it is read or refused; whatever was read, it has the value that plain Python gives it."""
+"""Every string is parsed or refused, and the value of a parsed expression is that of plain Python."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""An expression that makes no sense is refused where it is written, with its column and what to do about it."""
+"""An invalid expression is refused, with its path, the column and how to fix it."""
 
 import pytest
 

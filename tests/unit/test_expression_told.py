@@ -1,4 +1,4 @@
-"""Every answer says why: the expression and the values it saw, short enough to be kept and shown."""
+"""Every result has a reason: the expression and the values that it read, short enough to be stored and shown."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The front door opens what is asked for, and nothing else."""
+"""`import windlass` loads only what is used, and exports exactly the public names."""
 
 import subprocess
 import sys

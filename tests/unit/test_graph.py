@@ -1,4 +1,4 @@
-"""Questions about a graph of names: order, circles, who comes before whom."""
+"""Functions of a graph of names: order, cycles, descendants."""
 
 from itertools import pairwise
 

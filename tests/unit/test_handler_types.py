@@ -1,4 +1,4 @@
-"""Which handler serves a job type."""
+"""The handler that serves a job type."""
 
 import pytest
 from hypothesis import given

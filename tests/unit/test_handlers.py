@@ -1,4 +1,4 @@
-"""How a payload becomes a handler's arguments, and the outcome of a handler."""
+"""The arguments of a handler, converted from its payload, and the outcomes of handlers."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""What the sender of a request would refuse, a definition is refused for, where it is literal."""
+"""Definitions are refused if a literal part of their requests could never be sent."""
 
 import pytest
 

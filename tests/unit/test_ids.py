@@ -1,4 +1,4 @@
-"""Ids are UUIDv7 as RFC 9562 lays them out."""
+"""Ids are UUIDv7, with the layout of RFC 9562."""
 
 from uuid import RFC_4122, UUID
 

@@ -1,4 +1,4 @@
-"""Requests from strangers: bodies by their content type, headers without secrets."""
+"""Untrusted requests: bodies are parsed by their content type, headers are stored without secrets."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The `input` of a workflow: a JSON Schema that is part of its version, and what references to it are warned about."""
+"""The `input` of a workflow: a JSON Schema that is part of its version, and warnings about references to it."""
 
 from typing import Any
 

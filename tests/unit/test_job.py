@@ -1,4 +1,4 @@
-"""The lifecycle of a job is a table; these tests walk the whole of it."""
+"""The lifecycle of a job is a table; these tests cover all of its cells."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The schema for editors knows every key the parser reads, and no other."""
+"""The schema for editors has every key that the parser reads, and no other."""
 
 import json
 import re

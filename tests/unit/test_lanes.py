@@ -1,4 +1,4 @@
-"""Which lanes a worker draws from, and where in each it stands."""
+"""The lanes from which a worker claims, and its cursor in each of them."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,5 @@
-"""The bounded twin of tests/fuzz/fuzz_language.py: texts that look like the language, thrown at all of its readers."""
+"""The bounded version of tests/fuzz/fuzz_language.py: random strings that resemble the language, for all of its
+parsers."""
 
 from typing import Any
 

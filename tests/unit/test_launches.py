@@ -1,4 +1,4 @@
-"""What is done about a launch: the rules, and what holds whatever is seen and in whatever order."""
+"""Decisions about a launch: the rules, and properties that hold for any observations in any order."""
 
 from datetime import timedelta
 from uuid import UUID

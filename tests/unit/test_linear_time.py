@@ -1,6 +1,6 @@
-"""Hostile texts for our regular expressions and parsers. Each took seconds to hours before it was made linear.
+"""Hostile strings for our regular expressions and parsers. Each took seconds to hours before it was made linear.
 
-Processor time is measured, not the clock on the wall, and the bound is far above what is needed.
+The tests measure processor time instead of elapsed time, and the bound is far above what is needed.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""Durations that are counted in a batch give the same histogram as one by one."""
+"""Durations that are recorded in a batch give the same histogram as single ones."""
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 

@@ -1,4 +1,4 @@
-"""What a run came from, and what its trail says about how often it was begun."""
+"""The trigger of a run, and its rounds according to the trail."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID

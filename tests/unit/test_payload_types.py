@@ -1,4 +1,5 @@
-"""The annotations of a handler: what its payload is converted to, its JSON Schema, and how a misfit is reported."""
+"""The annotations of a handler: conversion of its payload, its JSON Schema, and the error for a payload that does not
+match."""
 
 import functools
 import json

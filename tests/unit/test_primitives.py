@@ -1,4 +1,4 @@
-"""Compositions of jobs become workflows: the dependencies, the shared parts, and the letters that a retry keeps."""
+"""Compositions become workflows: dependencies, shared shapes, and the letters that a retry keeps."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""No form of a secret's value is left in what was masked."""
+"""A masked string contains no form of the secret's value."""
 
 import base64
 import html

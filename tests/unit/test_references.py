@@ -1,4 +1,4 @@
-"""A definition may only speak of what can be known: bad `if`s and templates are listed with their paths."""
+"""A definition may only refer to values that can be known: invalid `if`s and templates are listed with their paths."""
 
 from typing import Any
 

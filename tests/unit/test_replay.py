@@ -1,4 +1,4 @@
-"""Durable calls are matched with recorded ones by name and occurrence, and changed code is noticed."""
+"""Durable calls are matched with recorded ones by name and occurrence, and changed code is detected."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How long a job waits after its n-th failure."""
+"""The delay of a job after its n-th failure."""
 
 import math
 from datetime import timedelta

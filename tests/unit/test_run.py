@@ -1,4 +1,4 @@
-"""The letters of steps and the states of runs are tables; these tests walk the whole of both."""
+"""The letters of steps and the states of runs are tables; these tests cover all of their cells."""
 
 import json
 from collections.abc import Mapping

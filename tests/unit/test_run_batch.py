@@ -1,4 +1,4 @@
-"""Runs of a batch that are alike are decided once, and those that differ in anything each by itself."""
+"""Identical runs of a batch are decided once; runs that differ in anything are decided separately."""
 
 from datetime import UTC, datetime
 from typing import Any, cast

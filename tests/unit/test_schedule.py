@@ -1,4 +1,4 @@
-"""Which ticks start runs: what was missed, what is under way, and what the clock on the wall does meanwhile."""
+"""Which ticks start runs, by missed ticks, live runs and changes of the clock."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The Go SDK has generated files that are committed, because `go get` needs them. They must be current."""
+"""The generated files of the Go SDK are committed, because `go get` needs them. They must be current."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`{{secrets.NAME}}`: where it may be used, what is stored, and what is sent."""
+"""`{{secrets.NAME}}`: where it is allowed, what is stored, and what is sent."""
 
 from typing import Any
 

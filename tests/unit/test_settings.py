@@ -1,4 +1,4 @@
-"""The environment is read once, and every mistake in it is told at once."""
+"""The settings are read from the environment once, and all mistakes are reported at once."""
 
 from dataclasses import fields
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The places of a claim, divided between orgs: none starves, equal demand gets equal shares, no place is wasted."""
+"""The capacity of a claim is divided between orgs: none starves, equal demand gets equal shares, nothing is wasted."""
 
 from collections import Counter
 

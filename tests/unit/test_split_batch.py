@@ -1,4 +1,4 @@
-"""A failing batch is split until each culprit is alone; the others are processed once, in order."""
+"""A failing batch is split until each item that fails is alone; the others are processed once, in order."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Every refusal of a submission is an `Invalid` that names the field."""
+"""Every error of a submission is an `Invalid` that names the field."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

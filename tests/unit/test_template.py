@@ -1,4 +1,4 @@
-"""A job written down for a schedule is the same job when it is read again."""
+"""The job template of a schedule survives storing and reading unchanged."""
 
 from datetime import UTC, datetime, timedelta
 

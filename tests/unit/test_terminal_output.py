@@ -1,4 +1,4 @@
-"""What commands print: nothing that a stranger stored steers a terminal, forges a log line, or runs when pasted."""
+"""The output of commands: stored strings cannot control the terminal, forge a log line, or run when pasted."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""When the steps of a run did what, told by the trails of their jobs."""
+"""The times of the steps of a run, from the trails of their jobs."""
 
 from datetime import timedelta
 from typing import Any

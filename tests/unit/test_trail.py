@@ -1,4 +1,4 @@
-"""Places in the trail: what a reader had, whatever the order of commits was."""
+"""Cursors of the trail: they cover what a reader has received, in any order of commits."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Random graphs with compensations: what must hold for every run that is undone, whatever happens meanwhile."""
+"""Random graphs with compensations: properties of every run that is undone, with any events meanwhile."""
 
 import json
 from typing import Any

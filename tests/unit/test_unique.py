@@ -1,4 +1,4 @@
-"""Fingerprints: the same for the same values, and only for those."""
+"""Fingerprints: equal for equal values, and only for those."""
 
 from typing import Any
 

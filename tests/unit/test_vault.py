@@ -1,4 +1,4 @@
-"""Keys and sealed values."""
+"""Master keys, data keys and sealed values."""
 
 import base64
 import stat

@@ -1,4 +1,4 @@
-"""How a run ends once all its steps did: every failure handled is a success, an unhandled one is a failure."""
+"""The state of a run whose steps have all ended: completed if every failure is handled, failed otherwise."""
 
 import pytest
 

@@ -1,5 +1,5 @@
-"""Callback tokens, and Standard Webhooks signatures: the example of the standard, others worked out a second way, and
-every refusal."""
+"""Callback tokens, and Standard Webhooks signatures: the example of the standard, signatures computed independently,
+and every rejection."""
 
 import hashlib
 import hmac

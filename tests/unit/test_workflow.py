@@ -1,4 +1,4 @@
-"""A workflow is a value: its canonical document makes it again, its fingerprint tells versions apart."""
+"""A workflow is a value: its canonical document reproduces it, and its fingerprint identifies the version."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A real server for a test, and a client that holds every answer to the OpenAPI document."""
+"""A real server for a test, and a client that checks every response against the OpenAPI document."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ _documents: list[Document] = []
 
 @contextlib.asynccontextmanager
 async def working(app: Windlass) -> AsyncIterator[None]:
-    """A worker in this process while the block runs."""
+    """Run a worker in this process during the block."""
     stop = asyncio.Event()
     work = asyncio.create_task(app.work(stop=stop))
     yield
@@ -31,7 +31,7 @@ async def working(app: Windlass) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def served(app: Windlass, *, keys: tuple[str, ...] = (), **options: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of the API; its answers are checked. Paths begin with /api/v1."""
+    """Serve the app and yield a client of /api/v1 that checks all responses."""
     listener = listen("127.0.0.1", 0, keys=keys)
     guard = GuardOptions(host=listener.host, keys=keys, **options)
     headers = {"x-api-key": keys[0]} if keys else {}
@@ -51,14 +51,14 @@ async def served(app: Windlass, *, keys: tuple[str, ...] = (), **options: Any) -
 
 
 def _document(app: Windlass) -> Document:
-    """One for all tests: it is made of the code, and takes longer than most of them."""
+    """Return the OpenAPI document, built once for all tests: it takes longer than most of them."""
     if not _documents:
         _documents.append(server.main_app(app, asyncio.Event()).openapi())
     return _documents[0]
 
 
 def check(document: Document, answer: httpx.Response) -> None:
-    """The status is documented, and the body has the shape that is documented for it."""
+    """Check that the status is documented and that the body matches its schema."""
     operation = find(document, answer.request)
     if operation is None:
         assert answer.status_code in (404, 405)
@@ -79,7 +79,7 @@ def check(document: Document, answer: httpx.Response) -> None:
 
 
 def find(document: Document, request: httpx.Request) -> Document | None:
-    """The operation of a request; a path without parameters comes before one with them."""
+    """Return the operation of a request; paths with fewer parameters take precedence."""
     found = [path for path in document["paths"] if matches(path, request.url.path)]
     for path in sorted(found, key=lambda path: path.count("{")):
         operation: Document | None = document["paths"][path].get(request.method.lower())
@@ -103,13 +103,13 @@ def resolved(document: Document, part: Document) -> Document:
 
 
 def data(answer: httpx.Response, status: int = 200) -> Any:
-    """What a good answer carries."""
+    """Check the status of a response and return its data."""
     assert answer.status_code == status, answer.text
     return answer.json()["data"]
 
 
 def problem(answer: httpx.Response, status: int) -> Document:
-    """The problem document of a refusal."""
+    """Check the status of an error response and return its problem document."""
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
     found: Document = answer.json()
     assert found["status"] == status
@@ -117,5 +117,5 @@ def problem(answer: httpx.Response, status: int) -> Document:
 
 
 def fields(answer: httpx.Response) -> list[str]:
-    """Which fields a 422 names."""
+    """Return the fields that a 422 names."""
     return [error["field"] for error in problem(answer, 422)["errors"]]

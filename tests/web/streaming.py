@@ -1,4 +1,4 @@
-"""A reader of server-sent events, as a browser is one."""
+"""A reader of server-sent events, like that of a browser."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ class Event:
 async def reading(
     base: httpx.URL, path: str, *, last: str | None = None, headers: dict[str, str] | None = None, **params: Any
 ) -> AsyncIterator[AsyncIterator[Event]]:
-    """The events of a stream, one after the other, until the server ends it."""
+    """Yield the events of a stream until the server ends it."""
     headers = (headers or {}) | ({} if last is None else {"last-event-id": last})
     async with (
         httpx.AsyncClient(base_url=base, timeout=30) as http,

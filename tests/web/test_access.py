@@ -1,4 +1,4 @@
-"""Who a request acts for: the operator, or the org of a key. Real requests on loopback."""
+"""The caller of a request: the operator, or the org of a key. Real requests on loopback."""
 
 import contextlib
 from collections.abc import AsyncIterator

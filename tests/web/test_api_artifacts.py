@@ -1,4 +1,4 @@
-"""The artifacts of a run over real HTTP: lists, downloads, parts of a file, and who may have them."""
+"""The artifacts of a run over real HTTP: lists, downloads, ranges, and access rights."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

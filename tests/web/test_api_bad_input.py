@@ -1,4 +1,4 @@
-"""Bodies that are JSON and make no sense: a 422 that names every field, and nothing is written."""
+"""Bodies that are valid JSON with invalid values: a 422 that names every field, and nothing is written."""
 
 import json
 from typing import Any

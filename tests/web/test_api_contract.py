@@ -1,4 +1,4 @@
-"""What seeds 001 and 004 write down, word for word, over real HTTP."""
+"""The API of seeds 001 and 004, exactly as they define it, over real HTTP."""
 
 from datetime import datetime
 from typing import Any

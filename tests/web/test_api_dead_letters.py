@@ -1,4 +1,4 @@
-"""Dead letters over real HTTP; what they are is in tests/engine/test_dead_letters.py."""
+"""Dead letters over real HTTP; their rules are tested in tests/engine/test_dead_letters.py."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Several workflows at once, all or none; and another address for a webhook."""
+"""Deploying several workflows atomically, and rotating the address of a webhook."""
 
 from typing import Any
 

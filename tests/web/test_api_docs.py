@@ -1,4 +1,4 @@
-"""The pages about the API: what they list is what there is, and their commands work."""
+"""The pages about the API: they list all paths and terms, and their commands work."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Which runs: by text, by label, by what they are at; in the list and in bulk requests alike."""
+"""Filters of runs: by text, by label, by activity; in lists and in bulk requests alike."""
 
 import asyncio
 from collections.abc import AsyncIterator

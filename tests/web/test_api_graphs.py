@@ -1,4 +1,4 @@
-"""What pictures are drawn from, over real HTTP: graphs, timelines, callback addresses, previews."""
+"""The data of diagrams over real HTTP: graphs, timelines, callback addresses, previews."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""The rules of the guard hold for every route of the API: keys, Host, Origin, JSON only. No database is asked."""
+"""The rules of the guard apply to every route of the API: keys, Host, Origin, JSON only. No database is needed."""
 
 from typing import Any
 

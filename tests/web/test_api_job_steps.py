@@ -1,4 +1,4 @@
-"""The recorded steps of a job over HTTP and on the command line: what its handler has done, and what it waits for."""
+"""The recorded steps of a job over HTTP and on the command line: their results, and what its handler waits for."""
 
 import json
 from pathlib import Path

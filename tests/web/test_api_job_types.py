@@ -1,4 +1,4 @@
-"""Job types over real HTTP, and payloads that do not fit them."""
+"""Job types over real HTTP, and payloads that do not match them."""
 
 from tests.conformance.extension_client import extended
 from tests.engine.test_payload_checks import jobs_of, pack, serves

@@ -1,4 +1,4 @@
-"""Jobs over real HTTP: submit, look, steer."""
+"""Jobs over real HTTP: submit, get, list, cancel, retry, delete."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Logs of runs and tasks: the end of them, all of them as a file, and as they come."""
+"""Logs of runs and tasks: the last lines, all lines as a file, and a stream of new lines."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The OpenAPI document is valid and says everything; the page at /docs needs nothing but itself."""
+"""The OpenAPI document is valid and complete; the page at /docs needs no external resources."""
 
 import asyncio
 import re

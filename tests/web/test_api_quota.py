@@ -1,4 +1,4 @@
-"""What a plan does not allow, over real HTTP: in the problem documents, the client and the Open Job Spec."""
+"""Exceeded limits of a plan over real HTTP: in problem documents, in the client and in the Open Job Spec."""
 
 from typing import Any
 from urllib.parse import urlsplit

@@ -1,4 +1,4 @@
-"""Runs over real HTTP: start, wait, list, look."""
+"""Runs over real HTTP: start, wait, list, get."""
 
 import asyncio
 import json

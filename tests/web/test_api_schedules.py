@@ -1,4 +1,4 @@
-"""Schedules over real HTTP: everything that the command line can."""
+"""Schedules over real HTTP: all operations of the command line."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

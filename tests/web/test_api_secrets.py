@@ -1,4 +1,4 @@
-"""Secrets over real HTTP: what is sent is never sent back."""
+"""Secrets over real HTTP: values are never returned."""
 
 import pytest
 

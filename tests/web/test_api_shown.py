@@ -1,4 +1,4 @@
-"""What answers show of steps without jobs, and what they never show."""
+"""What responses contain about steps without jobs, and what they never contain."""
 
 from datetime import datetime, timedelta
 from typing import Any

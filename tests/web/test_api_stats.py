@@ -1,4 +1,4 @@
-"""An overview in one request, and the last runs of workflows in numbers."""
+"""An overview in one request, and statistics of the last runs of workflows."""
 
 from typing import Any
 from uuid import UUID

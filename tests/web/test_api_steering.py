@@ -1,4 +1,4 @@
-"""Cancel, retry and rerun over real HTTP; one run, and many at once."""
+"""Cancel, retry and rerun over real HTTP, for one run and in bulk."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the tasks of a run are doing, why they failed, and what their graph says, over real HTTP."""
+"""The activity and the failures of the tasks of a run, and the data of their graph, over real HTTP."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Workers over real HTTP: who is there, who fell silent, and what each holds."""
+"""Workers over real HTTP: which are alive, which are silent, and the jobs that each holds."""
 
 from typing import Any
 

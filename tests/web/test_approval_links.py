@@ -1,4 +1,5 @@
-"""Links that decide an approval: a page with the form, a decision by POST, once, until it expires; and their events."""
+"""Links that decide an approval: a page with the form, one decision by POST until the link expires; and their
+events."""
 
 import re
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Connections that say nothing, say it slowly, or do not listen: they end, and keep nobody out."""
+"""Connections that are silent, slow, or do not read: they are closed and do not block others."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The dashboard's files over real HTTP, and the snapshot that its types are made of."""
+"""The files of the dashboard over real HTTP, and the OpenAPI snapshot that its types are generated from."""
 
 import contextlib
 import gzip

@@ -1,4 +1,4 @@
-"""Definitions as YAML, methods of an address, and what is said about a body that does not fit."""
+"""Definitions as YAML, the methods of a path, and the errors for invalid bodies."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Who may talk to the server: real requests on loopback."""
+"""Which clients may use the server: real requests on loopback."""
 
 import contextlib
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Probes and numbers over real HTTP, and errors as problem documents."""
+"""Health probes and metrics over real HTTP, and errors as problem documents."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""POST /wh/{token}: real requests on loopback, from anybody who has the token."""
+"""POST /wh/{token}: real requests on loopback, from any client with the token."""
 
 import asyncio
 import contextlib

@@ -1,5 +1,5 @@
-"""Every operation that takes a body, as the OpenAPI document lists them, against bodies that mean harm: a 4xx that
-names the problem, and not a row is written or changed."""
+"""Every operation with a body, as the OpenAPI document lists them, with hostile bodies: a 4xx that names the problem,
+and no row is written or changed."""
 
 import asyncio
 from collections.abc import AsyncIterator

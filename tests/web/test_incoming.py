@@ -1,4 +1,4 @@
-"""POST /in/{token}: requests that start runs, from anybody who has the address."""
+"""POST /in/{token}: requests that start runs, from any client with the address."""
 
 from typing import Any
 from urllib.parse import urlsplit

@@ -1,4 +1,4 @@
-"""What a handler streams: read as it comes, in order, once, and gone with its job."""
+"""The stream of a handler's output: delivered as it is written, in order, once, and removed with its job."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Large bodies: the event loop answers others while they arrive and are parsed, and memory is bounded."""
+"""Large bodies: the event loop serves other requests while they arrive and are parsed, and memory is bounded."""
 
 import asyncio
 import contextlib

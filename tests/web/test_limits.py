@@ -1,4 +1,4 @@
-"""How much one caller may ask for, pages of other origins, slow bodies, requests that come twice."""
+"""Rate limits of callers, requests of other origins, slow bodies, repeated requests."""
 
 import asyncio
 import contextlib

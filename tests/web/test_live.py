@@ -1,4 +1,4 @@
-"""Streams: what happens to runs and jobs, as it happens."""
+"""Streams: events of runs and jobs as they happen."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A reader that is killed and comes back at random has every event once, in the order of commits."""
+"""A reader that is killed and reconnects at random receives every event once, in commit order."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Many readers of one stream: each line is rendered once, whoever reads it."""
+"""Many readers of one stream: each line is rendered once for all of them."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Sessions of the dashboard over real HTTP: with a key, and what ends them; requests of other pages are refused."""
+"""Sessions of the dashboard over real HTTP: login with a key, ends of sessions; requests of other sites are refused."""
 
 import contextlib
 import re

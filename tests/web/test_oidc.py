@@ -1,4 +1,4 @@
-"""Log in with OpenID Connect against a real provider on loopback, and the attacks on it."""
+"""Login with OpenID Connect against a real provider on loopback, and attacks on it."""
 
 import contextlib
 import json

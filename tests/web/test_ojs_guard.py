@@ -1,4 +1,4 @@
-"""The guard speaks the words of the face it guards."""
+"""Errors of the guard on paths of the Open Job Spec have the form of the spec."""
 
 import httpx
 

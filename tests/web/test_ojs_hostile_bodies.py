@@ -1,5 +1,5 @@
-"""Every route of the Open Job Spec against bodies that mean harm: it answers 4xx in the form of the spec, and not a row
-is written or changed; and against bodies that are right but for one value: whatever it is, no route has a defect."""
+"""Every route of the Open Job Spec with hostile bodies: a 4xx in the form of the spec, and no row is written or
+changed. And valid bodies with one wrong value: whatever it is, no route fails with a 500."""
 
 import copy
 import re

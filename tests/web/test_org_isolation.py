@@ -1,8 +1,8 @@
-"""The proof that no org sees or changes anything of another one.
+"""Proves that no org can read or change anything of another org.
 
-Every kind of row of org acme holds a canary. A key of org rival with every scope then calls every route of both APIs
-with the ids and names of acme in every position. No answer holds the canary, and no row of acme changes. There are two
-barriers, the predicates of the statements and row-level security: each must hold alone.
+Every kind of row of org acme contains a canary. A key of org rival with every scope then calls every route of both APIs
+with the ids and names of acme in every position. No response contains the canary, and no row of acme changes. There are
+two barriers, the predicates of the statements and row-level security: each must hold on its own.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Every request has a name, and a line in the access log."""
+"""Every request has an id and a line in the access log."""
 
 import logging
 import re

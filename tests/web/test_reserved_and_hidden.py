@@ -1,4 +1,5 @@
-"""What strangers and clients of the API can make a worker run: nothing that a workflow's author did not write."""
+"""Senders of requests and clients of the API cannot make a worker run anything that the author of the workflow did not
+write."""
 
 from pathlib import Path
 from typing import Any

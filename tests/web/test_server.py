@@ -1,4 +1,4 @@
-"""What is true of the sockets we listen on."""
+"""Options of the sockets on which the server listens."""
 
 import socket
 

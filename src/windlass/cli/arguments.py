@@ -1,4 +1,4 @@
-"""Shared options of commands, and the values of arguments: JSON documents, pairs, ids, durations and times."""
+"""Shared options of commands, and parsers of arguments: JSON documents, pairs, ids, durations and times."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -34,7 +34,7 @@ def limit_option(default: int, items: str, most: int = PAGE_LIMIT) -> Callable[[
 
 
 def document(text: str | None, file: Path | None, *, field: str) -> Any:
-    """Return JSON from the command line, a file or standard input (-), None if there is none."""
+    """Parse JSON from the command line, a file or standard input (-); return None if there is none."""
     if text is not None and file is not None:
         raise click.UsageError(f"more than one {field}: pass it on the command line or with --{field}-file")
     if file is not None and str(file) != "-":
@@ -56,12 +56,12 @@ def json_object(text: str, *, field: str) -> dict[str, Any]:
 
 
 def values(pairs: Iterable[str], *, field: str) -> dict[str, Any]:
-    """Return key=value pairs. A value that is valid JSON is parsed, any other is a string."""
+    """Parse key=value pairs. A value that is valid JSON is decoded, any other is a string."""
     return {key: _value(text, f"{field} {key}") for key, text in labels(pairs, field=field).items()}
 
 
 def labels(pairs: Iterable[str], *, field: str) -> dict[str, str]:
-    """Return key=value pairs of strings."""
+    """Parse key=value pairs of strings."""
     result: dict[str, str] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
@@ -74,7 +74,7 @@ def labels(pairs: Iterable[str], *, field: str) -> dict[str, str]:
 
 
 def span(text: str | None, *, field: str) -> timedelta | None:
-    """Return a positive duration."""
+    """Parse a positive duration."""
     if text is None:
         return None
     result = duration.parse(text, field=field)
@@ -84,7 +84,7 @@ def span(text: str | None, *, field: str) -> timedelta | None:
 
 
 def moment(text: str, *, field: str) -> datetime:
-    """Return a time with a time zone."""
+    """Parse a time with a time zone."""
     try:
         result = datetime.fromisoformat(text)
     except ValueError:
@@ -116,7 +116,7 @@ def approval_id(text: str) -> UUID:
 
 
 def run_ids(texts: Sequence[str]) -> list[UUID]:
-    """Return the ids of runs without duplicates."""
+    """Parse the ids of runs; return them without duplicates."""
     return list(dict.fromkeys(map(run_id, texts)))
 
 
@@ -147,7 +147,7 @@ def _value(text: str, field: str) -> Any:
 
 
 def read_text(source: BinaryIO, field: str) -> str:
-    """Return the text of a file or of standard input."""
+    """Read a file or standard input as UTF-8."""
     data = source.read(READ_LIMIT + 1)
     if len(data) > READ_LIMIT:
         raise Invalid(f"{field} is larger than {READ_LIMIT} bytes: pass a reference", field=field)

@@ -1,4 +1,4 @@
-"""Workflow files: the workflows they define, and every mistake in them."""
+"""Reads workflow files: the workflows that they define, and every mistake in them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ SUFFIXES = {".yaml", ".yml", ".json"}
 @dataclass(frozen=True)
 class Mistake:
     file: Path
-    path: str | None  # in the document; None if the file cannot be read, which the message says
+    path: str | None  # in the document; None if the file cannot be read: the message names it
     message: str
 
     def __str__(self) -> str:
@@ -38,7 +38,7 @@ class WorkflowFiles:
     sources: dict[str, Path] = field(default_factory=dict)  # name of a workflow -> its file
 
     def add(self, file: Path, prefix: str, document: Any) -> None:
-        """Add the workflow of a document, or its mistakes. The prefix says which document of the file it is."""
+        """Add the workflow of a document, or its mistakes. `prefix` identifies the document within the file."""
         try:
             workflow = check(parse(document))
         except InvalidWorkflow as error:
@@ -55,7 +55,7 @@ class WorkflowFiles:
 
 
 def load(files: Iterable[Path]) -> WorkflowFiles:
-    """Read all files, also after a mistake in one of them."""
+    """Read all files; a mistake in one does not stop the others."""
     loaded = WorkflowFiles()
     for file in files:
         try:
@@ -78,7 +78,7 @@ def sound(files: Iterable[Path]) -> list[Workflow]:
 
 
 def select(file: Path, workflows: Iterable[Workflow], name: str | None) -> Workflow:
-    """Return the workflow of this name, or the only one."""
+    """Return the workflow with this name, or the only one if `name` is None."""
     by_name = {workflow.name: workflow for workflow in workflows}
     if name is None and len(by_name) == 1:
         return next(iter(by_name.values()))

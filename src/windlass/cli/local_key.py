@@ -1,7 +1,7 @@
 """The API key that `windlass up --allow-commands` creates: a file in WINDLASS_HOME that only its user can read.
 
-Without WINDLASS_API_KEY a server trusts every program on the machine. That is too much where a request can run a
-command: there this key is required. `windlass up` prints it in a link for the browser, and commands on this machine
+Without WINDLASS_API_KEY a server trusts every program on the machine. That is too permissive if requests can run
+commands: this key is then required. `windlass up` prints it in a link for the browser, and commands on this machine
 read the file.
 """
 

@@ -1,4 +1,4 @@
-"""Logging of a process to stderr: lines of text, or JSON for collectors."""
+"""Configures logging to stderr: plain lines, or JSON for log collectors."""
 
 import json
 import logging
@@ -14,7 +14,7 @@ FORMATS = ("text", "json")
 
 
 def configure(settings: Settings, *, log_format: str | None = None, brief: bool = False) -> None:
-    """Set up logging. `brief` is for commands that end by themselves: only warnings, without time and logger."""
+    """Set up logging. `brief` is for short-lived commands: only warnings, without time and logger."""
     chosen = log_format or settings.log_format
     if chosen not in FORMATS:
         raise Invalid(f"log-format is {chosen!r}: it must be one of {', '.join(FORMATS)}", field="log-format")
@@ -35,8 +35,8 @@ class Lines(logging.Formatter):
             text += f" [{job['job_type']} {job['job_id']} attempt {job['attempt']}]"
         if record.exc_info:
             text = f"{text}\n{self.formatException(record.exc_info)}"
-        # Error texts come from anywhere and may contain control characters or line breaks: the former are escaped, and
-        # lines after the first are indented so that none can pass for a record of its own.
+        # Error messages have any origin and may contain control characters or line breaks: the former are escaped, and
+        # lines after the first are indented, so that none looks like a separate record.
         return block(text).replace("\n", "\n    ")
 
 
@@ -48,7 +48,7 @@ class Brief(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One object per line, with the job inside a handler."""
+    """One JSON object per line; inside a handler it includes the job."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {

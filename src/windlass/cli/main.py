@@ -1,4 +1,4 @@
-"""The entry point of the command line, and how errors are printed."""
+"""The entry point of the command line. Prints errors and sets the exit code."""
 
 import sys
 
@@ -12,7 +12,7 @@ CHECK_SCOPE = "use another key in WINDLASS_API_KEY, or another --org"
 
 
 def main() -> None:
-    """Run the command line. Exit code 1 and one line on stderr after an expected error, 2 after a usage error."""
+    """Run the command line. Exit with 1 and one line on stderr after an expected error, with 2 after a usage error."""
     if sys.argv[1:] == ["--version"]:
         print(f"windlass {__version__}")  # noqa: T201 - before anything is imported
         return
@@ -31,9 +31,9 @@ def main() -> None:
 
 
 def describe(error: Exception) -> str | None:
-    """Return the message of an expected error, None for a defect of Windlass.
+    """Return the message of an expected error, None for a bug in Windlass.
 
-    Expected are our own errors and those of a database server (wrong password, missing database), with a SQLSTATE.
+    Expected errors are Windlass's own and those of the database with a SQLSTATE (wrong password, missing database).
     """
     if isinstance(error, Unavailable) and error.__cause__ is not None and str(error.__cause__):
         return f"{error} ({error.__cause__})"  # the driver's message names the address, which is no secret here
@@ -43,7 +43,7 @@ def describe(error: Exception) -> str | None:
 
 
 def _hint(error: Exception) -> str | None:
-    """Return what to check after an error: the database, the server or the key."""
+    """Return a hint on what to check after an error: the database, the server or the key."""
     if isinstance(error, ServerUnreachable):
         return CHECK_SERVER
     if isinstance(error, Refused):

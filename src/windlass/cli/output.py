@@ -1,6 +1,6 @@
-"""What commands print: JSON for programs, tables and colours on a terminal, plain aligned columns in a pipe.
+"""Prints the output of commands: JSON for programs, tables and colours on a terminal, plain aligned columns in a pipe.
 
-Nothing from the database reaches a terminal unescaped: SQL producers may store control characters in any text.
+Nothing from the database reaches a terminal unescaped: SQL producers may store control characters in any string.
 """
 
 import json
@@ -41,7 +41,7 @@ COLOURS = {
 
 
 def show_json(value: object) -> None:
-    """Print JSON. On a terminal all but ASCII is escaped: JSON may contain C1 controls and marks that reverse text."""
+    """Print JSON. On a terminal only ASCII is printed unescaped: JSON may contain C1 controls and bidi marks."""
     on_terminal = sys.stdout.isatty()
     click.echo(json.dumps(value, default=_plain_value, indent=2 if on_terminal else None, ensure_ascii=on_terminal))
 
@@ -74,7 +74,7 @@ def show_fields(fields: Mapping[str, object]) -> None:
 
 
 def show_progress(progress: "JobProgress") -> None:
-    """Print the progress of a job: a bar, and what its handler reported."""
+    """Print the progress of a job: a bar, and the message and data that its handler reported."""
     full = round(progress.fraction * BAR)
     bar = styled("━" * full, "green") + styled("─" * (BAR - full), "bright_black")
     say(f"\n{bar} {progress.fraction:4.0%}  {cell(progress.message or '')}".rstrip())
@@ -87,7 +87,7 @@ def say(line: str, style: str = "") -> None:
 
 
 def note(line: str) -> None:
-    """Print a line for people on standard error, escaped: it may contain text of a server."""
+    """Print a message on standard error, escaped: it may contain data from a server."""
     click.echo(block(line), err=True)
 
 

@@ -1,6 +1,6 @@
-"""What commands that run until Ctrl-C share: the event loop, HTTP, how the process ends, and the app of MODULE:APP.
+"""Shared functions of commands that run until Ctrl-C: the event loop, HTTP, the exit, and loading of MODULE:APP.
 
-The web layer is imported where HTTP is served: a worker or scheduler without a port starts sooner.
+The web layer is imported only if HTTP is served, so that a worker or scheduler without a port starts faster.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 def listen(host: str, port: int, **options: Any) -> "Listener":
-    """Bind the address before anything else is started."""
+    """Bind the address. Called before anything else is started."""
     from windlass.web import server
 
     return server.listen(host, port, **options)
@@ -65,7 +65,7 @@ async def serving(app: Windlass, listener: "Listener", stop: asyncio.Event, *, p
 
 
 def leave(worker: Worker | None, code: int) -> None:
-    """Exit; without waiting for threads that ignored their cancellation and would keep the process alive."""
+    """Exit without waiting for threads that ignored their cancellation and would keep the process alive."""
     if worker is not None and worker.left and code == 0:
         code = JOBS_LEFT
     if worker is not None and worker.stuck:
@@ -93,7 +93,7 @@ def load_app(target: str) -> Windlass:
 
 
 def check_prefixes(app: Windlass, prefixes: Iterable[str]) -> None:
-    """Raise if a prefix matches no handler: the worker would wait for ever."""
+    """Raise `Invalid` if a prefix matches no handler: the worker would never claim a job for it."""
     types = app.handlers.types()
     for prefix in prefixes:
         if not any("%" in type_ or like(prefix).fullmatch(type_) for type_ in types):

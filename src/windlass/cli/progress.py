@@ -1,6 +1,6 @@
-"""Progress of a run: a live tree on a terminal, a line for each change in a pipe, nothing for programs.
+"""Shows the progress of a run: a live tree on a terminal, a line for each change in a pipe, nothing with --json.
 
-It is written to standard error: standard output has the data.
+It is written to standard error; standard output is for data.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from windlass.schemas.runs import RunDetail
 from windlass.schemas.tasks import Task
 
 PAUSE = 0.25
-SHARE = 5  # looking takes a sixth of the time at most, however large the run is
+SHARE = 5  # polling takes at most a sixth of the time, however large the run is
 ROOM = 4  # lines of a terminal that are not for steps
 
 
@@ -35,7 +35,7 @@ class Display(Protocol):
 
 
 async def watch(run: RunBackend, display: Display, patience: timedelta | None = None) -> RunDetail:
-    """Show each change until the run has ended or the patience is over, and return the run as shown last."""
+    """Show each change until the run ends or `patience` expires, and return the run as last shown."""
     over = math.inf if patience is None else time.monotonic() + patience.total_seconds()
     end = asyncio.ensure_future(run.ended())
     try:
@@ -44,7 +44,7 @@ async def watch(run: RunBackend, display: Display, patience: timedelta | None = 
             detail = await _look(run, display, last=began >= over)
             if detail is not None and (began >= over or detail.has_ended):
                 return detail
-            if end.done():  # it ended, and was retried since
+            if end.done():  # it ended, and has been retried since
                 end.result()
                 end = asyncio.ensure_future(run.ended())
             now = time.monotonic()
@@ -54,7 +54,7 @@ async def watch(run: RunBackend, display: Display, patience: timedelta | None = 
 
 
 async def _look(run: RunBackend, display: Display, *, last: bool) -> RunDetail | None:
-    """Show the run as it is now. None: the database does not answer, and will be asked again."""
+    """Poll the run and show it; return None if the database is unavailable and this is not the last poll."""
     try:
         detail = await run.detail()
     except Unavailable:
@@ -67,7 +67,7 @@ async def _look(run: RunBackend, display: Display, *, last: bool) -> RunDetail |
 
 @contextlib.asynccontextmanager
 async def display(run: RunBackend, *, quiet: bool) -> AsyncIterator[Display]:
-    """Choose the display for this process."""
+    """Yield the display that suits the standard error of this process."""
     console = Console(stderr=True, markup=False, highlight=False)
     if quiet:
         yield Nothing()
@@ -80,21 +80,21 @@ async def display(run: RunBackend, *, quiet: bool) -> AsyncIterator[Display]:
 
 
 async def _branches(run: RunBackend) -> Sequence[tuple[str, str]]:
-    """Return the lines of the tree of a run: the drawing left of the name, and the name."""
+    """Return the rows of the tree of a run: the branches drawn left of a step, and its name."""
     try:
         workflow = await run.definition()
-    except NotFound:  # the workflow was deleted; its run goes on
+    except NotFound:  # the workflow was deleted; its run continues
         return [("", task.name) for task in (await run.graph()).tasks]
     return [(left, workflow.steps[n].name) for left, n, _ in places(workflow)]
 
 
 class Nothing:
     def show(self, run: RunDetail) -> None:
-        """Programs wait for the end."""
+        """Show nothing: programs wait for the end."""
 
 
 class Lines:
-    """NAME: STATE, SUMMARY."""
+    """Prints a line for each change of a step, `NAME: STATE, SUMMARY`."""
 
     def __init__(self) -> None:
         self._printed: dict[str, str] = {}
@@ -113,7 +113,7 @@ class Lines:
 
 
 class Tree:
-    """Rendered several times a second, so that clocks run between two looks."""
+    """Rendered several times a second, so that elapsed times advance between polls."""
 
     def __init__(self, console: Console, branches: Sequence[tuple[str, str]]) -> None:
         self._console, self._branches = console, branches
@@ -131,7 +131,7 @@ class Tree:
         return Group(_head(run, since), *self._lines(run, since))
 
     def _lines(self, run: RunDetail, since: timedelta) -> Iterator[Text]:
-        """Yield all steps if there is room; else the most relevant ones, and the number of the others."""
+        """Yield a line for each step; if they do not fit, the most relevant ones and the number of the others."""
         room = max(self._console.height - ROOM, 1)
         kept = {name for _, name in sorted(self._branches, key=lambda branch: _rank(run.tasks[branch[1]]))[:room]}
         width = max(len(f"{left}{name}") for left, name in self._branches if name in kept)

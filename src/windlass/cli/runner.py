@@ -1,4 +1,4 @@
-"""Runs the coroutine of a command: on a server, or on the database."""
+"""Runs the coroutine of a command: through a server, or on the database."""
 
 import asyncio
 import getpass
@@ -26,7 +26,7 @@ INTERRUPTED = 130  # exit code after Ctrl-C
 def backend(action: Callable[[Backend], Awaitable[T]]) -> T:
     """Run an action through the server that --url or WINDLASS_URL names, otherwise on the database.
 
-    Each side is imported when it is used: a command through a server loads no engine, one on the database no client.
+    Only the backend in use is imported: a command through a server loads no engine, one on the database no client.
     """
     chosen = settings.read()
     if chosen.url is None:
@@ -74,7 +74,7 @@ def show_page(
 def each(
     items: Sequence[T], done: str, act: Callable[[Backend, T], Awaitable[None]], *, json: bool, key: str = "id"
 ) -> None:
-    """Act on each item by itself: a failure is reported and does not stop the others; exit code 1 if any failed."""
+    """Act on each item independently: a failure is reported and does not stop the others; exit with 1 if any failed."""
 
     async def action(app: Backend) -> list[tuple[T, str | None]]:
         return [(item, await _error(act(app, item))) for item in items]
@@ -106,7 +106,7 @@ async def _error(act: Awaitable[None]) -> str | None:
 
 
 def _user() -> str:
-    """Return the name of the user, or the number of one without a name."""
+    """Return the name of the user, or the user id if it has no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

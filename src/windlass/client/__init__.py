@@ -1,4 +1,4 @@
-"""Windlass over HTTP, for programs that have no way to its database: `Client` blocks, `AsyncClient` is awaited."""
+"""HTTP clients for programs without access to the database: `Client` blocks, `AsyncClient` is for async code."""
 
 from windlass.client.client import AsyncClient, Client
 from windlass.client.transport import Streamed

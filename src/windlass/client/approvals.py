@@ -1,4 +1,4 @@
-"""/approvals: the steps of runs that wait for the decision of a person."""
+"""Operations on /approvals: steps of runs that wait for the decision of a person."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ class Approvals(Group[W]):
         before: str | None = None,
         limit: int | None = None,
     ) -> Call[Page[Approval]]:
-        """The open ones first, newest first."""
+        """List approvals, open ones first, newest first."""
         return page(Approval, "/approvals", state=state, workflow=workflow, run_id=run_id, before=before, limit=limit)
 
     @operation
@@ -33,7 +33,7 @@ class Approvals(Group[W]):
     def approve(
         self, approval_id: str, values: Mapping[str, Any] | None = None, *, comment: str | None = None
     ) -> Call[Approval]:
-        """Let the step succeed, with the values of its form."""
+        """Approve with the values of the form: the step succeeds."""
         body = present({"values": values, "comment": comment})
         return one(Approval, "POST", f"{APPROVAL}/approve", {"approval_id": approval_id}, body=body)
 
@@ -41,6 +41,6 @@ class Approvals(Group[W]):
     def reject(
         self, approval_id: str, values: Mapping[str, Any] | None = None, *, comment: str | None = None
     ) -> Call[Approval]:
-        """Let the step fail, with the comment as the reason."""
+        """Reject: the step fails with the comment as the reason."""
         body = present({"values": values, "comment": comment})
         return one(Approval, "POST", f"{APPROVAL}/reject", {"approval_id": approval_id}, body=body)

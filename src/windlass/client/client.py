@@ -1,4 +1,4 @@
-"""The two clients: one that blocks, one for `async` code. The same operations, described once in the groups below."""
+"""The blocking and the async client. Both have the same operations, which are defined once, in the groups."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 
 
 class Operations(Group[W]):
-    """All operations of a server, by noun."""
+    """All operations of a server, grouped by resource."""
 
     def __init__(self, transport: W) -> None:
         super().__init__(transport)
@@ -63,8 +63,10 @@ class Operations(Group[W]):
         max_duration: timedelta | float | str | None = None,
         wait: float | None = None,
     ) -> Call[StartedRun]:
-        """Start a run; a known key answers with the run that has it. `wait`: seconds to wait for its end (60 at most),
-        and what it gave."""
+        """Start a run and return it; if a run with this idempotency key exists, return that run.
+
+        `wait`: seconds to wait for the end of the run (at most 60); the result then has its tasks and its output.
+        """
         order = present({"labels": labels, "max_duration": max_duration})
         if input is not NOTHING:
             order["input"] = input
@@ -81,24 +83,27 @@ class Operations(Group[W]):
 
     @operation
     def stats(self) -> Call[Stats]:
-        """An overview in one request."""
+        """Return an overview of runs, jobs, queues, workers and schedules."""
         return one(Stats, "GET", "/stats")
 
     @operation
     def usage(self) -> Call[UsageDetail]:
-        """What the org of the key uses, and what its plan allows."""
+        """Return the usage of the caller's org and the limits of its plan."""
         return one(UsageDetail, "GET", "/usage")
 
     @streaming
     def stream(self, *, workflow: str | None = None, kind: Sequence[str] = (), after: str | None = None) -> Call[None]:
-        """What happens, as it happens; `kind` is run, task or job. A lost connection is taken up where it was."""
+        """Yield events of runs, tasks and jobs as they occur; `kind` selects `run`, `task` or `job`.
+
+        A lost connection is resumed after the last event.
+        """
         query = present({"workflow": workflow, "kind": kind, "after": after})
         return Call("GET", "/stream", lambda _: None, query=query)
 
 
 class Client(Operations[SyncTransport]):
-    """Blocks. `url`, `key` and `org` are WINDLASS_URL, WINDLASS_API_KEY and WINDLASS_ORG if they are left out. Only the
-    operator's key needs an org: a key of an org acts for its own."""
+    """The blocking client. `url`, `key` and `org` default to WINDLASS_URL, WINDLASS_API_KEY and WINDLASS_ORG. Only the
+    operator's key needs an `org`: the key of an org always acts for that org."""
 
     def __init__(
         self,
@@ -122,7 +127,7 @@ class Client(Operations[SyncTransport]):
 
 
 class AsyncClient(Operations[AsyncTransport]):
-    """The same for `async` code: operations are awaited, lists and streams are read with `async for`."""
+    """The async client: operations are awaited, lists and streams are read with `async for`."""
 
     def __init__(
         self,
@@ -159,7 +164,7 @@ def _options(url: str | None, key: str | None, org: str | None, timeout: float, 
 
 
 def server_url(url: str) -> str:
-    """Return the address of a server without the path of the API; raise `Invalid` if it is none."""
+    """Return the URL of a server without the path of the API; raise `Invalid` if it is not a server's URL."""
     try:
         parts = urlsplit(url)
         _ = parts.port

@@ -1,7 +1,7 @@
-"""One description of an operation, two ways to use it.
+"""Decorators that turn one description of an operation into a method for both clients.
 
-A group of operations is generic over its transport. On a group of the blocking client an operation gives its result; on
-one of the awaiting client, something to await. A list gives something to iterate over, which pages by itself.
+A group of operations is generic over its transport. On the blocking client an operation returns its result, on the
+async client an awaitable. A list operation returns an iterable that requests further pages as needed.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -35,7 +35,7 @@ def _bound(make: Callable[..., Any], group: Any, perform: Callable[[Any], Any]) 
 
 
 class operation(Generic[P, T]):  # noqa: N801 - a decorator
-    """One request, one answer."""
+    """Decorates an operation that takes one request and returns its result."""
 
     def __init__(self, make: Callable[Concatenate[Any, P], Call[T]]) -> None:
         self.make = make
@@ -50,7 +50,7 @@ class operation(Generic[P, T]):  # noqa: N801 - a decorator
 
 
 class conversation(Generic[P, T]):  # noqa: N801 - a decorator
-    """Several requests, one result."""
+    """Decorates an operation that takes several requests and returns one result."""
 
     def __init__(self, make: Callable[Concatenate[Any, P], Flow[T]]) -> None:
         self.make = make
@@ -65,7 +65,7 @@ class conversation(Generic[P, T]):  # noqa: N801 - a decorator
 
 
 class listing(Generic[P, T]):  # noqa: N801 - a decorator
-    """A list in pages. `cursor` is the parameter that `next` goes into."""
+    """Decorates a paginated list. `cursor` is the query parameter that takes the `next` of a page."""
 
     def __init__(self, cursor: str, make: Callable[Concatenate[Any, P], Call[Page[T]]]) -> None:
         self.cursor, self.make = cursor, make
@@ -83,17 +83,17 @@ class listing(Generic[P, T]):  # noqa: N801 - a decorator
 
 
 def downwards(make: Callable[Concatenate[Any, P], Call[Page[T]]]) -> listing[P, T]:
-    """Newest first: `next` goes into `before`."""
+    """Decorate a list in descending order, such as newest first: the `next` of a page is passed as `before`."""
     return listing("before", make)
 
 
 def upwards(make: Callable[Concatenate[Any, P], Call[Page[T]]]) -> listing[P, T]:
-    """Oldest first, or by name: `next` goes into `after`."""
+    """Decorate a list in ascending order, oldest first or by name: the `next` of a page is passed as `after`."""
     return listing("after", make)
 
 
 class streaming(Generic[P]):  # noqa: N801 - a decorator
-    """Events as they come, until the reader stops."""
+    """Decorates a stream of events, yielded as they arrive."""
 
     def __init__(self, make: Callable[Concatenate[Any, P], Call[None]]) -> None:
         self.make = make
@@ -108,7 +108,7 @@ class streaming(Generic[P]):  # noqa: N801 - a decorator
 
 
 class downloading(Generic[P]):  # noqa: N801 - a decorator
-    """The content of a file, in chunks."""
+    """Decorates a download, which yields the content of a file in chunks."""
 
     def __init__(self, make: Callable[Concatenate[Any, P], Call[None]]) -> None:
         self.make = make
@@ -123,7 +123,7 @@ class downloading(Generic[P]):  # noqa: N801 - a decorator
 
 
 class Listed(Generic[T]):
-    """Iterate over all of it, or take one `page()`."""
+    """A list of the API: iterate over all its items, or request one `page()`."""
 
     def __init__(self, transport: SyncTransport, call: Call[Page[T]], cursor: str) -> None:
         self._transport, self._call, self._cursor = transport, call, cursor
@@ -140,7 +140,7 @@ class Listed(Generic[T]):
 
 
 class AsyncListed(Generic[T]):
-    """Iterate over all of it with `async for`, or await one `page()`."""
+    """A list of the API: iterate over all its items with `async for`, or await one `page()`."""
 
     def __init__(self, transport: AsyncTransport, call: Call[Page[T]], cursor: str) -> None:
         self._transport, self._call, self._cursor = transport, call, cursor

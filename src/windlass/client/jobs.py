@@ -1,4 +1,4 @@
-"""/jobs, /job-types, /dead-letters, /queues, /workers and /quarantine."""
+"""Operations on /jobs, /job-types, /dead-letters, /queues, /workers, /pools and /quarantine."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -44,7 +44,7 @@ class Jobs(Group[W]):
         tags: Sequence[str] = (),
         meta: Mapping[str, Any] | None = None,
     ) -> Call[JobDetail]:
-        """Record a job; a known idempotency key answers with the job that has it."""
+        """Submit a job and return it; if a job with this idempotency key exists, return that job."""
         body = present({**locals(), "payload": None, "idempotency_key": None})
         if payload is not None and payload is not NOTHING:
             body["payload"] = payload
@@ -53,7 +53,7 @@ class Jobs(Group[W]):
 
     @operation
     def submit_many(self, jobs: Iterable[Mapping[str, Any]]) -> Call[SubmittedJobs]:
-        """All or none; each is a mapping with `type` and whatever else `submit` takes, as JSON has it."""
+        """Submit jobs, all or none. Each is a mapping with `type` and other arguments of `submit`, as JSON values."""
         return one(SubmittedJobs, "POST", "/jobs/batch", body={"jobs": [dict(job) for job in jobs]})
 
     @downwards
@@ -69,7 +69,7 @@ class Jobs(Group[W]):
         before: int | None = None,
         limit: int | None = None,
     ) -> Call[Page[Job]]:
-        """Newest first. `type` is a LIKE pattern: billing.%; `steps=False` leaves out the jobs of tasks of runs."""
+        """List jobs, newest first. `type` is a LIKE pattern such as `billing.%`; `steps=False` omits tasks of runs."""
         return page(Job, "/jobs", **present(locals()))
 
     @operation
@@ -78,8 +78,10 @@ class Jobs(Group[W]):
 
     @streaming
     def stream(self, job_id: str, *, after: str | None = None) -> Call[None]:
-        """What its handler passes to `ctx.stream`, from the beginning and as it comes, until the job has ended: `data`
-        of events `chunk`. A repeated attempt begins a new `section`."""
+        """Yield what the handler passes to `ctx.stream`, from the first chunk until the job has ended.
+
+        Each chunk is the `data` of a `chunk` event; each attempt starts a new `section`.
+        """
         return Call("GET", f"{JOB}/stream", lambda _: None, {"job_id": job_id}, present({"after": after}))
 
     @operation
@@ -88,39 +90,39 @@ class Jobs(Group[W]):
 
     @operation
     def retry(self, job_id: str, *, fresh: bool | None = None) -> Call[JobDetail]:
-        """Start a failed or cancelled job over; `fresh`: without the results that its handler recorded."""
+        """Retry a failed or cancelled job with its attempts reset; `fresh` also discards its checkpoint."""
         return one(JobDetail, "POST", f"{JOB}/retry", {"job_id": job_id}, query={"fresh": fresh})
 
     @operation
     def delete(self, job_id: str) -> Call[None]:
-        """Hide it; what waits is not run any more."""
+        """Hide a job; if it is pending, it is never claimed."""
         return Call("DELETE", JOB, lambda _: None, {"job_id": job_id})
 
     @upwards
     def events(self, job_id: str, *, after: int | None = None, limit: int | None = None) -> Call[Page[JobEvent]]:
-        """The trail, oldest first."""
+        """List the events of a job, oldest first."""
         return page(JobEvent, f"{JOB}/events", {"job_id": job_id}, after=after, limit=limit)
 
     @upwards
     def steps(self, job_id: str, *, after: int | None = None, limit: int | None = None) -> Call[Page[JobStep]]:
-        """What its handler recorded, and what it waits for."""
+        """List the durable steps and waits that the handler recorded, oldest first."""
         return page(JobStep, f"{JOB}/steps", {"job_id": job_id}, after=after, limit=limit)
 
     @upwards
     def logs(
         self, job_id: str, *, attempt: int | None = None, after: str | None = None, limit: int | None = None
     ) -> Call[Page[JobLogLine]]:
-        """What its handler logged."""
+        """List the lines that the handler logged, by attempt."""
         return page(JobLogLine, f"{JOB}/logs", {"job_id": job_id}, attempt=attempt, after=after, limit=limit)
 
     @upwards
     def artifacts(self, job_id: str, *, after: str | None = None, limit: int | None = None) -> Call[Page[TaskArtifact]]:
-        """The files that it wrote, by name, also those of attempts that failed."""
+        """List the files that the job wrote, sorted by name, including those of failed attempts."""
         return page(TaskArtifact, f"{JOB}/artifacts", {"job_id": job_id}, after=after, limit=limit)
 
     @downloading
     def download(self, job_id: str, name: str, *, attempt: int | None = None) -> Call[None]:
-        """The content of an artifact in chunks; of the attempt that succeeded, or the latest, unless one is named."""
+        """Yield the content of an artifact in chunks, by default of the attempt that succeeded, else of the latest."""
         values, query = {"job_id": job_id, "name": name}, present({"attempt": attempt})
         return Call("GET", f"{JOB}/artifacts/{{name}}/content", lambda _: None, values, query)
 
@@ -130,17 +132,17 @@ class JobTypes(Group[W]):
 
     @upwards
     def list(self, *, after: str | None = None, limit: int | None = None) -> Call[Page[JobType]]:
-        """By name."""
+        """List job types, sorted by name."""
         return page(JobType, "/job-types", after=after, limit=limit)
 
     @operation
     def get(self, type: str) -> Call[JobTypeDetail]:  # noqa: A002
-        """With all its schemas."""
+        """Return a job type with all its schemas."""
         return one(JobTypeDetail, "GET", "/job-types/{type}", {"type": type})
 
 
 class DeadLetters(Group[W]):
-    """Jobs that failed for good and were not started over."""
+    """Jobs that failed and were not retried."""
 
     @downwards
     def list(
@@ -153,7 +155,7 @@ class DeadLetters(Group[W]):
         before: int | None = None,
         limit: int | None = None,
     ) -> Call[Page[DeadLetterGroup]]:
-        """Grouped by type, queue and error."""
+        """List dead letters grouped by type, queue and error, latest failure first."""
         return page(DeadLetterGroup, "/dead-letters", **present(locals()))
 
     @downwards
@@ -167,7 +169,7 @@ class DeadLetters(Group[W]):
         before: int | None = None,
         limit: int | None = None,
     ) -> Call[Page[Job]]:
-        """One by one."""
+        """List dead letters, newest first."""
         return page(Job, "/dead-letters/jobs", **present(locals()))
 
     @operation
@@ -183,7 +185,10 @@ class DeadLetters(Group[W]):
         dry_run: bool | None = None,
         limit: int | None = None,
     ) -> Call[DeadLetterBatch]:
-        """Start a batch of them over; `all=True` for no filter, `dry_run=True` to count them."""
+        """Retry a batch of the matching dead letters, newest first; for tasks, retry their runs.
+
+        Without a filter, `all=True` is required; `dry_run=True` only counts the dead letters.
+        """
         return one(DeadLetterBatch, "POST", "/dead-letters/retry", body=present(locals()))
 
     @operation
@@ -199,14 +204,17 @@ class DeadLetters(Group[W]):
         dry_run: bool | None = None,
         limit: int | None = None,
     ) -> Call[DeadLetterBatch]:
-        """Hide a batch of them."""
+        """Hide a batch of the matching dead letters, newest first, except tasks of runs.
+
+        Without a filter, `all=True` is required; `dry_run=True` only counts the dead letters.
+        """
         return one(DeadLetterBatch, "POST", "/dead-letters/drop", body=present(locals()))
 
 
 class Queues(Group[W]):
     @upwards
     def list(self, *, after: str | None = None, limit: int | None = None) -> Call[Page[Queue]]:
-        """By name."""
+        """List queues, sorted by name."""
         return page(Queue, "/queues", after=after, limit=limit)
 
     @operation
@@ -215,7 +223,7 @@ class Queues(Group[W]):
 
     @operation
     def pause(self, name: str) -> Call[Queue]:
-        """Hand out nothing more of it; what runs goes on."""
+        """Pause a queue: workers claim no more of its jobs, and leased jobs continue."""
         return one(Queue, "POST", f"{QUEUE}/pause", {"name": name})
 
     @operation
@@ -226,21 +234,21 @@ class Queues(Group[W]):
 class Workers(Group[W]):
     @upwards
     def list(self) -> Call[Page[Worker]]:
-        """The latest sign of life first."""
+        """List workers, latest heartbeat first."""
         return page(Worker, "/workers")
 
     @operation
     def get(self, worker_id: str) -> Call[WorkerDetail]:
-        """With the jobs it has."""
+        """Return a worker with the jobs that it holds."""
         return one(WorkerDetail, "GET", "/workers/{worker_id}", {"worker_id": worker_id})
 
 
 class Pools(Group[W]):
-    """Where steps with `runs_on` run."""
+    """Pools, which execute the steps with `runs_on`."""
 
     @upwards
     def list(self) -> Call[Page[Pool]]:
-        """By name."""
+        """List pools, sorted by name."""
         return page(Pool, "/pools")
 
     @operation
@@ -254,14 +262,14 @@ class Pools(Group[W]):
 
 
 class Quarantine(Group[W]):
-    """What was set aside after an unforeseen error."""
+    """Items whose processing failed with an unexpected error."""
 
     @upwards
     def list(self) -> Call[Page[Quarantined]]:
-        """The latest first."""
+        """List quarantined items, latest failure first."""
         return page(Quarantined, "/quarantine")
 
     @operation
     def retry(self, kind: str, key: str) -> Call[Quarantined]:
-        """Have it tried again within a second."""
+        """Make a quarantined item due for a retry immediately."""
         return one(Quarantined, "POST", "/quarantine/{kind}/{key}/retry", {"kind": kind, "key": key})

@@ -1,4 +1,4 @@
-"""/events and /runs/{run_id}/signals: publish events, and send signals to runs."""
+"""Operations on /events and /runs/{run_id}/signals: publish events, and send signals to runs."""
 
 from typing import Any
 
@@ -17,7 +17,10 @@ class Messages(Group[W]):
         key: str = "",
         id: str | None = None,  # noqa: A002
     ) -> Call[Sent]:
-        """Publish an event to all who wait for its name and key; with an `id` once, however often it is sent."""
+        """Publish an event to all tasks and handlers that wait for its name and key, and to the workflows it triggers.
+
+        With an `id` the event is published once, even if the call is repeated.
+        """
         return one(Sent, "POST", "/events", body=present({"name": name, "key": key, "payload": payload, "id": id}))
 
     @operation

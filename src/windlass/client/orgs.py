@@ -1,4 +1,4 @@
-"""/orgs, /keys, /members, /secrets and /audit."""
+"""Operations on /orgs, /sql-roles, /keys, /members, /secrets and /audit."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -21,12 +21,12 @@ class Orgs(Group[W]):
 
     @upwards
     def list(self, *, after: str | None = None, limit: int | None = None) -> Call[Page[Org]]:
-        """By name."""
+        """List orgs, sorted by name."""
         return page(Org, "/orgs", after=after, limit=limit)
 
     @operation
     def create(self, name: str, *, plan: str | None = None) -> Call[Org]:
-        """Create an org on a plan; `unlimited` if none is given."""
+        """Create an org on a plan, by default `unlimited`."""
         return one(Org, "POST", "/orgs", body=present({"name": name, "plan": plan}))
 
     @operation
@@ -35,7 +35,7 @@ class Orgs(Group[W]):
 
     @operation
     def disable(self, name: str) -> Call[Org]:
-        """Refuse its keys and sessions; its schedules and jobs wait."""
+        """Disable an org: its keys and sessions are refused, its schedules and jobs wait."""
         return one(Org, "POST", f"{ORG}/disable", {"name": name})
 
     @operation
@@ -44,30 +44,30 @@ class Orgs(Group[W]):
 
 
 class SqlRoles(Group[W]):
-    """Roles of Postgres that belong to an org. Only for the operator."""
+    """Postgres roles that belong to an org. Only for the operator."""
 
     @operation
     def list(self) -> Call[Page[SqlRole]]:
-        """By org."""
+        """List SQL roles, sorted by org."""
         return page(SqlRole, "/sql-roles")
 
     @operation
     def grant(self, role: str, *, org: str, worker: bool = False) -> Call[SqlRole]:
-        """Give a role to an org, as a producer or a worker; it is created unless it exists."""
+        """Assign a Postgres role to an org, as a producer or a worker; create the role unless it exists."""
         return one(SqlRole, "PUT", SQL_ROLE, {"role": role}, body={"org": org, "worker": worker})
 
     @operation
     def revoke(self, role: str) -> Call[None]:
-        """Take its privileges; the role itself stays."""
+        """Revoke the privileges of a role; the role itself is kept."""
         return Call("DELETE", SQL_ROLE, lambda _: None, {"role": role})
 
 
 class Keys(Group[W]):
-    """Keys of the org."""
+    """API keys of the org."""
 
     @downwards
     def list(self, *, before: str | None = None, limit: int | None = None) -> Call[Page[Key]]:
-        """Newest first, also revoked and expired ones."""
+        """List keys, newest first, including revoked and expired ones."""
         return page(Key, "/keys", before=before, limit=limit)
 
     @operation
@@ -80,18 +80,18 @@ class Keys(Group[W]):
         expires: timedelta | float | str | None = None,
         label: str | None = None,
     ) -> Call[NewKey]:
-        """Create a key with the scopes of a role, or with these scopes. The result has the key, once."""
+        """Create a key with the scopes of a role, or with these scopes. Only this result contains the key itself."""
         body = {"role": role, "scopes": None if scopes is None else list(scopes), "name": name}
         return one(NewKey, "POST", "/keys", body=present({**body, "expires": expires, "label": label}))
 
     @operation
     def revoke(self, key: str) -> Call[Key]:
-        """Revoke a key, given by id or name, for good."""
+        """Revoke a key, given by id or name, permanently."""
         return one(Key, "POST", f"{KEY}/revoke", {"key": key})
 
     @operation
     def rotate(self, key: str, *, at_once: bool = False) -> Call[NewKey]:
-        """Give a key a new secret; the old one stays valid for 24 hours, or not at all."""
+        """Give a key a new secret; the old one stays valid for 24 hours unless `at_once` is true."""
         return one(NewKey, "POST", f"{KEY}/rotate", {"key": key}, body={"at_once": at_once})
 
 
@@ -100,26 +100,26 @@ class Members(Group[W]):
 
     @upwards
     def list(self, *, after: str | None = None, limit: int | None = None) -> Call[Page[Member]]:
-        """By address."""
+        """List members, sorted by email address."""
         return page(Member, "/members", after=after, limit=limit)
 
     @operation
     def put(self, email: str, *, role: str) -> Call[Member]:
-        """Add a member, or change the role of one."""
+        """Add a member, or change the role of a member."""
         return one(Member, "PUT", MEMBER, {"email": email}, body={"role": role})
 
     @operation
     def remove(self, email: str) -> Call[None]:
-        """Remove a member; sessions lose the org at once."""
+        """Remove a member, whose sessions lose access to the org immediately."""
         return Call("DELETE", MEMBER, lambda _: None, {"email": email})
 
 
 class Secrets(Group[W]):
-    """Values for `{{secrets.NAME}}`. They are set, and never returned."""
+    """Values for `{{secrets.NAME}}`. They can be set, but are never returned."""
 
     @upwards
     def list(self, *, after: str | None = None, limit: int | None = None) -> Call[Page[Secret]]:
-        """By name."""
+        """List secrets with their versions, sorted by name, without their values."""
         return page(Secret, "/secrets", after=after, limit=limit)
 
     @operation
@@ -134,17 +134,20 @@ class Secrets(Group[W]):
 
     @operation
     def rotate(self) -> Call[SecretRotation]:
-        """Seal all secrets again with a new data key; their values stay the same."""
+        """Seal all secrets of the org with a new data key; their values do not change."""
         return one(SecretRotation, "POST", "/secrets/rotate")
 
     @operation
     def rotate_master(self) -> Call[SecretRotation]:
-        """Seal the data keys of all orgs with the server's first master key. Only for the operator."""
+        """Seal the data keys of all orgs and the keys of the installation with the server's first master key.
+
+        Only for the operator.
+        """
         return one(SecretRotation, "POST", "/secrets/rotate-master")
 
 
 class Audit(Group[W]):
-    """What was done in the org."""
+    """The audit log of the org."""
 
     @downwards
     def list(
@@ -156,5 +159,5 @@ class Audit(Group[W]):
         before: str | None = None,
         limit: int | None = None,
     ) -> Call[Page[AuditEntry]]:
-        """Newest first; `action` is a prefix such as `key.`."""
+        """List entries, newest first; `action` is a prefix such as `key.`."""
         return page(AuditEntry, "/audit", **present(locals()))

@@ -1,4 +1,4 @@
-"""/plans and /usage."""
+"""Operations on /plans and /usage."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ PLAN = "/plans/{name}"
 
 
 class Plans(Group[W]):
-    """What orgs may use. Only for the operator."""
+    """Plans: the limits of orgs. Only for the operator."""
 
     @upwards
     def list(self) -> Call[Page[Plan]]:
-        """By name."""
+        """List plans, sorted by name."""
         return page(Plan, "/plans")
 
     @operation
@@ -34,7 +34,10 @@ class Plans(Group[W]):
         executions_at_once: int | None = NOTHING,
         schedules: bool = NOTHING,
     ) -> Call[Plan]:
-        """Create a plan, or change its limits. None is unlimited; what is left out is kept."""
+        """Create a plan, or change its limits; None means unlimited.
+
+        Limits that are left out are kept; those of a new plan are unlimited.
+        """
         limits: dict[str, Any] = {
             key: value for key, value in locals().items() if key not in ("self", "name") and value is not NOTHING
         }
@@ -52,11 +55,11 @@ class Plans(Group[W]):
 
 
 class OrgUsage(Group[W]):
-    """What orgs use. Only for the operator."""
+    """The usage of orgs. Only for the operator."""
 
     @upwards
     def list(self, *, after: str | None = None, limit: int | None = None) -> Call[Page[Usage]]:
-        """By name."""
+        """List the usage of all orgs, sorted by name."""
         return page(Usage, "/usage/orgs", after=after, limit=limit)
 
     @operation

@@ -1,7 +1,7 @@
-"""Calls as values: what to request, and how to read the answer. Both clients share it.
+"""Calls as values: what to request and how to decode the response. Both clients share this module.
 
-A `Flow` is a generator that yields requests and pauses, and receives answers. `transport` has the two that perform one:
-blocking and awaiting.
+A `Flow` is a generator that yields requests and pauses, and receives responses. `transport` has a blocking and an async
+implementation that execute it.
 """
 
 import contextlib
@@ -31,11 +31,11 @@ from windlass.errors import (
 from windlass.schemas.common import Page, Problem
 
 T = TypeVar("T")
-NOTHING: Any = object()  # no value was given; None is one
+NOTHING: Any = object()  # no value was passed: None is a value
 PREFIX = "/api/v1"
-AGAIN = frozenset({429, 502, 503, 504})  # statuses after which a request is repeated
+AGAIN = frozenset({429, 502, 503, 504})  # statuses that may be temporary: the request is retried if that is safe
 FIRST_PAUSE, MOST_PAUSE = 0.2, 10.0
-MOST_PATIENCE = 60.0  # a server that asks for more is not waited for
+MOST_PATIENCE = 60.0  # seconds; if Retry-After is longer, the request is not retried
 MAX_SHOWN = 200
 ERRORS: Mapping[int, type[WindlassError]] = {
     401: Refused,
@@ -51,7 +51,7 @@ ERRORS: Mapping[int, type[WindlassError]] = {
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One operation of the API. `path` is the template of the OpenAPI document, `values` fill it."""
+    """A call of an operation. `path` is its path template in the OpenAPI document, which `values` fill in."""
 
     method: str
     path: str
@@ -60,14 +60,14 @@ class Call(Generic[T]):
     query: Mapping[str, object] = field(default_factory=dict)
     body: Any = NOTHING
     headers: Mapping[str, str] = field(default_factory=dict)
-    refused: type[Invalid] = Invalid  # what a 422 becomes
-    patience: float = 0.0  # seconds the server may take on top of the usual
-    kind: type | None = None  # what the answer's data is made of, and whether it is a list: for the check
+    refused: type[Invalid] = Invalid  # the exception for a 422
+    patience: float = 0.0  # seconds by which to extend the client's timeout
+    kind: type | None = None  # the type of the response's data, and whether that is a list: for the tests
     many: bool = False
 
     @property
     def address(self) -> str:
-        """The path with its values, none of which can reach beyond its place."""
+        """The path with its values, quoted so that no value can change another part of the URL."""
         return PREFIX + self.path.format(**{name: quote(str(value), safe="") for name, value in self.values.items()})
 
     @property
@@ -76,7 +76,7 @@ class Call(Generic[T]):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether a second request changes nothing more."""
+        """Whether the request is idempotent, so that it may be retried."""
         return self.method == "GET" or "Idempotency-Key" in self.headers
 
     def asking(self, **query: object) -> "Call[T]":
@@ -85,7 +85,7 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response. Status 0: there was none, and `text` is the reason."""
+    """A response. Status 0 means that none arrived; `text` is then the reason."""
 
     status: int
     text: str
@@ -102,12 +102,12 @@ Flow = Generator[Call[Any] | Pause, Answer, T]
 
 
 def one(kind: type[T], method: str, path: str, values: Mapping[str, object] | None = None, **more: Any) -> Call[T]:
-    """A call whose answer is {"data": {...}}."""
+    """Return a call whose response is {"data": {...}}."""
     return Call(method, path, lambda answer: decode(kind, answer["data"]), values or {}, kind=kind, **_with_query(more))
 
 
 def page(kind: type[T], path: str, values: Mapping[str, object] | None = None, /, **query: object) -> Call[Page[T]]:
-    """A call whose answer is {"data": [...], "next": cursor}."""
+    """Return a call whose response is {"data": [...], "next": cursor}."""
 
     def read(answer: Any) -> Page[T]:
         return Page([decode(kind, item) for item in answer["data"]], answer.get("next"))
@@ -116,7 +116,7 @@ def page(kind: type[T], path: str, values: Mapping[str, object] | None = None, /
 
 
 def present(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the values that are set, as JSON and queries have them: from a mapping, or from a method's `locals()`."""
+    """Return those values of a mapping or a method's `locals()` that are set, converted for JSON and query strings."""
     return {
         name.rstrip("_"): _plain(value)
         for name, value in values.items()
@@ -125,14 +125,14 @@ def present(values: Mapping[str, object]) -> dict[str, object]:
 
 
 def perform(call: Call[T], url: str, retries: int) -> Flow[T]:
-    """Perform a call, again after a failure where that is safe and useful. Raises our own errors."""
+    """Perform a call; retry it after a temporary failure if it is idempotent. Failures raise `WindlassError`."""
     pause = FIRST_PAUSE
     while True:
         answer = yield call
         if 200 <= answer.status < 300:
             try:
                 return call.read(answer.json)
-            except (AttributeError, KeyError, TypeError, ValueError):  # not an answer of Windlass
+            except (AttributeError, KeyError, TypeError, ValueError):  # not a response of Windlass
                 raise error_of(answer.status, answer.text, None, f"{url}{call.address}") from None
         wait = _wait(answer, pause)
         if retries <= 0 or not call.is_repeatable or answer.status not in AGAIN | {0} or wait > MOST_PATIENCE:
@@ -182,8 +182,8 @@ def _plain(value: object) -> object:
             return value
 
 
-# Answers: JSON becomes the dataclasses of `windlass.schemas`. Keys that are not known here come from a newer server and
-# are ignored. A key that an older server does not send gets the default of its field, or None.
+# Responses: JSON becomes the dataclasses of `windlass.schemas`. Unknown keys come from a newer server and are ignored.
+# A field that an older server does not send gets its default, or None.
 
 
 def decode(kind: type[T], value: Any) -> T:
@@ -200,7 +200,7 @@ def _decoded(kind: Any, value: Any) -> Any:
     if is_dataclass(kind):
         return _instance(cast(Any, kind), value)
     if isinstance(kind, type) and issubclass(kind, StrEnum):
-        with contextlib.suppress(ValueError):  # a newer server may have more of them
+        with contextlib.suppress(ValueError):  # a newer server may send other values
             return kind(value)
     match get_origin(kind), get_args(kind):
         case (origin, (part,)) if origin is list:
@@ -222,7 +222,7 @@ def _instance(kind: Any, value: Mapping[str, Any]) -> Any:
 
 @cache
 def _fields(kind: Any) -> dict[str, tuple[str, Any, bool]]:
-    """Return by name the key on the wire, the type, and whether there is a default."""
+    """Return for each field name the key in JSON, the type and whether there is a default."""
     hints = get_type_hints(kind)
     return {
         field.name: (
@@ -238,9 +238,9 @@ def _fields(kind: Any) -> dict[str, tuple[str, Any, bool]]:
 
 
 def error_of(status: int, text: str, document: Any, address: str, invalid: type[Invalid] = Invalid) -> WindlassError:
-    """Return the error of an answer, of the same type as the server raised.
+    """Return the error of a response, of the type that the server raised.
 
-    `text` is the body as it came, or, with status 0, why there was no answer.
+    `text` is the raw body or, with status 0, the reason why no response arrived.
     """
     if status == 0:
         return ServerUnreachable(text)

@@ -1,4 +1,4 @@
-"""/runs and /runs/{run_id}/tasks: list runs, wait for them, cancel and retry them, and read their tasks."""
+"""Operations on /runs and /runs/{run_id}/tasks: list, await, cancel and retry runs, and read their tasks."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from windlass.schemas.runs import Batch, Explanation, RestartPreview, Run, RunDe
 from windlass.schemas.tasks import Instance, NamedTask, Span, TaskArtifact, TaskLogLine
 from windlass.schemas.workflows import Address, Graph
 
-LOOK = 0.1, 2.0  # seconds between two looks at a run that is waited for: at first, and at most
+LOOK = 0.1, 2.0  # seconds between polls of a run that is waited for: initial and maximum
 RUN = "/runs/{run_id}"
 TASKS = "/runs/{run_id}/tasks"
 TASK = f"{TASKS}/{{task}}"
@@ -33,18 +33,18 @@ class Runs(Group[W]):
         before: str | None = None,
         limit: int | None = None,
     ) -> Call[Page[Run]]:
-        """Newest first."""
+        """List runs, newest first."""
         filters = present({**locals(), "labels": None})
         return page(Run, "/runs", label=[f"{key}={value}" for key, value in (labels or {}).items()], **filters)
 
     @operation
     def get(self, run_id: str) -> Call[RunDetail]:
-        """With what became of each task."""
+        """Return a run with its tasks."""
         return run_call(run_id)
 
     @conversation
     def wait(self, run_id: str, *, timeout: float | None = None) -> Flow[RunDetail]:
-        """Wait until it has ended. `TimeoutError` after `timeout` seconds; the run goes on."""
+        """Wait until a run has ended and return it. Raise `TimeoutError` after `timeout` seconds; the run continues."""
         options = self.transport.options
         over = None if timeout is None else time.monotonic() + timeout
         pause, longest = LOOK
@@ -58,19 +58,19 @@ class Runs(Group[W]):
 
     @operation
     def output(self, run_id: str) -> Call[Any]:
-        """What its last task gave, or its last tasks by name."""
+        """Return the output of a run: that of its last task, or of several last tasks by name."""
         return Call("GET", f"{RUN}/output", lambda answer: answer["data"], {"run_id": run_id})
 
     @upwards
     def events(
         self, run_id: str, *, attempt: int | None = None, after: str | None = None, limit: int | None = None
     ) -> Call[Page[RunEvent]]:
-        """The trail, oldest first; of a run that was retried or rerun, all of it or that of one attempt."""
+        """List the events of a run, oldest first; `attempt` selects one attempt of a run that was retried or rerun."""
         return page(RunEvent, f"{RUN}/events", {"run_id": run_id}, attempt=attempt, after=after, limit=limit)
 
     @operation
     def explain(self, run_id: str) -> Call[Explanation]:
-        """Why each task ran, waits, was skipped or failed, in sentences."""
+        """Explain in sentences why each task ran, waits, was skipped or failed."""
         return one(Explanation, "GET", f"{RUN}/explain", {"run_id": run_id})
 
     @upwards
@@ -83,13 +83,13 @@ class Runs(Group[W]):
         after: str | None = None,
         limit: int | None = None,
     ) -> Call[Page[TaskLogLine]]:
-        """What the handlers of its tasks logged, in the order of time; with `tail` only that many of the last lines."""
+        """List the lines that the handlers of all tasks logged, oldest first; with `tail` only the last ones."""
         filters = {"attempt": attempt, "tail": tail, "after": after, "limit": limit}
         return page(TaskLogLine, f"{RUN}/logs", {"run_id": run_id}, **filters)
 
     @operation
     def log_text(self, run_id: str, *, attempt: int | None = None) -> Call[str]:
-        """All lines as text, task by task."""
+        """Return all log lines as one string, task by task."""
         query = present({"attempt": attempt, "format": "text"})
         return Call("GET", f"{RUN}/logs", str, {"run_id": run_id}, query)
 
@@ -97,33 +97,39 @@ class Runs(Group[W]):
     def follow_logs(
         self, run_id: str, *, attempt: int | None = None, tail: int | None = None, after: str | None = None
     ) -> Call[None]:
-        """Lines as they come, until the run has ended: `data` of events `line`."""
+        """Yield the last log lines and then new ones, as the `data` of `line` events, until the run has ended."""
         query = present({"attempt": attempt, "tail": tail, "after": after})
         return Call("GET", f"{RUN}/logs/stream", lambda _: None, {"run_id": run_id}, query)
 
     @upwards
     def artifacts(self, run_id: str, *, after: str | None = None, limit: int | None = None) -> Call[Page[TaskArtifact]]:
-        """The files that its tasks wrote, by task, index and name, also those of attempts that failed."""
+        """List the files that the tasks wrote, sorted by task, index and name, including those of failed attempts."""
         return page(TaskArtifact, f"{RUN}/artifacts", {"run_id": run_id}, after=after, limit=limit)
 
     @operation
     def graph(self, run_id: str) -> Call[Graph]:
-        """Tasks and edges of the version that it runs."""
+        """Return the tasks and edges of the version that the run follows."""
         return one(Graph, "GET", f"{RUN}/graph", {"run_id": run_id})
 
     @upwards
     def timeline(self, run_id: str, *, attempt: int | None = None) -> Call[Page[Span]]:
-        """When its tasks were queued, running, in backoff, sleeping or waiting; in all attempts or in one."""
+        """List the periods in which each task was queued, running, in backoff, sleeping or waiting.
+
+        `attempt` selects one attempt of a run that was retried or rerun.
+        """
         return page(Span, f"{RUN}/timeline", {"run_id": run_id}, attempt=attempt)
 
     @streaming
     def stream(self, run_id: str, *, after: str | None = None) -> Call[None]:
-        """What happens to it, as it happens, until it has ended; `after` is `RunDetail.cursor` or an event's id."""
+        """Yield the events of a run and its tasks as they occur, until the run has ended.
+
+        `after` is `RunDetail.cursor` or the `id` of a `Streamed` event.
+        """
         return Call("GET", f"{RUN}/stream", lambda _: None, {"run_id": run_id}, present({"after": after}))
 
     @operation
     def cancel(self, run_id: str, *, reason: str | None = None, compensate: bool = False) -> Call[Run]:
-        """Stop a run. With `compensate`, undo the tasks that succeeded before it ends."""
+        """Cancel a run. With `compensate`, the tasks that succeeded are undone before the run ends."""
         body = present({"reason": reason, "compensate": compensate or None})
         return one(Run, "POST", f"{RUN}/cancel", {"run_id": run_id}, body=body)
 
@@ -134,13 +140,15 @@ class Runs(Group[W]):
 
     @operation
     def resume(self, run_id: str) -> Call[Run]:
-        """Let a paused run go on: its jobs start at the times they had."""
+        """Resume a paused run; its jobs keep the times at which they are due."""
         return one(Run, "POST", f"{RUN}/resume", {"run_id": run_id})
 
     @operation
     def retry(self, run_id: str, *, version: str | None = None) -> Call[Run]:
-        """Run the tasks that failed again, and those that depend on them; what succeeded is kept. `version="live"`: on
-        the live version."""
+        """Repeat the tasks that failed and those that depend on them; tasks that succeeded are kept.
+
+        `version="live"` continues with the live version of the workflow.
+        """
         return one(Run, "POST", f"{RUN}/retry", {"run_id": run_id}, body=present({"version": version}))
 
     @operation
@@ -152,7 +160,10 @@ class Runs(Group[W]):
         input: Any = NOTHING,  # noqa: A002
         version: str | None = None,
     ) -> Call[Run]:
-        """Do a task and everything after it again, with another input if one is given, or on the live version."""
+        """Repeat a task and all tasks after it.
+
+        `input` replaces the input of the run; `version="live"` continues with the live version of the workflow.
+        """
         changed = present({"version": version}) | ({} if input is NOTHING else {"input": input})
         return one(Run, "POST", f"{RUN}/rerun", {"run_id": run_id}, body={"from": task, **changed})
 
@@ -160,7 +171,7 @@ class Runs(Group[W]):
     def restart_preview(
         self, run_id: str, *, task: str | None = None, version: str | None = None
     ) -> Call[RestartPreview]:
-        """Which tasks a retry, or a rerun from a task, would keep and do again. Fails like that would."""
+        """Return which tasks a retry, or a rerun from `task`, would keep and repeat. Raises the same errors."""
         asked = {"from": task, "version": version}
         return one(RestartPreview, "GET", f"{RUN}/restart", {"run_id": run_id}, query=asked)
 
@@ -182,7 +193,10 @@ class Runs(Group[W]):
         reason: str | None = None,
         compensate: bool | None = None,
     ) -> Call[Batch]:
-        """A batch of those that all of this is true of; `all=True` for no filter, `dry_run=True` to count them."""
+        """Cancel a batch of the runs that match all filters, newest first.
+
+        Without a filter, `all=True` is required; `dry_run=True` only counts the runs.
+        """
         return one(Batch, "POST", "/runs/cancel", body=present(locals()))
 
     @operation
@@ -201,14 +215,17 @@ class Runs(Group[W]):
         dry_run: bool | None = None,
         limit: int | None = None,
     ) -> Call[Batch]:
-        """A batch of the failed and timed out ones that all of this is true of."""
+        """Retry a batch of the failed and timed out runs that match all filters, newest first.
+
+        Without a filter, `all=True` is required; `dry_run=True` only counts the runs.
+        """
         return one(Batch, "POST", "/runs/retry", body=present(locals()))
 
 
 class Tasks(Group[W]):
     @upwards
     def list(self, run_id: str) -> Call[Page[NamedTask]]:
-        """All of them, in the order of the definition."""
+        """List the tasks of a run, in the order of the definition."""
         return page(NamedTask, TASKS, {"run_id": run_id})
 
     @operation
@@ -219,12 +236,16 @@ class Tasks(Group[W]):
     def instances(
         self, run_id: str, task: str, *, after: int | None = None, limit: int | None = None
     ) -> Call[Page[Instance]]:
-        """In order, with the result of each."""
+        """List the instances of a task with their results, by index."""
         return page(Instance, f"{TASK}/instances", {"run_id": run_id, "task": task}, after=after, limit=limit)
 
     @operation
     def output(self, run_id: str, task: str) -> Call[Any]:
-        """A job's result, the body of an answer or a callback; of a fanned-out task the list by index."""
+        """Return the output of a task; for a fanned-out task, a list by index.
+
+        This is the result of a job, the body of an HTTP response or callback, a message, a decision or the output of a
+        child run.
+        """
         return Call("GET", f"{TASK}/output", lambda answer: answer["data"], {"run_id": run_id, "task": task})
 
     @upwards
@@ -239,13 +260,13 @@ class Tasks(Group[W]):
         after: str | None = None,
         limit: int | None = None,
     ) -> Call[Page[TaskLogLine]]:
-        """What its handler logged; of all instances and attempts unless one is named."""
+        """List the lines that the handler logged, oldest first; of all instances and attempts unless one is given."""
         filters = {"index": index, "attempt": attempt, "tail": tail, "after": after, "limit": limit}
         return page(TaskLogLine, f"{TASK}/logs", {"run_id": run_id, "task": task}, **filters)
 
     @operation
     def log_text(self, run_id: str, task: str, *, index: int | None = None, attempt: int | None = None) -> Call[str]:
-        """All lines as text."""
+        """Return all log lines of a task as one string."""
         query = present({"index": index, "attempt": attempt, "format": "text"})
         return Call("GET", f"{TASK}/logs", str, {"run_id": run_id, "task": task}, query)
 
@@ -260,7 +281,7 @@ class Tasks(Group[W]):
         tail: int | None = None,
         after: str | None = None,
     ) -> Call[None]:
-        """Lines as they come, until the task has ended: `data` of events `line`."""
+        """Yield the last log lines and then new ones, as the `data` of `line` events, until the task has ended."""
         query = present({"index": index, "attempt": attempt, "tail": tail, "after": after})
         return Call("GET", f"{TASK}/logs/stream", lambda _: None, {"run_id": run_id, "task": task}, query)
 
@@ -268,20 +289,20 @@ class Tasks(Group[W]):
     def artifacts(
         self, run_id: str, task: str, *, after: str | None = None, limit: int | None = None
     ) -> Call[Page[TaskArtifact]]:
-        """The files that it wrote, by index and name, also those of attempts that failed."""
+        """List the files that the task wrote, sorted by index and name, including those of failed attempts."""
         return page(TaskArtifact, f"{TASK}/artifacts", {"run_id": run_id, "task": task}, after=after, limit=limit)
 
     @downloading
     def download(
         self, run_id: str, task: str, name: str, *, index: int | None = None, attempt: int | None = None
     ) -> Call[None]:
-        """The content of an artifact in chunks; of the attempt that succeeded, or the latest, unless one is named."""
+        """Yield the content of an artifact in chunks, by default of the attempt that succeeded, else of the latest."""
         query, values = present({"index": index, "attempt": attempt}), {"run_id": run_id, "task": task, "name": name}
         return Call("GET", f"{TASK}/artifacts/{{name}}/content", lambda _: None, values, query)
 
     @operation
     def callback(self, run_id: str, task: str) -> Call[Address]:
-        """Where a task that waits is to be called."""
+        """Return the callback URL of a waiting task."""
         return one(Address, "GET", f"{TASK}/callback", {"run_id": run_id, "task": task})
 
 

@@ -1,6 +1,6 @@
-"""Performs calls over httpx with kept-alive connections, blocking or awaiting, and reads streams of events.
+"""Performs calls with httpx over kept-alive connections, blocking or async, and reads streams of server-sent events.
 
-`Reader` has the format of server-sent events and the rules of reconnecting; both transports feed it lines.
+`Reader` parses the events and decides when to reconnect; both transports pass it the lines of the response.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from windlass.client.request import AGAIN, NOTHING, Answer, Call, Flow, Pause, e
 from windlass.errors import Unavailable, WindlassError
 
 T = TypeVar("T")
-SILENCE = 60.0  # seconds; the server sends something every 15
+SILENCE = 60.0  # seconds without data after which a stream is lost: the server sends at least a comment every 15
 END = "end"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """The options of a client. `timeout` is for one answer, in seconds; `retries` are those after the first try."""
+    """The options of a client. `timeout`: seconds for one response; `retries`: attempts after the first one."""
 
     url: str
     key: str | None = field(default=None, repr=False)
@@ -38,7 +38,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """An event: `id` is where to go on after it, `event` a word, `data` what it says."""
+    """A server-sent event: `id` is the position to resume from after it, `event` its type, `data` its JSON value."""
 
     id: str
     event: str
@@ -74,13 +74,13 @@ class SyncTransport:
             return _nothing(self.options, error)
 
     def stream(self, call: Call[None]) -> Iterator[Streamed]:
-        """Yield events until the stream has ended; reconnect where the last connection was lost."""
+        """Yield events until the stream has ended; resume a lost connection after the last event."""
         reader = Reader(self.options)
         while not reader.ended:
             error = reader.cut_off()
             try:
                 with self.http.stream(**reader.request(call)) as response:
-                    if response.status_code == 204:  # there is nothing to come any more
+                    if response.status_code == 204:  # the source ended, and no events are left
                         return
                     if response.status_code != 200:
                         response.read()
@@ -93,7 +93,7 @@ class SyncTransport:
                 time.sleep(reader.lost(error))  # noqa: TID251 - the caller chose the client that blocks
 
     def download(self, call: Call[None]) -> Iterator[bytes]:
-        """Yield the content of a file."""
+        """Yield the content of a file in chunks."""
         try:
             with self.http.stream(**_request(call, self.options)) as response:
                 if response.status_code != 200:
@@ -136,13 +136,13 @@ class AsyncTransport:
             return _nothing(self.options, error)
 
     async def stream(self, call: Call[None]) -> AsyncIterator[Streamed]:
-        """Yield events until the stream has ended; reconnect where the last connection was lost."""
+        """Yield events until the stream has ended; resume a lost connection after the last event."""
         reader = Reader(self.options)
         while not reader.ended:
             error = reader.cut_off()
             try:
                 async with self.http.stream(**reader.request(call)) as response:
-                    if response.status_code == 204:  # there is nothing to come any more
+                    if response.status_code == 204:  # the source ended, and no events are left
                         return
                     if response.status_code != 200:
                         await response.aread()
@@ -157,7 +157,7 @@ class AsyncTransport:
                 await asyncio.sleep(reader.lost(error))
 
     async def download(self, call: Call[None]) -> AsyncIterator[bytes]:
-        """Yield the content of a file."""
+        """Yield the content of a file in chunks."""
         try:
             async with self.http.stream(**_request(call, self.options)) as response:
                 if response.status_code != 200:
@@ -173,13 +173,13 @@ class AsyncTransport:
 
 
 def _settings(options: Options) -> dict[str, Any]:
-    """Return the arguments of httpx's clients. Loading the certificates takes 50 ms, which only https needs."""
+    """Return the arguments for httpx's clients. Certificates are loaded only for https: that takes 50 ms."""
     verify = not options.url.startswith("http://")
     return {"base_url": options.url, "headers": options.headers, "timeout": options.timeout, "verify": verify}
 
 
 def _request(call: Call[Any], options: Options) -> dict[str, Any]:
-    """Return the arguments of httpx for a request."""
+    """Return the arguments with which httpx sends a request."""
     body = {} if call.body is NOTHING else {"json": call.body}
     return {
         "method": call.method,
@@ -208,7 +208,7 @@ def _nothing(options: Options, error: httpx.HTTPError) -> Answer:
 
 
 def reason(error: httpx.HTTPError, options: Options) -> str:
-    """Return why there was no answer."""
+    """Return the reason why no response arrived."""
     match error:
         case httpx.ConnectTimeout() | httpx.ConnectError() if "attempts failed" in str(error) or not str(error):
             return "nothing listens there, or something between keeps us from it"
@@ -224,11 +224,11 @@ def reason(error: httpx.HTTPError, options: Options) -> str:
 
 
 class Reader:
-    """Parses lines into events. Keeps the position to resume from, and counts failures in a row."""
+    """Parses lines into events, keeps the position to resume from, and counts consecutive failures."""
 
     def __init__(self, options: Options) -> None:
         self.last_id: str | None = None
-        self.pause = 1.0  # seconds before a new connection, unless the server sends another number
+        self.pause = 1.0  # seconds before reconnecting; the server may send another value
         self.ended = False
         self._options = options
         self._failures = 0
@@ -236,18 +236,18 @@ class Reader:
         self._data: list[str] = []
 
     def request(self, call: Call[None]) -> dict[str, Any]:
-        """Return the arguments of httpx for the next connection."""
+        """Return the arguments with which httpx opens the next connection."""
         resumed = {} if self.last_id is None else {"Last-Event-ID": self.last_id}
         headers = {**call.headers, "Accept": "text/event-stream", "Cache-Control": "no-store", **resumed}
         timeout = httpx.Timeout(self._options.timeout, read=SILENCE)
         return {**_request(call, self._options), "headers": headers, "timeout": timeout}
 
     def cut_off(self) -> WindlassError:
-        """Return the error of a connection that ended without an end event."""
+        """Return the error of a connection that ended without an `end` event."""
         return Unavailable(f"{self._options.url} ended the stream again and again")
 
     def line(self, text: str) -> Streamed | None:
-        """Return an event at the blank line that ends it."""
+        """Read a line; return an event if this is the blank line that ends it."""
         if not text:
             return self._finished()
         name, _, value = text.partition(":")
@@ -264,7 +264,7 @@ class Reader:
         return None
 
     def lost(self, error: WindlassError) -> float:
-        """Return the pause before the next connection; raise the error after too many failures in a row."""
+        """Count a failure and return the seconds before reconnecting; raise the error after too many in a row."""
         self._failures += 1
         self._event, self._data, self._id = "", [], self.last_id or ""  # an incomplete event is dropped
         if self._failures > self._options.retries + 1:
@@ -283,7 +283,7 @@ class Reader:
 
 
 def _refused(response: httpx.Response, call: Call[None]) -> WindlassError:
-    """Return the error of a response after which to reconnect; raise any other."""
+    """Return the error of a response if its status may be temporary; raise it otherwise."""
     answer = answer_of(response)
     error = error_of(answer.status, answer.text, answer.json, call.address)
     if answer.status not in AGAIN:

@@ -1,4 +1,4 @@
-"""/workflows and /schedules."""
+"""Operations on /workflows, /deployments and /schedules."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -28,11 +28,11 @@ SCHEDULE = "/schedules/{ref}"
 
 
 class Workflows(Group[W]):
-    """`workflow` is a name, or an id."""
+    """Workflows; the argument `workflow` is a name or an id."""
 
     @upwards
     def list(self, *, after: str | None = None, limit: int | None = None) -> Call[Page[ListedWorkflow]]:
-        """By name."""
+        """List workflows, sorted by name."""
         return page(ListedWorkflow, "/workflows", after=after, limit=limit)
 
     @operation
@@ -41,29 +41,29 @@ class Workflows(Group[W]):
 
     @operation
     def deploy(self, definition: Mapping[str, Any]) -> Call[PublishedWorkflow]:
-        """Make this the live version of its name. All mistakes are in `InvalidWorkflow.errors`."""
+        """Publish a definition as the live version of its workflow. `InvalidWorkflow.errors` lists all mistakes."""
         return one(PublishedWorkflow, "POST", "/workflows", body=definition, refused=InvalidWorkflow)
 
     @operation
     def deploy_many(self, definitions: Iterable[Mapping[str, Any]], *, dry_run: bool = False) -> Call[Deployment]:
-        """All of them, or none if there is a mistake in any; with `dry_run` what would change."""
+        """Publish several definitions, all or none; with `dry_run` only return what would change."""
         body = {"workflows": [dict(definition) for definition in definitions], "dry_run": dry_run}
         return one(Deployment, "POST", "/deployments", body=body, refused=InvalidWorkflow)
 
     @operation
     def preview(self, definition: Mapping[str, Any]) -> Call[Preview]:
-        """What `deploy` would change, and the graph there would be."""
+        """Return what `deploy` would change, and the resulting graph."""
         return one(Preview, "POST", "/workflows/preview", body=definition, refused=InvalidWorkflow)
 
     @operation
     def replace(self, workflow: str, definition: Mapping[str, Any]) -> Call[PublishedWorkflow]:
-        """A new version of one that exists."""
+        """Publish a new version of an existing workflow."""
         path = "/workflows/{ref}"
         return one(PublishedWorkflow, "PUT", path, {"ref": workflow}, body=definition, refused=InvalidWorkflow)
 
     @operation
     def delete(self, workflow: str) -> Call[None]:
-        """Free the name; runs under way go on to their end."""
+        """Delete a workflow and free its name; its live runs continue to their end."""
         return Call("DELETE", "/workflows/{ref}", lambda _: None, {"ref": workflow})
 
     @operation
@@ -72,48 +72,48 @@ class Workflows(Group[W]):
 
     @operation
     def disable(self, workflow: str) -> Call[Workflow]:
-        """Refuse new runs; those under way go on."""
+        """Refuse new runs of a workflow; live runs continue."""
         return one(Workflow, "POST", "/workflows/{ref}/disable", {"ref": workflow})
 
     @downwards
     def versions(self, workflow: str, *, before: int | None = None, limit: int | None = None) -> Call[Page[Version]]:
-        """Newest first."""
+        """List the versions of a workflow, newest first."""
         return page(Version, "/workflows/{ref}/versions", {"ref": workflow}, before=before, limit=limit)
 
     @operation
     def version(self, workflow: str, number: int) -> Call[VersionDetail]:
-        """One version, with its definition."""
+        """Return a version with its definition."""
         path = "/workflows/{ref}/versions/{number}"
         return one(VersionDetail, "GET", path, {"ref": workflow, "number": number})
 
     @operation
     def diff(self, workflow: str, from_: int | None = None, to: int | None = None) -> Call[Difference]:
-        """Without numbers: the live version with the one before it."""
+        """Compare two versions, by default the live version with the one before it."""
         query = {"from": from_, "to": to}
         return one(Difference, "GET", "/workflows/{ref}/diff", {"ref": workflow}, query=query)
 
     @operation
     def graph(self, workflow: str, version: int | None = None) -> Call[Graph]:
-        """Tasks and edges of a version; of the live one without a number."""
+        """Return the tasks and edges of a version, by default of the live version."""
         return one(Graph, "GET", "/workflows/{ref}/graph", {"ref": workflow}, query={"version": version})
 
     @operation
     def rotate(self, workflow: str) -> Call[Address]:
-        """Another address for a webhook trigger; the old one stops working."""
+        """Give a webhook trigger a new address; the old one stops working."""
         return one(Address, "POST", "/workflows/{ref}/rotate", {"ref": workflow})
 
 
 class Schedules(Group[W]):
-    """`name` is that of a workflow; schedules of plain SQL have an id."""
+    """Schedules; the argument `name` is that of a workflow. Schedules created by plain SQL are only listed."""
 
     @upwards
     def list(self, *, after: str | None = None, limit: int | None = None) -> Call[Page[Schedule]]:
-        """Those of workflows by name, then those of plain SQL."""
+        """List schedules: those of workflows, sorted by name, then those created by plain SQL, sorted by type."""
         return page(Schedule, "/schedules", after=after, limit=limit)
 
     @operation
     def get(self, name: str, *, next: int | None = None) -> Call[ScheduleDetail]:  # noqa: A002 - the API's word
-        """With its next times, `next` of them, also of one that is paused."""
+        """Return a schedule with its next `next` ticks, even if it is paused."""
         return one(ScheduleDetail, "GET", SCHEDULE, {"ref": name}, query={"next": next})
 
     @operation
@@ -122,12 +122,12 @@ class Schedules(Group[W]):
 
     @operation
     def resume(self, name: str) -> Call[Schedule]:
-        """Go on with the next time; those of the pause are not made up for."""
+        """Resume a schedule with its next tick; ticks missed during the pause are not caught up."""
         return one(Schedule, "POST", f"{SCHEDULE}/resume", {"ref": name})
 
     @operation
     def run(self, name: str) -> Call[NewRun]:
-        """Start a run now, with the schedule's input."""
+        """Start a run now with the schedule's input."""
         return one(NewRun, "POST", f"{SCHEDULE}/run", {"ref": name})
 
     @operation
@@ -140,6 +140,6 @@ class Schedules(Group[W]):
         limit: int | None = None,
         dry_run: bool | None = None,
     ) -> Call[Backfill]:
-        """Start the runs of past times; those that have their run are left alone. `dry_run=True` counts them."""
+        """Start the runs of past ticks; ticks that have a run are skipped. `dry_run=True` only counts them."""
         body = present({"from": from_, "to": to, "limit": limit, "dry_run": dry_run})
         return one(Backfill, "POST", f"{SCHEDULE}/backfill", {"ref": name}, body=body)

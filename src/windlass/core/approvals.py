@@ -1,4 +1,4 @@
-"""Approvals: steps that wait for the decision of a person. Who may decide, what a decision results in, what time does.
+"""Approvals, steps that wait for the decision of a person: who may decide, the outcome, timers and signed links.
 
 The timer of such a step fires at its next reminder or at the end of the wait, whichever comes first.
 """
@@ -24,10 +24,10 @@ from windlass.errors import Forbidden, Invalid
 MAX_MESSAGE = 16_384  # characters, with the templates filled in
 MAX_COMMENT = 8_192
 MAX_VALUES = 65_536  # bytes
-BY_TIMEOUT = "timeout"  # who has decided if no person did
+BY_TIMEOUT = "timeout"  # recorded instead of a person if the timeout decided
 
 
-LINK_DAYS = timedelta(days=7)  # a link to an approval without an end
+LINK_DAYS = timedelta(days=7)  # lifetime of a link to an approval without a timeout
 
 
 class ApprovalState(StrEnum):
@@ -49,7 +49,7 @@ class Decision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """What a step waits for, for explanations."""
+    """The decision that a step waits for, as shown in explanations."""
 
     roles: Sequence[str]
     until: datetime | None
@@ -71,12 +71,12 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Remind:
-    """Publish its event again."""
+    """Publish the event of the approval again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Escalate:
-    """Others may decide from now on."""
+    """Let other roles decide instead."""
 
     roles: Sequence[Role]
     until: datetime | None
@@ -84,7 +84,7 @@ class Escalate:
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """End the step of an approval that has expired. Without a decision it times out."""
+    """End the step of an expired approval with a decision, or as timed out if there is none."""
 
     decision: Decision | None
 
@@ -93,7 +93,7 @@ Due = Remind | Escalate | Expire
 
 
 def next_timer(action: ApprovalAction, times: Times) -> datetime | None:
-    """Return when the timer of an open approval fires next; None: it has none."""
+    """Return the next time at which the timer of an open approval fires; None if it has no timer."""
     moments = [times.until] if times.until is not None else []
     if action.remind is not None:
         moments.append((times.reminded_at or times.requested_at) + action.remind)
@@ -101,7 +101,7 @@ def next_timer(action: ApprovalAction, times: Times) -> datetime | None:
 
 
 def due(action: ApprovalAction, times: Times, now: datetime) -> Due:
-    """Return what the timer of an open approval does now. Reminders that are late are one reminder."""
+    """Return the action of the timer of an open approval now. Several late reminders become one."""
     if times.until is None or now < times.until:
         return Remind()
     match action.on_timeout:
@@ -118,7 +118,7 @@ def due(action: ApprovalAction, times: Times, now: datetime) -> Due:
 
 
 def ended(step: int, decision: Decision | None, by: str, comment: str | None) -> Ended:
-    """Return the event of a decision; without one, of an approval that expired."""
+    """Return the event that ends a step: by a decision or, if there was none, by the expiry of its approval."""
     match decision:
         case Decision.APPROVE:
             return Ended(step, Letter.SUCCEEDED)
@@ -132,13 +132,13 @@ def ended(step: int, decision: Decision | None, by: str, comment: str | None) ->
 
 
 def output(state: str, *, by: str | None, at: datetime, values: Any, comment: str | None) -> dict[str, Any]:
-    """Return the output of a step that was decided."""
+    """Return the output of a step whose approval was decided."""
     approved = state == ApprovalState.APPROVED
     return {"approved": approved, "by": by, "at": instant(at), "values": values or {}, "comment": comment}
 
 
 def check_message(message: object) -> str:
-    """Return the message that a template resulted in; raise `Invalid` if it cannot be shown."""
+    """Return a rendered message as a string; raise `Invalid` if it is empty or too long."""
     text = message if isinstance(message, str) else encode(message, field="approve.message")
     if not text.strip():
         raise Invalid("approve.message is empty: its templates resulted in no text", field="approve.message")
@@ -151,7 +151,7 @@ def check_message(message: object) -> str:
 
 
 def may_decide(roles: Sequence[str], scopes: frozenset[Scope]) -> bool:
-    """Return whether a caller has the scopes of one of the roles. A role includes those below it."""
+    """Return whether a caller has the scopes of one of the roles. A role includes the scopes of lower roles."""
     return any(role in roles and role.scopes <= scopes for role in Role)
 
 
@@ -160,12 +160,12 @@ def require_role(roles: Sequence[str], scopes: frozenset[Scope], actor: str) -> 
         raise Forbidden(f"{actor} may not decide this approval: it needs the role of {role_text(roles)}")
 
 
-# Links: pages on which the holder of the address may make one decision. The address is signed, and stored nowhere.
+# Links: pages on which anyone who has the URL may make one decision. The URL has a signed token, which is not stored.
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a link allows: one decision about an approval, in one round of its run, until it expires."""
+    """A link, which permits one decision about an approval, in one round of its run, until it expires."""
 
     approval: UUID
     round: int
@@ -183,7 +183,7 @@ class Link:
 
 
 def read_link(key: bytes, token: str) -> Link | None:
-    """Return what a token allows; None if it is not signed with this key."""
+    """Return the link that a token encodes; None if the token is malformed or not signed with this key."""
     try:
         data = urlsafe_b64decode(token + "=" * (-len(token) % 4))
     except (binascii.Error, ValueError):
@@ -197,4 +197,4 @@ def read_link(key: bytes, token: str) -> Link | None:
 
 
 def _signature(key: bytes, text: bytes) -> bytes:
-    return hmac.digest(key, b"approval/" + text, "sha256")  # the key signs other tokens, too
+    return hmac.digest(key, b"approval/" + text, "sha256")  # prefixed, because the key signs other tokens, too

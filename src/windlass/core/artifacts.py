@@ -1,7 +1,7 @@
-"""Artifacts: named files of an attempt, kept in the object store. Their names, keys and references, and limits.
+"""Artifacts, named files that an attempt writes to the object store: names, references, object keys and limits.
 
-A reference names the artifact of a step, `artifact://<run>/<step>/<index>/<name>`, and means that of the attempt that
-succeeded. The key in the object store also has the attempt and the fence, so that attempts do not share objects.
+A reference, `artifact://<run>/<step>/<index>/<name>`, resolves to the artifact of the attempt that succeeded. The
+object key also contains the attempt and the fence, so that attempts do not share objects.
 """
 
 import mimetypes
@@ -18,8 +18,8 @@ MAX_BYTES = 5 * 1024**3  # of one artifact
 MAX_PER_ATTEMPT = 1000
 MAX_NAME = 200  # characters
 OUTPUT = "output.json"  # the artifact of a result that is too large for a row
-MAX_OUTPUT = 256 * 1_048_576  # bytes of such a result: it is in memory
-JOB = "job"  # in place of the step, for a job that is not a step of a run
+MAX_OUTPUT = 256 * 1_048_576  # bytes of such a result, which is held in memory
+JOB = "job"  # the step in references of jobs that are not steps of a run
 PREFIX = "artifact://"
 BINARY = "application/octet-stream"
 
@@ -31,7 +31,7 @@ _reference = re.compile(rf"{PREFIX}([0-9a-f-]{{36}})/([A-Za-z0-9_-]{{1,100}})/([
 
 
 class Reference(NamedTuple):
-    """The place of an artifact. `run` is the job if it is not a step of a run."""
+    """A reference to an artifact. `run` is the id of the job if the job is not a step of a run."""
 
     run: UUID
     step: str
@@ -80,7 +80,7 @@ def refer(job: Claimed, step: str | None, name: str) -> Reference:
 
 
 def read_reference(text: str) -> Reference:
-    """Parse a reference; raise `Invalid` if it is none."""
+    """Parse a reference; raise `Invalid` if it is malformed."""
     match = _reference(text)
     try:
         if match and is_name(match[4]):
@@ -106,7 +106,7 @@ def check_name(name: str) -> str:
 
 
 def guess_media_type(name: str, *, is_text: bool = False) -> str:
-    """Return the media type that follows from the name of a file."""
+    """Return the media type guessed from a file name."""
     guessed, encoding = mimetypes.guess_type(name, strict=False)
     if guessed is None or encoding is not None:
         guessed = "text/plain" if is_text and encoding is None else BINARY

@@ -115,7 +115,7 @@ def title(workflow: str, labels: Mapping[str, str]) -> str:
 
 
 def callbacks_of(workflow: Workflow) -> dict[str, int]:
-    """Return the step numbers of the callbacks of a batch, by callback name."""
+    """Return the step numbers of the callbacks of a batch by callback name; empty for other workflows."""
     if workflow.primitive is not CompositionKind.BATCH:
         return {}
     return {step.name: n for n, step in enumerate(workflow.steps) if step.name in CALLBACKS}
@@ -135,7 +135,7 @@ def sources(workflow: Workflow, step: int) -> list[int]:
 
 
 def letters_to_retry(workflow: Workflow, letters: str) -> str:
-    """Return the letters to start a new attempt with: steps that did not end well and their descendants wait again."""
+    """Return the letters of a new round: unsuccessful and unfinished steps wait again, and so do their descendants."""
     again = {n for n, letter in enumerate(letters) if letter in BAD or letter in OPEN}
     again |= workflow.plan.descendants(again)
     return "".join(Letter.WAITING if n in again else letter for n, letter in enumerate(letters))

@@ -227,7 +227,7 @@ def _copies(fan_out: FanOut) -> str:
 
 
 def draw_tree(workflow: Workflow, letters: str | None = None) -> str:
-    """Return the tree. Each step appears once, under its deepest parent; others are named. The final step is last."""
+    """Draw a tree. Each step appears once, under its deepest parent, with the others named. The final step is last."""
     step_states = states(workflow, letters)
     tree = [f"{printable(workflow.name)}  {cut(printable(trigger(workflow.trigger)), LONGEST_LINE)}"]
     for left, n, above in places(workflow):

@@ -28,7 +28,7 @@ def parse(text: str, *, field: str = "duration") -> timedelta:
 
 
 def read(value: Duration, *, field: str = "duration") -> timedelta:
-    """Return a duration given in any of its three forms; the caller must check for negative ones."""
+    """Return a duration given in any form of `Duration`; the caller must reject negative durations."""
     if isinstance(value, timedelta):
         return value
     if isinstance(value, str):
@@ -41,7 +41,7 @@ def read(value: Duration, *, field: str = "duration") -> timedelta:
 
 
 def text(span: timedelta) -> str:
-    """Return the shortest such string, largest unit first; microseconds become a fraction of the milliseconds."""
+    """Return the shortest string for a duration, largest unit first; microseconds are a fraction of milliseconds."""
     left = abs(span) // timedelta(microseconds=1)
     parts = []
     for unit, size in UNITS.items():

@@ -13,7 +13,7 @@ _spelled = re.compile(SPELLING.replace("x", "[0-9a-f]")).fullmatch
 
 
 def earliest(moment: datetime) -> UUID:
-    """Return a lower bound of the ids made at this moment or later. Clocks differ: callers must leave a margin."""
+    """Return a lower bound of the ids generated at this time or later. Clocks differ: callers must leave a margin."""
     milliseconds = int(moment.timestamp() * 1000)
     return UUID(int=min(max(milliseconds, 0), 0xFFFF_FFFF_FFFF) << 80)
 
@@ -45,7 +45,7 @@ def beginning_with(text: str) -> tuple[UUID, UUID] | None:
 
 
 def of_name(name: str) -> UUID:
-    """Return the id for an external name: a UUIDv8 from its hash, always the same."""
+    """Return the id for an external name: a UUIDv8 derived from its hash, so that equal names have equal ids."""
     digest = bytearray(hashlib.sha256(name.encode()).digest()[:16])
     digest[6], digest[8] = digest[6] & 0x0F | 0x80, digest[8] & 0x3F | 0x80
     return UUID(bytes=bytes(digest))

@@ -30,9 +30,9 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def encode(value: object, *, field: str, limit: int = PAYLOAD_LIMIT, objects: bool = False) -> str:
-    """Return the text of a JSON value; raise `Invalid` with `field` if it cannot be stored.
+    """Return a value as a JSON string; raise `Invalid` with `field` if it cannot be stored.
 
-    `objects`: it may contain dates, times, UUIDs, decimals, enumerations, dataclasses and models of pydantic.
+    With `objects` the value may contain dates, times, UUIDs, decimals, enumerations, dataclasses and pydantic models.
     """
     if value is None:
         return "null"
@@ -51,15 +51,15 @@ def encode(value: object, *, field: str, limit: int = PAYLOAD_LIMIT, objects: bo
 
 
 def exceeds(text: str, limit: int) -> bool:
-    """Return whether a text has more bytes than `limit`. Most texts are short: those are not encoded."""
+    """Return whether a string has more than `limit` bytes in UTF-8. Short strings, the common case, are not encoded."""
     return len(text) * 4 > limit and len(text.encode()) > limit
 
 
 def decode(text: str | None) -> Any:
     """Return the value of stored JSON.
 
-    Plain SQL may store what Python cannot represent: such a number, or a document nested too deep, is returned as its
-    text. Decoding never fails: one bad row must not break a list of rows.
+    Plain SQL may store what Python cannot represent: such a number, or a document nested too deeply, is returned as a
+    string. Decoding never fails: one bad row must not break a list of rows.
     """
     if text is None:
         return None
@@ -74,9 +74,9 @@ def decode(text: str | None) -> Any:
 
 
 def as_stored(value: Any) -> Any:
-    """Return a value that `encode` accepts as jsonb would: jsonb keeps the value of a number, not its spelling.
+    """Return an encodable value as jsonb would return it: jsonb keeps the value of a number, not its notation.
 
-    Definitions are normalized with this before they are published, so that a loaded one has the stored fingerprint.
+    Definitions are normalized this way before they are published, so that a loaded one has the stored fingerprint.
     """
     return json.loads(json.dumps(value), parse_float=_stored_number)
 
@@ -111,7 +111,7 @@ def depth(value: object) -> int:
 
 
 def plain(text: str) -> str:
-    """Return the text in a form that Postgres can store: without NUL and lone surrogates."""
+    """Return a string in a form that Postgres can store: without NUL and lone surrogates."""
     if "\x00" in text:
         text = text.replace("\x00", "\\x00")
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
@@ -127,7 +127,7 @@ def cleaned(value: Any) -> Any:
 
 
 def needs_cleaning(text: str) -> bool:
-    """Return whether this JSON text may contain strings that Postgres cannot store."""
+    """Return whether this JSON may contain strings that Postgres cannot store."""
     return "\\u" in text and _UNSTORABLE.search(text) is not None
 
 
@@ -151,7 +151,7 @@ def masked(document: Any) -> Any:
 
 
 def _plain_object(value: object) -> Any:
-    """Return an object of Python in the form that typed handlers accept."""
+    """Return a Python object in the JSON form that typed handlers accept."""
     match value:
         case datetime() | date() | time():
             return value.isoformat()

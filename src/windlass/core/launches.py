@@ -1,11 +1,12 @@
 """Launches: attempts that run outside of the worker, as a job of a pool (a local process, Kubernetes, Ray, Dask).
 
-The worker and the launched process exchange objects: specification, heartbeat, log lines, output and status. The names
-of a launch and of its objects contain the fence of the claim. So a start can be repeated, a process that takes over
-knows what was started, and an object of an earlier attempt is never taken for one of this attempt.
+The worker and the launched process communicate through objects in the object store: specification, heartbeat, log
+lines, output and status. The names of a launch and of its objects contain the fence of the claim. A start can therefore
+be repeated, a worker that takes over can see what was started, and an object of an earlier attempt is never mistaken
+for one of the current attempt.
 
-`next_command` decides what to do about a launch. It is called again and again with what is known; nothing depends on
-the order or the number of the calls.
+`next_command` returns the next command for a launch. It is called repeatedly with the current state and view; its
+result does not depend on the order or the number of the calls.
 """
 
 import json
@@ -22,7 +23,7 @@ from windlass.core.jobs.job import Failed, Outcome
 HEARTBEAT_EVERY = 10.0  # seconds
 LOCAL = "local"  # the value of `runs_on` for steps that the worker executes itself
 SUBPROCESS = "subprocess"  # the launcher, and the pool that exists wherever commands are allowed
-PROBE_FENCE, PROBE_WITHIN = 0, 3600.0  # claims have higher fences; seconds
+PROBE_FENCE, PROBE_WITHIN = 0, 3600.0  # a probe's fence, below those of claims; its lifetime in seconds
 POOL_QUEUE = "windlass.pool."  # prefix of the queues of launched steps
 POOL_NAME = r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?"
 is_pool_name = re.compile(POOL_NAME).fullmatch
@@ -46,7 +47,7 @@ def parse_name(name: str) -> tuple[UUID, int] | None:
 def is_live_probe(name: str, now: float) -> bool:
     """Return whether a launch is a probe of `windlass pools test` that may still run. No job is leased for it.
 
-    `now` is in seconds since 1970. One that a killed command has left behind is a stray after an hour.
+    `now` is in seconds since 1970. A probe that a killed command left behind is a stray after an hour.
     """
     parsed = parse_name(name)
     return parsed is not None and parsed[1] == PROBE_FENCE and now - (parsed[0].int >> 80) / 1000 < PROBE_WITHIN
@@ -62,7 +63,7 @@ def pool_of_queue(queue: str) -> str | None:
 
 
 def mailbox(pool: str) -> str:
-    """Return the prefix of the objects of a pool's live launches: one listing shows what is new.
+    """Return the prefix of the objects of a pool's live launches, so that one listing finds all new objects.
 
     The objects of a launch are removed when its attempt has ended.
     """
@@ -74,7 +75,7 @@ LOCK_VARIABLE = (
     "WINDLASS_LOCK_FD"  # the descriptor of the subprocess launcher's lock file: the job writes its pid there
 )
 ARTIFACTS = "artifacts/"  # prefix of the artifacts that the launched process writes
-STOPPED = "Stopped"  # the type of the error of a process that was asked to stop
+STOPPED = "Stopped"  # the error type of a process that was stopped on request
 SECRETS = "WINDLASS_TASK_SECRETS"  # the variable with the part of a specification that contains secrets, in JSON
 
 
@@ -82,7 +83,7 @@ def log_chunk(number: int) -> str:
     return f"log-{number:06d}.json"
 
 
-# What is known about a launch
+# The observed state of a launch
 
 
 class Phase(StrEnum):
@@ -92,7 +93,7 @@ class Phase(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why a remote job ended, or does not start, where the pool knows."""
+    """The reason for which a remote job ended or does not start, if the pool reports one."""
 
     OUT_OF_MEMORY = "out_of_memory"
     EVICTED = "evicted"
@@ -106,12 +107,12 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RemoteJob:
-    """A job as its pool shows it."""
+    """A job as its pool lists it."""
 
     name: str
     phase: Phase
     cause: Cause | None = None
-    detail: str = ""  # in the pool's words, for people
+    detail: str = ""  # the pool's message, for display
     exit_code: int | None = None
 
 
@@ -128,13 +129,13 @@ class Status:
 
     @property
     def was_stopped(self) -> bool:
-        """Whether it ended because it was asked to. Why it was asked is known elsewhere."""
+        """Whether the process ended because a stop was requested. `Launch.stopped_for` has the reason for the stop."""
         return self.state == "failed" and self.error is not None and self.error.get("type") == STOPPED
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Seconds."""
+    """Time limits of a launch, in seconds."""
 
     start_within: float = 300.0
     heartbeat_within: float = 60.0
@@ -145,7 +146,7 @@ class Limits:
 
 @dataclass(slots=True, kw_only=True)
 class Launch:
-    """What the worker remembers of a launch. Times are those of its monotonic clock."""
+    """The state of a launch in the worker. Times are those of the worker's monotonic clock."""
 
     name: str
     since: float
@@ -154,16 +155,16 @@ class Launch:
     started_at: float | None = None  # when the pool accepted it
     problem: str = ""  # why the last start was refused
     heartbeat: str | None = None  # the version of the heartbeat object
-    heard_at: float | None = None  # when a heartbeat or a status was new
+    heard_at: float | None = None  # when a new heartbeat or status was last seen
     running_at: float | None = None
     missing_since: float | None = None
-    stopped_for: Outcome | None = None  # it is being stopped: the outcome once it is gone
+    stopped_for: Outcome | None = None  # set while it is being stopped: the outcome once the job is gone
     stop_sent_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What was seen of a launch: the pool's list first, then the objects, so that an end is not seen before its status.
+    """An observation of a launch: the pool's list is read first, so that an end is not seen before its status.
 
     `listed_at` is None until the pool's list could be read. `older` are live launches of earlier claims of the job.
     """
@@ -183,7 +184,7 @@ class LaunchState(StrEnum):
 
 
 def shown_state(launch: Launch, view: View, limits: Limits, pool: str) -> tuple[LaunchState, str]:
-    """Return where a launch is, and the same for people, with the pool's reason if it waits."""
+    """Return the state of a launch and a message for display, with the pool's reason if the job waits."""
     if launch.stopped_for is not None:
         return LaunchState.STOPPING, f"stopping on {pool}"
     if launch.missing_since is not None and view.now - launch.missing_since >= limits.again:
@@ -197,11 +198,11 @@ def shown_state(launch: Launch, view: View, limits: Limits, pool: str) -> tuple[
 
 
 def progress_data(state: LaunchState, fence: int) -> dict[str, Any]:
-    """Return the data of the progress of a launched job. The fence distinguishes it from that of an earlier attempt."""
+    """Return the progress data of a launched job. The fence distinguishes it from the data of an earlier attempt."""
     return {"launch": state, "fence": fence}
 
 
-# What to do about it
+# Commands
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +213,12 @@ class Start:
 @dataclass(frozen=True, slots=True)
 class Stop:
     name: str
-    outcome: Outcome | None = None  # of the attempt once the job is gone; None: that is known already
+    outcome: Outcome | None = None  # of the attempt once the job is gone; None: already set, or an older launch
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The attempt has ended. Without an outcome the status says how, and the output has to be read."""
+    """The attempt has ended. Without an outcome, the result is in the status and the output, which must be read."""
 
     name: str
     outcome: Outcome | None = None
@@ -227,9 +228,9 @@ Command = Start | Stop | Finish
 
 
 def next_command(launch: Launch, view: View, limits: Limits) -> Command | None:
-    """Return what to do about a launch now; None: wait."""
+    """Return the command for a launch now; None to wait."""
     if view.status is not None and view.status.is_final and not (launch.stopped_for and view.status.was_stopped):
-        return Finish(launch.name)  # even if it is being stopped: what was done is recorded
+        return Finish(launch.name)  # even while it is being stopped: completed work is recorded
     if launch.stopped_for is not None:
         return _stopping(launch, view, limits, launch.stopped_for)
     if launch.started_at is None and launch.heard_at is None:
@@ -246,7 +247,7 @@ def next_command(launch: Launch, view: View, limits: Limits) -> Command | None:
 
 def _starting(launch: Launch, view: View, limits: Limits) -> Command | None:
     if view.remote is not None:
-        return Start(launch.name)  # adopted: a start that finds the job does nothing
+        return Start(launch.name)  # adopted: a start does nothing if the job exists
     if view.now - launch.since >= limits.start_within:
         reason = f": {launch.problem}" if launch.problem else ""
         return Finish(launch.name, never_started(reason))
@@ -259,7 +260,7 @@ def _starting(launch: Launch, view: View, limits: Limits) -> Command | None:
 
 def _stopping(launch: Launch, view: View, limits: Limits, outcome: Outcome) -> Command | None:
     sent_at = launch.stop_sent_at
-    if launch.tried_at is None and view.remote is None:  # not started here, and as far as known not before either
+    if launch.tried_at is None and view.remote is None:  # neither started here nor listed by the pool
         return Finish(launch.name, outcome) if view.listed_at is not None else None
     listed = sent_at is not None and view.listed_at is not None and view.listed_at > sent_at
     if listed and (view.remote is None or view.remote.phase is Phase.ENDED):
@@ -287,7 +288,7 @@ def _is_silent(launch: Launch, now: float, seconds: float) -> bool:
     return launch.heard_at is None or now - launch.heard_at >= seconds
 
 
-# Why it failed
+# Failures
 
 
 def never_started(reason: str) -> Failed:
@@ -316,7 +317,7 @@ def ended_without_status(remote: RemoteJob) -> Failed:
             return Failed({"type": "Lost", "message": f"the job ended without a status{detail}", **code})
 
 
-# The document that a launched process reads
+# The specification that a launched process reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,7 +338,7 @@ class TaskSpec:
     mailbox: str  # prefix of its objects
     input: Any = None
     upstream: Mapping[str, Any] = field(default_factory=dict)
-    artifacts: Sequence[Mapping[str, Any]] = ()  # those that can be read: reference, key and what else is known
+    artifacts: Sequence[Mapping[str, Any]] = ()  # artifacts that can be read: reference and all fields of each
     timeout: float | None = None  # seconds
 
     def encode(self) -> bytes:

@@ -25,9 +25,9 @@ _is_key = re.compile(
 
 
 class Scope(StrEnum):
-    """What a caller may do. Each route needs exactly one."""
+    """A permission of a caller. Each route requires exactly one scope."""
 
-    READ = "read"  # look at everything but secrets
+    READ = "read"  # read everything but secrets
     START = "start"  # start runs and submit jobs
     WORK = "work"  # fetch jobs and report on them
     OPERATE = "operate"  # cancel, retry, pause, delete
@@ -62,18 +62,18 @@ _SCOPES = {
 
 
 def role_text(roles: Sequence[str]) -> str:
-    """Return roles for a sentence: an operator or an admin."""
+    """Return roles as a phrase for messages, such as `an operator or an admin`."""
     return " or ".join(f"{'an' if role[0] in 'aeiou' else 'a'} {role}" for role in roles)
 
 
 def grantable(scopes: frozenset[Scope]) -> list[Role]:
-    """Return the roles that a caller with these scopes may give to keys and members: those without a scope it lacks."""
+    """Return the roles that a caller with these scopes may grant to keys and members: those whose scopes it has."""
     return [role for role in Role if role.scopes <= scopes]
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """A person, as the checked ID token of a provider of OpenID Connect describes them."""
+    """A person, as described by the validated ID token of an OpenID Connect provider."""
 
     issuer: str
     subject: str
@@ -82,7 +82,7 @@ class Person:
 
 
 class LoginRefusal(StrEnum):
-    """Why a login with OpenID Connect is refused. The login page explains each (ui/src/api/refusals.ts)."""
+    """The reason for refusing a login with OpenID Connect. The login page explains each (ui/src/api/refusals.ts)."""
 
     EXPIRED = "expired"  # it did not begin in this browser, or too long ago
     DENIED = "denied"  # by the provider
@@ -94,7 +94,7 @@ class LoginRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the caller of a request may do, and in which org."""
+    """The identity of the caller of a request, its org and its permissions."""
 
     org: str
     actor: str  # in event trails and in the audit log: operator, key:NAME or user:EMAIL
@@ -159,7 +159,7 @@ def shown(org: str, name: str) -> str:
     return name if org == DEFAULT_ORG else name.removeprefix(f"{org}{SEPARATOR}")
 
 
-@functools.lru_cache(maxsize=10_000)  # asked for every job, and there are few queues
+@functools.lru_cache(maxsize=10_000)  # called for every job, and there are few queues
 def owner(name: str) -> tuple[str, str]:
     """Return the org of a stored name, and the name that the org uses."""
     org, separator, rest = name.partition(SEPARATOR)
@@ -171,7 +171,7 @@ def owner(name: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key as it was sent. The id is looked up, the secret is compared by its hash."""
+    """A key as a client sent it. The row is found by the id; the secret is compared by its hash."""
 
     id: str
     secret: str
@@ -184,7 +184,7 @@ class ApiKey:
 
 
 def parse_key(text: str) -> ApiKey | None:
-    """Return the parts of a key; None if it has another form, or the checksum shows a typing error."""
+    """Return the parts of a key; None if it is malformed or its checksum does not match."""
     match = _is_key(text)
     if match is None or match[3] != _checksum(match[1], match[2]):
         return None
@@ -196,11 +196,11 @@ def looks_like_key(text: str) -> bool:
 
 
 def scopes_of(names: Iterable[str]) -> frozenset[Scope]:
-    """Return the scopes with these names; a scope of a later version counts for nothing."""
+    """Return the scopes with these names; ignore unknown ones, which a later version may have added."""
     known = {scope.value: scope for scope in Scope}
     return frozenset(known[name] for name in names if name in known)
 
 
 def _checksum(id_: str, secret: str) -> str:
-    """Let scanners for leaked keys, and a server without a database, recognize a key."""
+    """Return the checksum by which scanners for leaked keys, and a server without a query, recognize a key."""
     return hashlib.sha256(f"{id_}_{secret}".encode()).hexdigest()[:KEY_CHECKSUM_LENGTH]

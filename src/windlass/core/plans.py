@@ -1,4 +1,4 @@
-"""Plans: what the orgs that have one may use. A limit of None is unlimited."""
+"""Plans: the limits of the orgs that have them. A limit of None means unlimited."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 from windlass.errors import Invalid
 
-UNLIMITED = "unlimited"  # the plan of new orgs, which never changes
+UNLIMITED = "unlimited"  # the plan of new orgs; it cannot be changed or deleted
 MAX_NUMBER = 2**31 - 1
 MAX_EXECUTIONS = 2**63 - 1
 _is_name = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?").fullmatch
@@ -40,7 +40,7 @@ def check_name(name: object) -> str:
 
 
 def check_limits(changes: Mapping[str, Any]) -> None:
-    """Raise `Invalid` if one of these is not a limit, or its value is not allowed."""
+    """Raise `Invalid` if a name is not that of a limit, or its value is not allowed."""
     for name, value in changes.items():
         if name not in NAMES:
             raise Invalid(f"there is no limit {name!r}: one of {', '.join(NAMES)}", field=name)

@@ -1,7 +1,7 @@
 """Keeps the order of the properties of a JSON Schema in jsonb, which does not keep the order of keys.
 
-A form has its fields in the order of the definition. Where a schema has properties, the stored one has a list of their
-names, too; it is removed when the schema is read.
+A form shows its fields in the order of the definition. A stored schema with several properties therefore also has a
+list of their names, which is removed when the schema is read.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,11 +9,11 @@ from typing import Any
 
 ORDER = "x-windlass-order"
 OF_SCHEMAS = ("properties", "$defs", "patternProperties", "dependentSchemas")  # keywords with a schema for each name
-OF_VALUES = ("const", "default", "enum", "examples")  # keywords with values, which only look like schemas
+OF_VALUES = ("const", "default", "enum", "examples")  # keywords with values, which may look like schemas
 
 
 def add(schema: Any) -> Any:
-    """Return a schema, with the order of its properties, for jsonb."""
+    """Return a schema with the order of its properties added, to be stored as jsonb."""
     if not isinstance(schema, Mapping):
         return list(map(add, schema)) if isinstance(schema, list) else schema
     properties = schema.get("properties")
@@ -22,7 +22,7 @@ def add(schema: Any) -> Any:
 
 
 def restore(schema: Any) -> Any:
-    """Return a schema of `add` as it was. What the list does not name, because plain SQL wrote it, comes last."""
+    """Undo `add`. Properties that are not in the list, because plain SQL wrote them, come last."""
     if not isinstance(schema, Mapping):
         return list(map(restore, schema)) if isinstance(schema, list) else schema
     result = _within({key: value for key, value in schema.items() if key != ORDER}, restore)
@@ -34,7 +34,7 @@ def restore(schema: Any) -> Any:
 
 
 def of_forms(document: Any, change: Callable[[Any], Any]) -> Any:
-    """Return the document of a workflow with a change of the forms of its approvals."""
+    """Return a workflow document with `change` applied to the forms of its approvals."""
     if not isinstance(document, dict) or not isinstance(tasks := document.get("tasks"), list):
         return document
     return {**document, "tasks": [_of_form(task, change) for task in tasks]}
@@ -48,7 +48,7 @@ def _of_form(task: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def _within(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return a schema whose inner schemas are changed."""
+    """Return a schema with `change` applied to its inner schemas."""
     return {key: _changed(key, value, change) for key, value in schema.items()}
 
 

@@ -1,10 +1,10 @@
-"""Masks the values of secrets in text and JSON: `[secret NAME]` replaces each value, in every form it may be echoed in.
+"""Masks the values of secrets in text and JSON: `[secret NAME]` replaces each value in every form it may be echoed in.
 
-Encoders differ in the characters that they escape and in how. So each character of a value is searched for in any of
-its forms: as it is, escaped for JSON (once or twice), URLs, HTML, shells or Python. The same is done for each line of a
-value, and for their base64, also inside the base64 of a longer text (`Authorization: Basic`). Text that was cut may end
-or begin with a part of a value: such a part is masked, too. What was transformed otherwise (hashed, reversed,
-encrypted) is not recognized.
+Encoders differ in which characters they escape, and how. Each character of a value is therefore matched in any of its
+forms: unescaped, or escaped for JSON (once or twice), URLs, HTML, shells or Python. The same applies to each line of a
+value, and to their base64, also within the base64 of a longer text (`Authorization: Basic`). Truncated text may begin
+or end with a part of a value, which is masked, too. Values that were transformed in other ways (hashed, reversed,
+encrypted) are not recognized.
 """
 
 import base64
@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 SHORTEST = 4  # characters of a value; masking shorter ones would destroy unrelated text
 LONGEST_PATTERN = 4096  # characters; longer values are searched for in their usual forms only
-SHORTEST_INSIDE = 8  # characters of base64 inside that of a longer text
+SHORTEST_INSIDE = 8  # base64 characters of a value within a longer text
 SHORT_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "/": "/", '"': '"', "'": "'"}
 
 _plain = re.compile(r"[A-Za-z0-9._~-]+")  # characters that no encoder changes
@@ -26,7 +26,7 @@ _runs = re.compile(r"\\+|[^\\]", re.DOTALL)
 
 
 class Form(NamedTuple):
-    """A text to search for, with a pattern if it may be escaped. `anchor` is a part that no encoder changes."""
+    """A string to search for, with a pattern if it may be escaped. `anchor` is a part that no encoder changes."""
 
     text: str
     anchor: str
@@ -40,7 +40,7 @@ class Form(NamedTuple):
 
 
 class Redaction:
-    """The values of the secrets that one attempt uses, by name."""
+    """Masks the values of the secrets that one attempt uses."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         masks = {form: f"[secret {name}]" for name, value in values.items() for form in _forms(value)}
@@ -49,7 +49,7 @@ class Redaction:
 
     def text(self, text: str) -> str:
         """Return the text with every value masked."""
-        pieces = [text]  # of the text, with a mask between each two: masks are not searched for other values
+        pieces = [text]  # of the text between the masks, so that masks are not searched for other values
         masks: list[str] = []
         for form, mask in self._masks:
             if form.anchor in text:
@@ -63,7 +63,7 @@ class Redaction:
         return before + "".join(map("".join, zip(pieces, [*masks, after], strict=True)))
 
     def json(self, value: Any) -> Any:
-        """Return a JSON value with every value masked: in its strings, keys and numbers."""
+        """Return a JSON value with every secret masked in its strings, keys and numbers."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -77,7 +77,7 @@ class Redaction:
 
 
 def _split(pieces: list[str], masks: list[str], form: Form, mask: str) -> tuple[list[str], list[str]]:
-    """Return the pieces between the masks after one more form is masked in each of them."""
+    """Mask one more form in each piece; return the new pieces and the masks between them."""
     new_pieces: list[str] = []
     new_masks: list[str] = []
     for n, piece in enumerate(pieces):
@@ -98,7 +98,7 @@ def _forms(value: str) -> tuple[Form, ...]:
 
 
 def _usual(text: str) -> Iterator[str]:
-    """Yield the usual escaped forms: of texts that are too long for a pattern, and to recognize parts of them."""
+    """Yield the usual escaped forms, used for strings too long for a pattern and to recognize truncated values."""
     escaped = json.dumps(text)[1:-1]
     yield from (escaped, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(escaped)[1:-1], quote(text, safe=""))
 
@@ -116,10 +116,11 @@ def _form(text: str) -> Form:
 def _any_form(run: str, after_backslash: bool = False) -> str:
     """Return a pattern for all forms of a character, or of a run of backslashes.
 
-    A run reads all backslashes, also the one that begins the escape of the character after it: that one is optional.
+    The pattern of a run also consumes the backslash that begins the escape of the next character; in the pattern of
+    that character the backslash is therefore optional.
 
     The groups are atomic: without backtracking the time does not explode, whatever the value and the text are. The
-    usual forms, which such a group may read differently, are searched for exactly.
+    usual forms, which such a group may match differently, are searched for exactly.
     """
     if run[0] == "\\":
         return rf"(?>\\{{{len(run)},{4 * len(run)}}}|(?i:{'%(?:25)?5c' * len(run)})|(?i:{'&#(?:92|x5c);' * len(run)}))"
@@ -139,20 +140,20 @@ def _any_form(run: str, after_backslash: bool = False) -> str:
         forms.append(f"{slashes}{SHORT_ESCAPES[run]}")
     if number in codepoint2name:
         forms.append(f"&{codepoint2name[number]};")
-    exact = [re.escape(run), re.escape(data.decode("latin-1"))]  # the second: a response that declares another charset
+    exact = [re.escape(run), re.escape(data.decode("latin-1"))]  # the second: UTF-8 of a response declared as Latin-1
     if run == " ":
         exact.append(r"\+")
     if run == "'":
-        exact = [r"'\\''", "'\"'\"'", "&apos;", *exact]  # the single quotes of a shell
+        exact = [r"'\\''", "'\"'\"'", "&apos;", *exact]  # within single quotes of a shell
     return f"(?>(?i:{'|'.join(forms)})|{'|'.join(exact)})"
 
 
 def _base64(data: bytes) -> Iterable[str]:
-    """Yield the base64 of the data, and the digits that it determines inside the base64 of any longer data."""
+    """Yield the base64 of the data, and the digits that the data determines in the base64 of any longer data."""
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         whole = encode(data).decode()
         yield from (whole, whole.rstrip("="))
-        for before in range(3):  # bytes of the longer data in the same group of three
+        for before in range(3):  # bytes before the data in its group of three
             digits = encode(bytes(before) + data).decode()
             inside = digits[(8 * before + 5) // 6 : 8 * (before + len(data)) // 6]
             if len(inside) >= SHORTEST_INSIDE:
@@ -160,7 +161,7 @@ def _base64(data: bytes) -> Iterable[str]:
 
 
 def _cut_at_end(text: str, form: str) -> int:
-    """Return the length of the beginning of the form that the text ends with; 0 if there is none."""
+    """Return the length of the longest prefix of the form with which the text ends; 0 if there is none."""
     start = text.find(form[:SHORTEST], max(len(text) - len(form) + 1, 0))
     while start >= 0:
         if form.startswith(text[start:]):
@@ -170,7 +171,7 @@ def _cut_at_end(text: str, form: str) -> int:
 
 
 def _cut_at_start(text: str, form: str) -> int:
-    """Return the length of the end of the form that the text begins with; 0 if there is none."""
+    """Return the length of the longest suffix of the form with which the text begins; 0 if there is none."""
     end = text.rfind(form[-SHORTEST:], 0, len(form) - 1)
     while end >= 0:
         length = end + SHORTEST

@@ -62,7 +62,7 @@ _UNFIT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]") 
 
 @dataclass(slots=True)
 class Spot:
-    """A step's box, or a point that a long edge goes through."""
+    """The box of a step, or a point on a long edge."""
 
     layer: int
     width: float

@@ -43,7 +43,7 @@ class WorkflowStep:
     def after(
         self, parent: "Parent | Iterable[Parent]", condition: Condition | str = Condition.SUCCESS
     ) -> "WorkflowStep":
-        """Run after one or several steps of the same workflow. Calls add up: all conditions must be met."""
+        """Run after one or several steps of the same workflow. Calls accumulate: all conditions must be met."""
         edge_condition = read_condition(condition)
         several = isinstance(parent, Iterable) and not isinstance(parent, str)
         parents = list(cast(Iterable[Parent], parent)) if several else [cast(Parent, parent)]
@@ -172,7 +172,7 @@ class Workflow:
             raise ScheduledStep(self.name, step.name, schedule.text)
 
     def edges(self, step: WorkflowStep) -> list[tuple[str, Condition]]:
-        """Return the parents of a step with their conditions; a final step also runs after the end of every other."""
+        """Return the parents of a step with their conditions; a final step also runs after all others have ended."""
         others = [(other.name, Condition.COMPLETE) for other in self.steps if step.is_final and other is not step]
         return [*step.parents, *others]
 

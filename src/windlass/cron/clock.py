@@ -37,7 +37,7 @@ class Clock(Protocol):
         ...
 
     def call_later(self, delay: float, call: Callable[[], object]) -> Timer:
-        """Call after `delay` seconds, unaffected by changes of the wall clock; at once if zero or negative."""
+        """Call after `delay` seconds, unaffected by changes of the wall clock; immediately if zero or negative."""
         ...
 
 
@@ -55,7 +55,7 @@ class SystemClock:
 
 
 class _WallTimer:
-    """A timer for a wall time. Event loops count monotonic seconds, so it compares with the wall clock regularly."""
+    """A timer for a wall time. Event loops use monotonic time, so the timer checks the wall clock regularly."""
 
     def __init__(self, clock: Clock, when: datetime, call: Callable[[], object]) -> None:
         self._clock, self._when, self._call = clock, when, call

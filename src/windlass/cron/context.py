@@ -1,4 +1,4 @@
-"""The context of a running job, and how a job waits.
+"""The context of a running job, and the waits of jobs.
 
 The context is a context variable, so threads, wrappers and everything the job calls can read it. Cancellation is
 cooperative: `cancelled` becomes true when the entry is removed, its job is replaced or the scheduler stops.
@@ -20,7 +20,7 @@ EntryId = NewType("EntryId", int)
 
 
 class Host(Protocol):
-    """What runs the job."""
+    """The runner of a job."""
 
     @property
     def clock(self) -> Clock: ...
@@ -107,7 +107,7 @@ def here() -> JobContext:
 
 
 class Wait:
-    """A wait of a job that other code ends. Meanwhile the job counts as parked, not as busy."""
+    """A wait of a job, which other code ends. During the wait the job counts as parked, not as busy."""
 
     def __init__(self, context: JobContext) -> None:
         self._context = context

@@ -1,6 +1,6 @@
 """Edges between entries, the results that meet their conditions, and the plan of an execution.
 
-`core.runs.decide` defines what an edge means; this module stores edges, rejects cycles and selects those of one root.
+`core.runs.decide` defines what an edge means; this module stores edges, rejects cycles and selects the edges of a root.
 """
 
 from collections.abc import Callable
@@ -117,12 +117,12 @@ class Dependencies:
             self._reaches.clear()
 
     def compensate(self, entry: EntryId, compensation: EntryId) -> None:
-        """Let the second entry undo the first one."""
+        """Register an entry as the compensation of another."""
         self._compensations[entry] = compensation
         self._reaches.clear()
 
     def remove(self, child: EntryId, parent: EntryId) -> None:
-        """Remove all edges between the two."""
+        """Remove all edges between two entries."""
         left = [edge for edge in self._edges.get(child, ()) if edge.parent != parent]
         self._edges.pop(child, None)
         if left:

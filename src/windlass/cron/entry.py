@@ -20,7 +20,7 @@ from windlass.cron.observers import JobCompleted
 
 
 class Missed(StrEnum):
-    """What happens to missed ticks: ticks since `prev` when the scheduler starts, and ticks that passed while the
+    """The policy for missed ticks: ticks since `prev` when the scheduler starts, and ticks that passed while the
     process was suspended or blocked. With `grace`, ticks older than that do not run."""
 
     LATE = "late"  # the default: none at the start; after a suspension the latest runs, late
@@ -106,7 +106,7 @@ class LiveEntry:
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     max_instances: int | None = None
-    options: EntryOptions = field(default_factory=EntryOptions)  # as they were given
+    options: EntryOptions = field(default_factory=EntryOptions)  # as given by the caller
     next: datetime | None = None
     prev: datetime | None = None
     last_run: JobCompleted | None = None
@@ -119,7 +119,7 @@ class LiveEntry:
         """Take the definition of `other`, which has the old options plus `changes`; keep the runtime state."""
         self.schedule, self.options = other.schedule, other.options
         self.run_once, self.missed, self.grace = other.run_once, other.missed, other.grace
-        if rewrap:  # only if needed: new wrappers would lose the starts they count
+        if rewrap:  # only if needed: new wrappers would lose the state of the old ones
             self.job, self.call, self.wrappers = other.job, other.call, other.wrappers
             self.args, self.kwargs, self.max_instances = other.args, other.kwargs, other.max_instances
         if "paused" in changes:

@@ -1,7 +1,7 @@
 """Executions of a DAG of entries: each is a `Run` of the core over a copy of the edges made when it began.
 
-`decide` returns the steps to start (`Enqueue`); the entry's wrapped job starts, and its end goes back as an event. A
-step that was started can still end as skipped: by a wrapper, or because its entry is paused or was removed.
+`decide` returns the steps to start (`Enqueue`); the entry's wrapped job starts, and its end is passed to `decide` as an
+event. A step that was started can still end as skipped: by a wrapper, or because its entry is paused or was removed.
 """
 
 import asyncio
@@ -67,8 +67,8 @@ class WorkflowExecution:
 class Triggered(str):
     """The id of the execution that a trigger started; empty if the entry has no children and its job runs alone.
 
-    Await it, or call `wait` in a thread, to get the execution when it has ended; for a job that runs alone it has just
-    that job. It is not `complete` if the scheduler stopped first.
+    Await it, or call `wait` in a thread, to get the execution when it has ended; for a job that runs alone, it
+    contains just that job. It is not `complete` if the scheduler stopped first.
     """
 
     _ended: Future[WorkflowExecution]
@@ -116,7 +116,7 @@ class Execution:
         self._outputs[step] = output
 
     def upstream(self, step: int) -> Mapping[str, Any]:
-        """Return the return values of a step's parents by name; of the step that it undoes for a compensation."""
+        """Return the return values of a step's parents by name; for a compensation, that of the step it undoes."""
         plan = self.reach.plan
         parents = [parent for parent, _ in plan.parents[step]] or plan.before(step)
         return {plan.steps[parent].name: self._outputs[parent] for parent in parents if parent in self._outputs}
@@ -186,7 +186,7 @@ class Starter(Protocol):
 
 
 class Executions:
-    """All executions: begins, advances, ends and keeps them. The scheduler passes in `start`, which starts jobs."""
+    """Begins, advances, ends and keeps all executions. The scheduler passes in `start`, which starts jobs."""
 
     def __init__(
         self,

@@ -29,7 +29,7 @@ class ThreadGate:
     """Serializes calls to the scheduler across threads.
 
     While a loop is attached, all calls run on its thread; other threads queue theirs and block until the result is
-    there. Without a loop, before the start and after the stop, a call runs in the caller's thread under the lock. A
+    available. Without a loop, before the start and after the stop, a call runs in the caller's thread under the lock. A
     call is queued under the same lock that `detach` holds while it empties the queue, so no call is left behind.
     """
 
@@ -160,7 +160,7 @@ class Lifecycle:
             self._gate.loop.call_soon_threadsafe(self._stop.set)
 
     def wait(self, timeout: float | None) -> bool:
-        """Wait for all jobs to end; return whether they did. On the loop or in a job this does not wait: a deadlock."""
+        """Wait for all jobs to end; return whether they did. On the loop or in a job, do not wait: a deadlock."""
         if self._gate.here or self._in_job():
             return not self._scheduler.runner.busy
         if not self._ended.wait(timeout):
@@ -187,7 +187,7 @@ class Lifecycle:
         return not runner.busy if entry is None else not runner.is_running(entry)
 
     def wait_idle(self, entry: EntryId | None, timeout: float | None) -> bool:
-        """Block until no job of the entry (None: no job at all) is running; return whether that is so."""
+        """Block until no job of the entry (None: no job at all) is running; return whether none is running."""
         loop = self._gate.loop
         if loop is None or self._gate.here:
             return self.idle(entry)

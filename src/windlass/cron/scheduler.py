@@ -28,7 +28,7 @@ from windlass.cron.schedules import MOST, CronOptions, Due, late_ticks, missed_t
 logger = logging.getLogger("windlass.cron")
 SETBACK = timedelta(seconds=1)  # if the wall clock goes back by more than this, all next times are recomputed
 PAUSED = "its entry is paused"
-Watch = Future[WorkflowExecution]  # resolved with the result when what a trigger started has ended
+Watch = Future[WorkflowExecution]  # resolved when the execution or the job that a trigger started has ended
 
 
 class Scheduler:

@@ -131,13 +131,13 @@ def max_instances(count: int) -> Wrapper:
 
 
 def max_concurrent(count: int) -> Wrapper:
-    """Run at most `count` of the jobs that share this wrapper at a time; the others wait."""
+    """Run at most `count` of the jobs that share this wrapper concurrently; the others wait."""
     slots = Semaphore(positive_integer(count))
     return LocalWrapper("max_concurrent", lambda call: _queueing(call, slots))
 
 
 def max_concurrent_skip(count: int) -> Wrapper:
-    """Run at most `count` of the jobs that share this wrapper at a time; the others are skipped."""
+    """Run at most `count` of the jobs that share this wrapper concurrently; the others are skipped."""
     slots = Semaphore(positive_integer(count))
     reason = f"{count} jobs are running already"
     return LocalWrapper("max_concurrent_skip", lambda call: _skipping(call, slots, reason))
@@ -163,8 +163,8 @@ def timeout(
 ) -> Wrapper:
     """Fail a job that takes longer than `limit`. Zero or less means no limit.
 
-    Async jobs are cancelled. A job in a thread sees `job_context().cancelled` and is not waited for. With `grace` the
-    job has that much more time to clean up before the failure is reported.
+    Async jobs are cancelled. A job in a thread sees `job_context().cancelled` and is not waited for. `grace` is
+    additional time for the job to clean up before the failure is reported.
     """
     longest, patience = duration.read(limit, field="limit"), duration.read(grace, field="grace")
 

@@ -1,1 +1,1 @@
-"""The outside world: runs handlers, HTTP requests and commands, and returns an `Outcome` instead of raising."""
+"""Side effects: runs handlers, HTTP requests and commands, and returns an `Outcome` instead of raising."""

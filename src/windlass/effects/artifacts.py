@@ -1,6 +1,6 @@
 """`ctx.artifacts`: files that a handler writes for later steps and for people, and reads from other steps.
 
-They are in the object store, so they may be large: all of them are streamed.
+They are kept in the object store and may be large, so their content is streamed.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ Data = bytes | bytearray | memoryview | str | os.PathLike[str] | AsyncIterable[b
 
 
 class ArtifactStore(Protocol):
-    """Where artifacts are stored and listed."""
+    """Writes, finds, reads and lists artifacts."""
 
     async def write_artifact(
         self, job: Claimed, name: str, chunks: AsyncIterator[bytes], media_type: str
@@ -43,17 +43,17 @@ class ArtifactStore(Protocol):
 
 
 class Artifacts:
-    """The artifacts of a run, for one attempt of one of its steps."""
+    """The artifacts that one attempt can write and read."""
 
     def __init__(self, job: Claimed, store: ArtifactStore) -> None:
         self._job = job
         self._store = store
 
     async def write(self, name: str, data: Data, media_type: str | None = None) -> str:
-        """Write an artifact and return its reference, which steps and other runs can pass on and read.
+        """Write an artifact and return its reference, by which later steps and other runs can read it.
 
-        `data`: bytes, a text, the path of a file, or an async iterator of bytes. One of the same name that this attempt
-        has written is replaced.
+        `data`: bytes, a string, the path of a file, or an async iterator of bytes. An artifact with this name that the
+        same attempt has written is replaced.
         """
         check_name(name)
         guessed = guess_media_type(name, is_text=isinstance(data, str))
@@ -61,9 +61,9 @@ class Artifacts:
         return str(await self._store.write_artifact(self._job, name, _chunks(data), type_))
 
     async def read(self, step: str, name: str | None = None, *, index: int = 0) -> bytes:
-        """Return an artifact of a step that has succeeded: `read("step", "name")`, or `read(reference)`.
+        """Return the content of an artifact of a succeeded step: `read("step", "name")`, or `read(reference)`.
 
-        `index` is the instance of a fanned-out step. For large ones use `stream`.
+        `index` is the instance of a fanned-out step. For large artifacts use `stream`.
         """
         return b"".join([chunk async for chunk in self.stream(step, name, index=index)])
 
@@ -74,7 +74,7 @@ class Artifacts:
             yield chunk
 
     async def list(self, step: str | None = None) -> Sequence[Artifact]:
-        """Return the artifacts of the run's steps that have succeeded, or of one step, by step, index and name."""
+        """Return the artifacts of succeeded steps of the run, or of one step, sorted by step, index and name."""
         return await self._store.list_artifacts(self._job, step)
 
     def write_sync(self, name: str, data: Data, media_type: str | None = None) -> str:
@@ -103,7 +103,7 @@ class Artifacts:
 
 
 class Source:
-    """Counts the bytes of an artifact that is written, and keeps the error that ended them."""
+    """Counts the bytes of an artifact while it is written, and keeps the error that its chunks raised."""
 
     def __init__(self, chunks: AsyncIterator[bytes], most: int = MAX_BYTES) -> None:
         self.size = 0
@@ -112,7 +112,7 @@ class Source:
         self._most = most
 
     async def write(self, objects: Objects, key: str) -> None:
-        """Write the object. An error of the chunks is raised as it is, not as one of the object store."""
+        """Write the object. An error raised by the chunks is raised unchanged, not as an error of the object store."""
         try:
             await objects.put_stream(key, self._counted())
         except Exception:
@@ -154,7 +154,7 @@ async def _parts(data: memoryview) -> AsyncIterator[bytes]:
 
 
 async def _file(path: Path) -> AsyncIterator[bytes]:
-    """Read in a thread: a disk may be slow."""
+    """Yield the content of a file, read in a thread: a disk may be slow."""
     with await asyncio.to_thread(path.open, "rb") as file:
         while chunk := await asyncio.to_thread(file.read, CHUNK):
             yield chunk

@@ -1,4 +1,4 @@
-"""Where the durable calls of a handler are recorded, and the connection for its transactions in a thread."""
+"""The interface for recording the durable calls of a handler, and the connection for transactions in a thread."""
 
 import concurrent.futures
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
@@ -37,13 +37,13 @@ class CallStore(Protocol):
         """Call `work` with a connection, and record its result, which is JSON, in the same transaction."""
 
     async def end_wait(self, job: UUID, fence: int, place: str) -> tuple[Any, bool]:
-        """End a wait whose time is over; return the payload if it has arrived until now, and whether it has not."""
+        """End a wait that has timed out; return the payload, if it has arrived by now, and whether it has not."""
 
     async def start_run(self, job: Claimed, key: str, request: RunRequest) -> UUID:
         """Start a run, or return the one that was started with this key before."""
 
     async def watch_run(self, job: Claimed, run: UUID) -> RunResult | None:
-        """Begin to wait for a run; return its result if it has ended already."""
+        """Register a wait for a run; return its result if it has ended already."""
 
     def now(self) -> datetime: ...
 

@@ -49,7 +49,7 @@ Keep = Callable[[LogRow], None]
 class Upstream(Mapping[str, Any]):
     """The results of the steps that this step needs, by name.
 
-    A step with too many instances has no list of results: reading it raises `Invalid`, which says so.
+    The results of a step with too many instances are not loaded: reading them raises `Invalid`.
     """
 
     def __init__(self, outputs: Mapping[str, Any], too_large: Mapping[str, str] | None = None) -> None:
@@ -74,7 +74,7 @@ class ContextData(ArtifactStore, CallStore, Protocol):
     def progress(self, job: UUID, fence: int, fraction: float, message: str | None, data: Any) -> None: ...
 
     def stream(self, chunk: NewChunk) -> None:
-        """Write a chunk of a handler's stream a moment later."""
+        """Buffer a chunk of a handler's stream; chunks are written in batches."""
 
     async def secrets(self, org: str, names: Sequence[str]) -> Mapping[str, str]:
         """Return the values of these secrets of an org; unknown names are left out."""
@@ -92,7 +92,7 @@ DONE = Done()
 
 @dataclass(slots=True, eq=False)
 class Context:
-    """One attempt at one job.
+    """The context of one attempt at a job.
 
     `fence` increases with each claim of the job: pass it to the systems you call, so that they can reject requests of
     an attempt that has lost its lease.
@@ -119,11 +119,11 @@ class Context:
     count: int | None = None
     item: Any = None
     upstream: Mapping[str, Any] = field(default_factory=dict)
-    workflow_id: str | None = None  # the run id, or in a composition the id under which the client knows it
+    workflow_id: str | None = None  # the run id; in a composition, the id that its client uses
     parent_results: Mapping[str, Any] = field(default_factory=dict)  # in a chain or batch, by index: "0", "1", ...
     epoch: int = 0  # increases when the job is started over
     timeout: timedelta | None = None  # of this attempt
-    org: str = DEFAULT_ORG  # whose job it is
+    org: str = DEFAULT_ORG  # the owner of the job
     _action: Action | None = None  # of the step
     _job: Claimed | None = None
     _artifact_store: ArtifactStore | None = None  # of a launched process
@@ -134,29 +134,29 @@ class Context:
     _stream: HandlerStream | None = None
     _lines: int = 0
     _stopped: bool = False
-    _detached: bool = False  # the attempt goes on elsewhere: this process only stops waiting for it
+    _detached: bool = False  # the launched job continues: this process only stops waiting for it
     _redaction: Redaction | None = None  # of the secrets that this attempt uses
     _cancel_event: threading.Event | None = None  # created by `wait_cancelled`: most handlers never call it
 
     @property
     def idempotency_key(self) -> str:
-        """A key that is the same for all attempts at the job: pass it to the systems you call, so that they can
-        recognize a repeated request."""
+        """A key that is the same for all attempts at the job, until the job is started over: pass it to the systems
+        you call, so that they can recognize a repeated request."""
         return f"{self.id}-{self.epoch}" if self.epoch else str(self.id)
 
     @property
     def task_id(self) -> UUID:
-        """The same as `id`."""
+        """Alias of `id`."""
         return self.id
 
     @property
     def task_name(self) -> str | None:
-        """The same as `step_name`."""
+        """Alias of `step_name`."""
         return self.step_name
 
     @property
     def workflow_name(self) -> str | None:
-        """The same as `workflow`."""
+        """Alias of `workflow`."""
         return self.workflow
 
     @property
@@ -169,12 +169,12 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """True once the attempt should stop: the job or its run was cancelled, it timed out, its lease was lost, or
-        the worker shuts down. A sync handler should check this regularly and return."""
+        """Whether the attempt should stop: its job or run was cancelled, it timed out, its lease was lost, or the
+        worker is shutting down. A sync handler should check this regularly and return."""
         return self._stopped
 
     def wait_cancelled(self, timeout: float) -> bool:
-        """Sleep for `timeout` seconds, or until the job is cancelled; return whether it was cancelled.
+        """Sleep for `timeout` seconds or until `cancelled` is true; return `cancelled`.
 
         For sync handlers: it blocks the thread.
         """
@@ -183,7 +183,7 @@ class Context:
 
     @property
     def artifacts(self) -> Artifacts:
-        """The files that this attempt writes for later steps and for people, and those of other steps of the run."""
+        """The artifacts: those that this attempt writes, and those of the run's steps that have succeeded."""
         store = self._artifact_store or self._context_data
         if self._job is None or store is None:
             raise Conflict("there are no artifacts here: the handler was not called by a worker")
@@ -194,10 +194,11 @@ class Context:
         return job_logger
 
     async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call `function` once per job: its result is recorded before this returns, and a later attempt returns the
-        recorded result instead of calling it again.
+        """Call `function` and record its result before returning; a later attempt returns the recorded result instead
+        of calling it again.
 
-        A sync function runs in a thread. Calls with the same name are numbered.
+        Nothing is recorded if the function raises or the process dies first: the next attempt calls it again. A sync
+        function runs in a thread. Calls with the same name are numbered: `pack`, `pack#2`.
         """
         call = functools.partial(function, *args, **kwargs)
         return await self._durable.step(name, call, is_async=inspect.iscoroutinefunction(function))
@@ -207,10 +208,10 @@ class Context:
         return self._durable.step_sync(name, functools.partial(function, *args, **kwargs))
 
     async def sleep(self, length: Duration, *, name: str = "sleep") -> None:
-        """Suspend the handler: 30, "30s", "1d" or a timedelta.
+        """Suspend the handler for `length`: seconds, a string such as "30s" or "1d", or a timedelta.
 
-        The job gives back its lease and its place on the worker, and uses up no attempt. After the sleep the handler
-        runs again from its beginning, over its recorded steps.
+        Meanwhile the job holds no lease and no slot of the worker, and no attempt is charged. After the sleep the
+        handler runs again from its beginning; recorded steps return their results.
         """
         await self._durable.sleep(length, name)
 
@@ -223,9 +224,9 @@ class Context:
     ) -> Any:
         """Suspend the handler until a message arrives; return its payload, or a list of `count` payloads.
 
-        Without `key` it is a signal to this job, or to the run that it is a step of. With `key` it is an event that is
-        published with this name and key. A message that arrived before the call counts. Raises `WaitTimeout` if there
-        is none within `timeout`.
+        Without `key`, wait for a signal to this job, or to the run that it is a step of. With `key`, wait for an event
+        published with this name and key. Messages that arrived before the call count. Raises `WaitTimeout` if fewer
+        than `count` messages arrive within `timeout`.
         """
         return await self._durable.wait_for(name, key, timeout, count)
 
@@ -238,7 +239,8 @@ class Context:
     async def run(self, workflow: str, input: Any = None) -> Any:  # noqa: A002
         """Start a run of a workflow, suspend the handler until it has ended, and return its output.
 
-        Raises `RunFailed` if it did not complete. It is started once. If this job is cancelled, so is the run.
+        Raises `RunFailed` if the run does not complete. All attempts wait for the same run. If this job is cancelled,
+        so is the run.
         """
         return await self._durable.run(RunRequest(workflow, {} if input is None else input))
 
@@ -248,7 +250,7 @@ class Context:
 
     async def submit_and_wait(self, type_: str, payload: Any = None, /, **options: Any) -> Any:
         """Submit a job, suspend the handler until it has ended, and return its result. `options` are those of a
-        `JobSpec`, such as `queue`. Raises `RunFailed` if the job did not succeed."""
+        `JobSpec`, such as `queue`. Raises `RunFailed` if the job does not succeed."""
         return await self._durable.run(_job_request(type_, payload, options))
 
     def submit_and_wait_sync(self, type_: str, payload: Any = None, /, **options: Any) -> Any:
@@ -258,8 +260,8 @@ class Context:
     async def transaction(
         self, name: str, function: Callable[..., Awaitable[Any]], /, *args: Any, **kwargs: Any
     ) -> Any:
-        """Call `function(conn, ...)` in a transaction of Windlass's database that also records its result: what it
-        writes there is committed exactly once. `conn` is a connection of asyncpg."""
+        """Call `function(conn, ...)` in a transaction on Windlass's database that also records its result, so that its
+        writes are committed exactly once. `conn` is an asyncpg connection."""
         return await self._durable.transaction(name, lambda conn: function(conn, *args, **kwargs))
 
     def transaction_sync(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
@@ -268,18 +270,18 @@ class Context:
         return self._durable.transaction_sync(name, lambda conn: function(conn, *args, **kwargs))
 
     def now(self) -> datetime:
-        """Return the time. It is recorded: every attempt gets the same value here."""
+        """Return the current time. It is recorded: every attempt gets the same value from this call."""
         return self._durable.now()
 
     def random(self) -> float:
-        """Return a number from 0 to 1: every attempt gets the same value here."""
+        """Return a pseudorandom number in [0, 1): every attempt gets the same, until the job is started over."""
         return self._durable.random(self.idempotency_key)
 
     def progress(self, fraction: float, message: str | None = None, data: Any = None) -> Done:
         """Report the progress of the job: a fraction from 0 to 1, a message, and any JSON data.
 
-        Works in async and sync handlers; awaiting the result is optional. Writes are batched: only the latest progress
-        in each interval is written, and the last one always.
+        Works in async and sync handlers; awaiting the result is optional. Writes are batched: of the reports within an
+        interval only the latest is written, and the last report of an attempt always is.
         """
         share, text = fraction_of(fraction), None if message is None else plain(str(message)[:MAX_MESSAGE])
         if self._redaction is not None:
@@ -291,10 +293,10 @@ class Context:
         return DONE
 
     def stream(self, chunk: Any) -> Done:
-        """Append a chunk, any JSON value, to the stream of the job: people and programs read it while the handler runs.
+        """Append a chunk, any JSON value, to the stream of the job, which clients can read while the handler runs.
 
-        Works in async and sync handlers; awaiting the result is optional. Chunks are written together, a moment later,
-        and all of them before the job ends. A repeated attempt begins a new section of the stream.
+        Works in async and sync handlers; awaiting the result is optional. Chunks are written in batches, and all of
+        them before the job ends. A retried or resumed handler begins a new section of the stream.
         """
         if self._context_data is not None:
             if self._stream is None:
@@ -304,7 +306,7 @@ class Context:
 
     @property
     def suspended(self) -> Suspended | None:
-        """The outcome, if the handler waits. Read by the worker."""
+        """The outcome if the handler is suspended, else None. Read by the worker, not by handlers."""
         return None if self._calls is None else self._calls.suspended
 
     @property
@@ -322,7 +324,7 @@ class Context:
             self._cancel_event.set()
 
     def keep(self, level: str, message: str, at: datetime | None = None) -> None:
-        """Store a log line of this attempt, up to MAX_LINES; not those that an earlier attempt has stored already."""
+        """Store a log line, up to MAX_LINES per attempt. During replay nothing is stored: an earlier attempt did it."""
         if self._recorded and self._durable.is_replaying:
             return
         if self._redaction is not None:
@@ -337,7 +339,7 @@ class Context:
                 self.id,
                 self.epoch,
                 self.attempt,
-                (self.fence - 1) * (MAX_LINES + 1) + self._lines,  # a resumed attempt continues after the lines before
+                (self.fence - 1) * (MAX_LINES + 1) + self._lines,  # sorts after the lines of earlier claims
                 at or datetime.now(UTC),
                 level,
                 plain(message[:MAX_MESSAGE]),
@@ -369,7 +371,7 @@ def enter(context: Context | None) -> None:
 
 
 class LineKeeper(logging.Handler):
-    """Stores what is logged inside a job handler with that handler's job."""
+    """Stores log records that are emitted inside a handler with the handler's job."""
 
     def emit(self, record: logging.LogRecord) -> None:
         context = _current.get()
@@ -384,7 +386,7 @@ _keeper = LineKeeper()
 
 
 def keep_lines() -> None:
-    """Install the log handler, once per process. `ctx.log.info` is kept whatever the level of the root logger."""
+    """Install the log handler, once per process. `ctx.log.info` is stored regardless of the root logger's level."""
     root = logging.getLogger()
     if _keeper not in root.handlers:
         root.addHandler(_keeper)

@@ -114,7 +114,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def load_yaml(text: str) -> list[Any]:
-    """Return the documents of a text, without empty ones."""
+    """Return the documents of a YAML string, without empty ones."""
     documents = []
     builder = _Builder()
     for event in _events(text):

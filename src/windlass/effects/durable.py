@@ -29,19 +29,19 @@ from windlass.errors import Conflict, Invalid, NonRetryable, WaitTimeout
 
 MAX_KEY = 400  # characters of a message's key
 MOST_MESSAGES = 1000  # that one call waits for
-RUN_ENDED = "windlass.run"  # the event of a run that a handler waits for
-QUIET_TURNS = 3  # turns of the event loop without a new call
+RUN_ENDED = "windlass.run"  # name of the event that ends the wait for a run
+QUIET_TURNS = 3  # iterations of the event loop without a new call
 
 
 class Suspend(BaseException):
-    """Ends an attempt whose handler waits. Not an `Exception`, so that `except Exception` does not catch it."""
+    """Raised to suspend the handler. Not an `Exception`, so that `except Exception` does not catch it."""
 
 
 class Wait(NamedTuple):
     """A call that suspends the handler."""
 
-    record: NewRecord | None  # None: it is recorded already
-    message: MessageWait | None  # what it waits for, unless it sleeps
+    record: NewRecord | None  # None: the call is recorded already
+    message: MessageWait | None  # None: the call is a sleep
 
 
 class DurableCalls:
@@ -66,11 +66,11 @@ class DurableCalls:
         self._replay = Replay(recorded)
         self._lock = threading.Lock()  # guards the replay: a sync handler may make calls from several threads
         self._unsaved: list[NewRecord] = []  # written with the next record
-        self._made = 0  # calls
-        self._running = 0  # async steps
+        self._made = 0  # calls made so far
+        self._running = 0  # async steps in progress
         self._idle = asyncio.Event()  # set when `_running` becomes 0
-        self._drawn = 0  # random numbers
-        self._waits: dict[str, Wait] = {}  # the calls that wait
+        self._drawn = 0  # random numbers returned so far
+        self._waits: dict[str, Wait] = {}  # by name of the call
         self._is_over = False
 
     @property
@@ -117,8 +117,8 @@ class DurableCalls:
         return decode(text)
 
     async def transaction(self, name: str, function: Callable[[Any], Awaitable[Any]]) -> Any:
-        """Return the result of this step, whose function is called with a connection to the database. What it writes
-        there is committed together with the record."""
+        """Like `step`, but call the function with a database connection and commit its writes in the transaction that
+        records the result."""
         call = self._begin(name, CallKind.STEP)
         if call.recorded is not None:
             return call.recorded.value
@@ -136,7 +136,7 @@ class DurableCalls:
     def transaction_sync(self, name: str, function: Callable[[SyncConnection], Any]) -> Any:
         """Like `transaction`, from a handler's thread, in which the function runs.
 
-        The transaction belongs to the event loop: it hands its connection to this thread, and waits for the result.
+        The event loop opens the transaction, passes its connection to this thread and waits for the result.
         """
         call = self._begin(name, CallKind.STEP)
         if call.recorded is not None:
@@ -156,7 +156,7 @@ class DurableCalls:
                 begun.put(None)
 
         future = store.begin(transact())
-        while (transaction := begun.get()) is not None:  # again, if the database was unavailable
+        while (transaction := begun.get()) is not None:  # more than one if the transaction is retried after an outage
             conn, result = transaction
             try:
                 text = _encoded(name, function(SyncConnection(conn, store)))
@@ -179,7 +179,7 @@ class DurableCalls:
             self._recording().wait(self._suspend(*wait))
 
     def _sleep(self, length: Duration, name: str) -> tuple[Call, NewRecord | None] | None:
-        """Return the call and its new record, if any; None if the time is over."""
+        """Return the call and its record, if it is new; return None if the sleep has ended."""
         delay = _positive(length, "sleep")
         call = self._begin(name, CallKind.SLEEP)
         if call.recorded is None:
@@ -229,7 +229,7 @@ class DurableCalls:
         return self._recording().wait(self._run(call, request))
 
     async def _run(self, call: Call, request: RunRequest) -> Any:
-        """The record of a run is its id while it runs, and its result afterwards."""
+        """Start or watch a run. Its record holds the id while the run is live, and the result afterwards."""
         row, store, claim = call.recorded, self._recording(), self._claim
         assert claim is not None
         if row is not None and "state" in row.value:
@@ -259,14 +259,14 @@ class DurableCalls:
         return now
 
     def random(self, seed: str) -> float:
-        """Return a number from 0 to 1 that depends on the seed and on how many were drawn before: it is the same in all
-        attempts."""
+        """Return a number in [0, 1) derived from the seed and the number of earlier calls, so that all attempts get the
+        same value."""
         with self._lock:
             self._drawn += 1
             return random.Random(f"{seed}/{self._drawn}").random()
 
     def _begin(self, name: str, kind: CallKind) -> Call:
-        """Return the next call with this name; raise `Suspend` if the attempt has ended."""
+        """Return the next call with this name; raise `Suspend` if the handler is suspended already."""
         with _mistakes():
             check_name(name, "step", "name the step, for example charge", limit=MAX_NAME + 20)
         if self._is_over:
@@ -276,13 +276,13 @@ class DurableCalls:
             return self._replay.call(name, kind, in_order=self._executor is _executor())
 
     async def _suspend(self, call: Call, record: NewRecord | None, message: MessageWait | None = None) -> NoReturn:
-        """End the attempt until this call's wait is over. Steps in other tasks finish first."""
+        """Suspend the handler in this call, after the steps that run in other tasks have finished."""
         self._recording()
         self._waits[call.name] = Wait(record, message)
         try:
             await self._quiet()
         except BaseException:
-            if not self._is_over:  # the handler no longer waits for this call
+            if not self._is_over:  # cancelled: the handler no longer waits for this call
                 del self._waits[call.name]
             raise
         self._is_over = True
@@ -311,8 +311,8 @@ class DurableCalls:
                 self._idle.set()
 
     async def _save(self, *records: NewRecord) -> None:
-        """Write records, and before them what was recorded without waiting: the function called next may depend on
-        it."""
+        """Write records, and the unsaved ones before them: the function that is called next may depend on their
+        values."""
         unsaved = list(self._unsaved)
         if self._store is not None and (unsaved or records):
             await self._store.record(self._job, self._fence, [*unsaved, *records])
@@ -325,7 +325,7 @@ class DurableCalls:
 
 
 def _executor() -> object:
-    """Return the task that runs, or the thread if it runs no event loop."""
+    """Return the current task, or the current thread if it runs no event loop."""
     try:
         return asyncio.current_task()
     except RuntimeError:
@@ -349,7 +349,7 @@ def _fail(future: "asyncio.Future[str]", error: BaseException) -> None:
 
 @contextmanager
 def _mistakes() -> Iterator[None]:
-    """Fail the job at once if the handler passes a bad argument: a retry would pass it again."""
+    """Fail the job without a retry if the handler passes an invalid argument: a retry would pass it again."""
     try:
         yield
     except Invalid as error:

@@ -1,4 +1,4 @@
-"""Handlers: which function serves which job type, how a payload becomes its arguments, and how it is run."""
+"""Registers handlers by job type, converts payloads to their arguments, and runs them."""
 
 import asyncio
 import contextvars
@@ -47,8 +47,8 @@ class Handler:
     context_name: str | None = None  # name of the context parameter
     wants_upstream: bool = True  # only used if it takes the context
     keeps_time: bool = False  # it enforces its timeout itself, and reports the failure in more detail
-    is_detached: bool = False  # the work goes on elsewhere if this process ends, and keeps its time there
-    payload_type: PayloadType | None = None  # what its annotations convert payloads to
+    is_detached: bool = False  # if this process ends, the work continues elsewhere and enforces its timeout there
+    payload_type: PayloadType | None = None  # from its annotations, if it has any
 
     @classmethod
     def of(cls, type_: str, call: Callable[..., Any], **options: Any) -> "Handler":
@@ -149,11 +149,11 @@ class Handlers:
         return handler
 
     def of_function(self, function: Callable[..., Any]) -> Handler | None:
-        """Return the handler with this function. Compared by equality: a bound method is a new object each time."""
+        """Return the handler of a function, compared by equality: each access to a bound method makes a new object."""
         return next((handler for handler in self._exact.values() if handler.call == function), None)
 
     def exact(self) -> list[Handler]:
-        """Return the handlers of single types, except the engine's own."""
+        """Return the handlers of exact types, except the engine's own."""
         return [handler for type_, handler in self._exact.items() if not type_.startswith(OWN_PREFIX)]
 
     def types(self) -> list[str]:
@@ -161,7 +161,7 @@ class Handlers:
 
 
 def like(pattern: str) -> re.Pattern[str]:
-    """Return a SQL LIKE pattern as a regular expression: % matches any string, _ one character.
+    """Compile a SQL LIKE pattern to a regular expression: % matches any string, _ one character.
 
     A segment between two % is matched once, at its first occurrence (an atomic group). With a plain `.*` for each %,
     backtracking would try all combinations of occurrences: far too slow with several % and a string without a match.
@@ -178,19 +178,19 @@ def like(pattern: str) -> re.Pattern[str]:
 
 
 class Threads:
-    """Threads for sync handlers. A thread cannot be stopped: one whose task was cancelled counts as abandoned until it
-    returns."""
+    """A thread pool for sync handlers. A thread cannot be stopped: if its task is cancelled, it counts as abandoned
+    until it returns."""
 
     def __init__(self, size: int) -> None:
         self._pool = ThreadPoolExecutor(size, thread_name_prefix="windlass-job")
-        self._abandoned: dict[Future[Any], UUID | None] = {}  # still running -> its job
+        self._abandoned: dict[Future[Any], UUID | None] = {}  # call that still runs -> id of its job
 
     @property
     def abandoned(self) -> int:
         return len(self._abandoned)
 
     def occupied_by(self, job: UUID) -> bool:
-        """Return whether a thread that could not be stopped still runs the handler of this job."""
+        """Return whether an abandoned thread still runs the handler of this job."""
         return bool(self._abandoned) and job in tuple(self._abandoned.values())  # a copy: threads remove their entries
 
     async def run(self, call: Callable[[], Any]) -> Any:
@@ -256,7 +256,7 @@ def _stopped(context: Context, error: BaseException) -> Outcome:
             return failed(error, retry_after=error.delay)
         case Suspend():
             return context.suspended or failed(error)
-        case BaseExceptionGroup():  # of a task group in which a call waits
+        case BaseExceptionGroup():  # raised by a task group in which a call suspends the handler
             _, others = error.split(Suspend)
             return context.suspended or failed(error) if others is None else failed(others)
         case _:

@@ -1,6 +1,7 @@
-"""`ctx.artifacts` in a launched process, which has the object store and no database.
+"""`ctx.artifacts` in a launched process, which can reach the object store but not the database.
 
-The specification lists what it can read. What it writes are objects of the launch, which the worker records at the end.
+The specification lists the artifacts that it can read. The artifacts that it writes are objects of the launch; the
+worker records them at the end.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ HINT = "a launched step reads those of the steps it needs, and those that its in
 
 
 class LaunchedArtifacts:
-    """Created in the event loop of the handler. `written` gets the media types of what is written, by name."""
+    """Must be created in the event loop of the handler. `written` receives the media types of artifacts by name."""
 
     def __init__(self, objects: Objects, spec: TaskSpec, written: dict[str, str]) -> None:
         self.job = _job(spec)
@@ -59,7 +60,7 @@ def _artifact(document: Any) -> Artifact:
 
 
 def _job(spec: TaskSpec) -> Claimed:
-    """Return the claim as far as the launched process knows it."""
+    """Return a claim with the fields that the launched process knows."""
     return Claimed(
         id=UUID(spec.task_id),
         type="",

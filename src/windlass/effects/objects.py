@@ -1,7 +1,7 @@
-"""The object store: a local folder, S3, Google Cloud Storage or Azure. Holds what launched processes exchange with the
-worker, and artifacts.
+"""The object store: a local folder, S3, Google Cloud Storage or Azure. It holds artifacts, and the objects that the
+worker exchanges with launched processes.
 
-Nothing depends on conditional writes or on the order of listings: not every server of the S3 protocol has them.
+Nothing depends on conditional writes or on the order of listings: not every S3-compatible server supports them.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ CHUNK = 1024 * 1024
 # The library's own limit is three minutes: longer than a worker may wait before it reports that the store is down.
 RETRIES: "RetryConfig" = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
 RACES = 10
-_is_staging_name = re.compile(r".*#[0-9]+", re.DOTALL).fullmatch  # a folder has unfinished objects under such names
+_is_staging_name = re.compile(r".*#[0-9]+", re.DOTALL).fullmatch  # names of unfinished objects in a local folder
 
 
 def open_store(url: str) -> "ObjectStore":
@@ -48,7 +48,7 @@ def open_store(url: str) -> "ObjectStore":
 
 
 class _FolderRace(Unavailable):
-    """A folder could not be created because it, or the one above it, was removed at the same moment."""
+    """A folder could not be created because it, or its parent, was removed concurrently."""
 
 
 class ObjectMeta(NamedTuple):
@@ -58,7 +58,7 @@ class ObjectMeta(NamedTuple):
 
 
 class Objects:
-    """`url` is the address that launched processes get: the same store, seen from elsewhere."""
+    """A client of the object store. `url` is the address by which launched processes reach the same store."""
 
     def __init__(self, url: str, store: "ObjectStore") -> None:
         self.url = url
@@ -146,7 +146,7 @@ def open_objects(url: str) -> Objects:
 
 
 def check_url(url: str) -> str:
-    """Return the URL of an object store; raise `Invalid` if it is none."""
+    """Return the URL of an object store; raise `Invalid` if it is not one."""
     parts = urlsplit(url)
     if parts.scheme == "file":
         is_place = parts.netloc == "" and parts.path.startswith("/") and parts.path != "/"
@@ -166,7 +166,7 @@ def is_folder(url: str) -> bool:
 
 
 def _check_endpoint(environ: Mapping[str, str]) -> None:
-    """Raise `Invalid` if the address of the S3 server is none: the library would abort at the first request."""
+    """Raise `Invalid` if an endpoint of S3 is not a URL: the library would abort at the first request."""
     for name in ENDPOINTS:
         value = environ.get(name, "https://host")
         try:
@@ -179,13 +179,13 @@ def _check_endpoint(environ: Mapping[str, str]) -> None:
 
 
 def _version(meta: "Meta") -> str:
-    """The tag of S3 is a hash of the content: only the time changes if the same content is written again."""
+    """Return the tag with the time: S3's tag is a hash, which does not change if the same content is written again."""
     return f"{meta['e_tag']}/{meta['last_modified'].timestamp()}"
 
 
 @contextlib.contextmanager
 def _errors(key: str) -> Iterator[None]:
-    """Raise `NotFound`, `Invalid` for a key that cannot exist, or `Unavailable` with the reason."""
+    """Convert errors to `NotFound`, `Invalid` (a key that cannot exist) or `Unavailable` (with the reason)."""
     from obstore.exceptions import BaseError
 
     if _is_staging_name(key):
@@ -204,11 +204,11 @@ def _errors(key: str) -> Iterator[None]:
 
 
 _MISSING = ("NoSuchBucket", "ContainerNotFound")
-_METADATA = ("169.254.169.254", "metadata.google.internal")  # where credentials of a cloud's own machines come from
+_METADATA = ("169.254.169.254", "metadata.google.internal")  # services from which cloud machines get credentials
 
 
 def _reason(error: Exception) -> str:
-    """Return what is wrong in a line. The library's messages contain the answer of the server and a dump of itself."""
+    """Return the reason in one line. The library's messages contain the response of the server and a debug dump."""
     text, _, dump = str(error).partition("\n\nDebug source:")
     if any(host in text for host in _METADATA):
         return "there are no credentials: set the environment variables of the store"

@@ -1,7 +1,7 @@
-"""OpenID Connect: sends people to a provider and checks the ID tokens that it issues for them.
+"""OpenID Connect: redirects people to a provider and verifies the ID tokens that it issues for them.
 
-The authorization code flow with PKCE (S256), state and nonce. The document of the provider and its keys are cached; the
-keys are fetched again, once a minute at most, if a token names one that is not known.
+The authorization code flow with PKCE (S256), state and nonce. The provider's discovery document and keys are cached;
+the keys are fetched again, at most once a minute, if a token names an unknown key.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ import httpx
 from windlass.core.orgs import Person
 from windlass.errors import Refused, Unavailable
 
-ALGORITHMS = ("RS256", "ES256")  # never `none`, and no shared secrets
+ALGORITHMS = ("RS256", "ES256")  # never `none`, and no symmetric algorithms
 TIMEOUT = 10.0  # seconds
 DOCUMENT_SECONDS = 3600.0
 REFETCH_SECONDS = 60.0
-LEEWAY = 60  # seconds by which clocks may differ
+LEEWAY = 60  # seconds of tolerated clock skew
 MAX_BODY = 1_000_000  # bytes
-ATTEMPT_SECONDS = 600  # from the start of a login to its end
+ATTEMPT_SECONDS = 600  # maximum duration of a login
 DISCOVERY = "/.well-known/openid-configuration"
 
 
@@ -41,26 +41,26 @@ class OidcOptions:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A login that has begun in a browser, which keeps it in a cookie."""
+    """The state of a login in progress, kept in a cookie of the browser."""
 
     state: str
     nonce: str
     verifier: str
-    next: str  # where the browser goes afterwards
+    next: str  # where the browser is redirected afterwards
 
     @classmethod
     def new(cls, next_: str) -> "Attempt":
         return cls(secrets.token_urlsafe(32), secrets.token_urlsafe(32), secrets.token_urlsafe(32), next_)
 
     def sealed(self, key: bytes, *, now: float) -> str:
-        """Return the text for the cookie, signed with the key of the installation."""
+        """Return the value of the cookie, signed with the key of the installation."""
         values = [self.state, self.nonce, self.verifier, self.next, int(now) + ATTEMPT_SECONDS]
         text = _encode(json.dumps(values).encode())
         return f"{text}.{_signature(text, key)}"
 
     @classmethod
     def opened(cls, text: str, key: bytes, *, now: float) -> "Attempt | None":
-        """Return the attempt of a cookie; None if it was not made here, or too long ago."""
+        """Return the attempt of a cookie; None if the signature is wrong or the attempt has expired."""
         body, _, signature = text.rpartition(".")
         if not hmac.compare_digest(signature.encode(), _signature(body, key).encode()):
             return None
@@ -77,7 +77,7 @@ class Provider:
         self._lock = asyncio.Lock()
 
     async def authorization_url(self, attempt: Attempt, redirect_uri: str) -> str:
-        """Return where the browser must go to log in."""
+        """Return the URL of the provider at which the person logs in."""
         challenge = _encode(hashlib.sha256(attempt.verifier.encode()).digest())
         query = {
             "response_type": "code",
@@ -93,7 +93,7 @@ class Provider:
         return f"{endpoint}{'&' if urlsplit(endpoint).query else '?'}{urlencode(query)}"
 
     async def exchange(self, code: str, attempt: Attempt, redirect_uri: str) -> Person:
-        """Exchange a code for an ID token, check the token, and return the person."""
+        """Exchange a code for an ID token, verify the token, and return the person."""
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -113,7 +113,7 @@ class Provider:
         return await self.check(token, nonce=attempt.nonce)
 
     async def check(self, token: str, *, nonce: str) -> Person:
-        """Check an ID token and return the person that it identifies. Every reason for a refusal is a `Refused`."""
+        """Verify an ID token and return the person that it identifies; raise `Refused` if it is not valid."""
         import jwt  # only servers with OpenID Connect need it
 
         try:
@@ -144,7 +144,7 @@ class Provider:
         )
 
     def _check_audience(self, claims: Mapping[str, Any]) -> None:
-        """Check `azp`, which PyJWT does not: a token for several audiences must name us as the one it is issued to."""
+        """Check `azp`, which PyJWT does not: a token for several audiences must have been issued to this client."""
         audience, party = claims["aud"], claims.get("azp")
         if (isinstance(audience, list) and len(audience) > 1 and party is None) or (
             party is not None and party != self.options.client_id
@@ -169,7 +169,7 @@ class Provider:
             return self._document
 
     async def _key(self, kid: object) -> Any:
-        """Return the key with this id, or the only one if the token names none; fetch the keys again if it is not
+        """Return the key with this id, or the only key if the token names none; fetch the keys again if the id is not
         known."""
         import jwt
 
@@ -182,7 +182,7 @@ class Provider:
                     if isinstance(item, dict) and item.get("kty") in ("RSA", "EC") and item.get("use") in (None, "sig"):
                         try:
                             self._keys[item.get("kid")] = jwt.PyJWK(item, algorithm=_algorithm(item))
-                        except jwt.PyJWTError:  # a key of a kind that does not concern us
+                        except jwt.PyJWTError:  # a kind of key that is not supported
                             continue
                 self._keys_at = time.monotonic()
         if kid is None and len(self._keys) == 1:

@@ -1,4 +1,4 @@
-"""Outcomes of attempts that did not succeed."""
+"""Builds the outcomes of attempts that did not succeed."""
 
 import traceback
 from datetime import timedelta

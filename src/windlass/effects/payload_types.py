@@ -1,7 +1,7 @@
-"""Types of payloads: the annotations of a handler's parameters as a converter and a JSON Schema.
+"""Derives a converter and a JSON Schema of payloads from the annotations of a handler's parameters.
 
 pydantic does both. It is imported when the first handler with annotations is registered: importing it takes longer than
-importing all the rest, and most commands have no handlers.
+importing everything else, and most commands have no handlers.
 """
 
 import functools
@@ -27,7 +27,7 @@ ANYTHING = (inspect.Parameter.empty, Any, object)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PayloadType:
-    """What a handler's payload, or each of its parameters, is converted to."""
+    """The type of a handler's payload: its converter and its JSON Schema."""
 
     schema: Mapping[str, Any]  # of the payload
     schema_text: str  # the same as JSON
@@ -35,7 +35,7 @@ class PayloadType:
     validate: Callable[[Any], Any]  # raises pydantic's ValidationError
 
     def convert(self, payload: Any) -> Any:
-        """Return the values of the parameters, or the whole payload, converted; raise `Invalid` with their path."""
+        """Return the converted parameters or whole payload; raise `Invalid` with the paths of the wrong values."""
         try:
             return self.validate(payload)
         except ValueError as error:
@@ -58,7 +58,7 @@ def payload_type(
 ) -> PayloadType | None:
     """Return the type of a handler's payload; None if no parameter has an annotation.
 
-    `is_whole`: the only parameter takes the whole payload; `takes_any`: it has **kwargs; `takes_more`: it has *args.
+    `is_whole`: the only parameter takes the whole payload; `takes_any`: the handler has **kwargs; `takes_more`: *args.
     """
     annotations = {parameter.name: _resolved(type_, call, parameter) for parameter in parameters}
     if all(annotation in ANYTHING for annotation in annotations.values()):
@@ -91,7 +91,7 @@ def schema_of(annotation: Any, field: str) -> dict[str, Any]:
 
 
 def _resolved(type_: str, call: Callable[..., Any], parameter: inspect.Parameter) -> Any:
-    """Return the annotation of a parameter; strings in it are names in the module of the handler."""
+    """Return the annotation of a parameter, with the names in strings resolved in the module of the handler."""
     if parameter.annotation in ANYTHING:
         return Any
     holder = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
@@ -111,13 +111,13 @@ def _namespace(call: Callable[..., Any]) -> dict[str, Any]:
         function = inspect.unwrap(function.func)
     if inspect.isclass(function):
         return vars(sys.modules[function.__module__])
-    if not hasattr(function, "__globals__"):  # an object that can be called
+    if not hasattr(function, "__globals__"):  # a callable object
         function = type(function).__call__
     return getattr(function, "__globals__", {})
 
 
 def _described(annotation: Any) -> Any:
-    """Return an annotation in which a plain string, `Annotated[int, "..."]`, is the description."""
+    """Return an annotation in which the strings of `Annotated[int, "..."]` are descriptions for the schema."""
     if get_origin(annotation) is not Annotated:
         return annotation
     from pydantic import Field
@@ -128,9 +128,9 @@ def _described(annotation: Any) -> Any:
 
 
 def _fields(annotations: Mapping[str, Any], required: set[str]) -> Any:
-    # Not a model, whose fields may not have the names of its methods. Values that are left out get no default here:
-    # the function has it.
-    from typing_extensions import TypedDict  # that of `typing` cannot be used before Python 3.12
+    # Not a model: its fields must not have the names of its methods. Omitted values get no default here: the function
+    # supplies it.
+    from typing_extensions import TypedDict  # pydantic rejects that of `typing` before Python 3.12
 
     members = {name: (Required if name in required else NotRequired)[kind] for name, kind in annotations.items()}
     return TypedDict("Payload", members)  # type: ignore[operator]
@@ -176,10 +176,10 @@ def _generator() -> Any:
 
     class Generator(GenerateJsonSchema):
         def field_title_should_be_set(self, schema: Any) -> bool:
-            return False  # the name of the field in other words
+            return False  # a title would only repeat the name of the field
 
         def decimal_schema(self, schema: Any) -> Any:
-            """Leave out the pattern of numbers in strings: the linear-time engine of our validator refuses it."""
+            """Remove the pattern of numbers in strings: the linear-time engine of our validator does not support it."""
             made = super().decimal_schema(schema)
             for option in made.get("anyOf", [made]):
                 option.pop("pattern", None)
@@ -215,7 +215,7 @@ def _default(value: Any) -> dict[str, Any]:
 
 
 def _misfit(error: ValueError) -> Invalid:
-    """Return the error of a payload. It has the paths and not the values: those may be secret."""
+    """Return the error for a payload, with the paths of the wrong values but not the values: they may be secret."""
     from pydantic import ValidationError
 
     assert isinstance(error, ValidationError)

@@ -1,4 +1,4 @@
-"""Files that hold a key and that only their user can read."""
+"""Reads and creates files that hold a key and that only their owner can read."""
 
 import contextlib
 import os
@@ -13,8 +13,8 @@ LONGEST = 1000
 
 
 def read(path: Path, *, advice: str) -> str | None:
-    """Return the text of a file; None if it does not exist. A file that other users can read is refused: they may
-    already know the key."""
+    """Return the content of a file, None if it does not exist; raise `Invalid` if other users can read it, because they
+    may already know the key."""
     try:
         with path.open() as file:
             if os.name == "posix" and os.fstat(file.fileno()).st_mode & OTHERS:
@@ -30,15 +30,15 @@ def read(path: Path, *, advice: str) -> str | None:
 
 
 def make(path: Path, content: Callable[[], str], *, advice: str) -> str:
-    """Return the text of a file, which is created with this content if it does not exist.
+    """Return the content of a file; create the file if it does not exist.
 
-    The file appears complete and durable, or not at all; of several processes that create it one succeeds, and the
-    others read its file.
+    It is created atomically and durably. If several processes create it concurrently, one succeeds and the others read
+    its file.
     """
     if (text := read(path, advice=advice)) is not None:
         return text
     path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}-") as file:  # readable by its user only
+    with NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}-") as file:  # readable by its owner only
         file.write(content())
         file.flush()
         os.fsync(file.fileno())
@@ -53,7 +53,7 @@ def make(path: Path, content: Callable[[], str], *, advice: str) -> str:
 
 
 def _sync(folder: Path) -> None:
-    """Make the name of a new file durable."""
+    """Sync a folder, so that the name of a new file in it is durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -48,7 +48,7 @@ def problems(schema: str, value: Any) -> list[Problem]:
 
 
 def place(error: ValidationError) -> list[str | int]:
-    """Return the path of a violation: of a property that is missing or unexpected, not of the object around it."""
+    """Return the path of a violation; for a missing or unexpected property, its path and not that of the object."""
     kind = error.kind
     if isinstance(kind, ValidationErrorKind.Required):
         return [*error.instance_path, str(kind.property)]
@@ -58,12 +58,12 @@ def place(error: ValidationError) -> list[str | int]:
 
 
 def first_misfit(schema: str, values: list[Any]) -> tuple[int, list[Problem]] | None:
-    """Return the first value that violates a schema, by its number, with its violations."""
+    """Return the index and the violations of the first value that violates a schema."""
     return next(((n, found) for n, value in enumerate(values) if (found := problems(schema, value))), None)
 
 
 def misfits(schema: str, values: list[Any]) -> list[int]:
-    """Return which of these values a schema refuses; none if the schema cannot be used."""
+    """Return the indexes of the values that violate a schema; none if the schema cannot be used."""
     if compile_problem(schema):
         return []
     is_valid = validator(schema).is_valid

@@ -1,8 +1,8 @@
 """Validates values against untrusted JSON Schemas.
 
-Schemas and values both come from clients, and a small schema can be made to run for hours. Validation therefore runs
-in a child process (`schema_process`) with a deadline: when it expires, the process is killed and the next request
-starts a new one. A schema that missed its deadline is refused for a minute, so that it cannot delay the others.
+Schemas and values both come from clients, and evaluating a small schema can take hours. Validation therefore runs in a
+child process (`schema_process`) with a deadline: when it expires, the process is killed and the next request starts a
+new one. A schema that missed its deadline is refused for a minute, so that it cannot delay other requests.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ REST = 60.0  # seconds for which a schema that missed its deadline is refused
 MAX_RESTING = 1000  # refused schemas that are remembered
 MAX_ANSWER = 1024 * 1024
 CHUNK = 500  # values in one request
-CHUNK_BYTES = 1024 * 1024  # for which a request gets as much time again
+CHUNK_BYTES = 1024 * 1024  # of a request: each such amount adds another deadline to its time
 
 Problem = tuple[list[str | int], str]
 
@@ -54,19 +54,19 @@ class SchemaValidator:
         return [] if misfit is None else misfit[1]
 
     async def first_misfit(self, schema: str, values: Sequence[Any]) -> tuple[int, list[Problem]] | None:
-        """Return the first of these values that violates a schema, by its number, with its violations.
+        """Return the index and the violations of the first value that violates a schema.
 
-        All of them share the deadline and one exchange with the process, which costs more than most checks.
+        All values share one deadline and one exchange with the process: an exchange costs more than most checks.
         """
         answer = await self._request(schema, *values) if values else None
         return None if answer is None else (answer[0], [(path, message) for path, message in answer[1]])
 
     async def check(self, schema: str, value: Any, place: str) -> None:
-        """Raise `Invalid` with every violation; their fields begin with `place`: input.items.0.sku."""
+        """Raise `Invalid` with every violation; their paths begin with `place`: input.items.0.sku."""
         await self.check_all(schema, [value], lambda _: place)
 
     async def check_all(self, schema: str, values: Sequence[Any], place: Callable[[int], str]) -> None:
-        """Raise `Invalid` with every violation by the first value that does not fit; `place` names a value."""
+        """Raise `Invalid` with every violation of the first value that does not fit; `place` returns a value's path."""
         try:
             misfit = await self.first_misfit(schema, values)
         except TooSlow as slow:
@@ -79,7 +79,7 @@ class SchemaValidator:
             raise error
 
     async def misfits(self, schema: str, values: Sequence[str]) -> list[int]:
-        """Return which of these values, given as JSON, a schema refuses."""
+        """Return the indexes of the values, given as JSON, that violate a schema."""
         refused: list[int] = []
         for first in range(0, len(values), CHUNK):
             chunk = ",".join(map(_ascii, values[first : first + CHUNK]))
@@ -129,7 +129,7 @@ class SchemaValidator:
 
 
 def _ascii(text: str) -> str:
-    """Return JSON in ASCII: the encoding of the process may be another one than ours."""
+    """Return JSON in ASCII: the child process may use another encoding."""
     return text if text.isascii() else json.dumps(json.loads(text))
 
 

@@ -1,4 +1,4 @@
-"""Puts the values of secrets into the payload of an attempt, and masks them in what the attempt produces."""
+"""Inserts the values of secrets into the payload of an attempt, and masks them in its outcome."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -18,7 +18,7 @@ from windlass.errors import Invalid, TemplateError
 async def reveal(ctx: Context, payload: dict[str, Any]) -> dict[str, Any] | Failed:
     """Return the payload with the values of its secrets, or the failure of the attempt if one does not exist.
 
-    From then on the context masks the values in log lines.
+    From then on the context masks the values in log lines, progress and the stream.
     """
     names = secrets_of(payload)
     if not names:
@@ -38,7 +38,7 @@ async def reveal(ctx: Context, payload: dict[str, Any]) -> dict[str, Any] | Fail
 def masked(ctx: Context, outcome: Outcome, *, ours: Collection[str] = ()) -> Outcome:
     """Return the outcome with the secrets of the attempt masked in its result and its error.
 
-    `ours` are members of the result that cannot contain a secret, because they are our own.
+    `ours` are keys of the result that Windlass sets itself: they cannot contain a secret and are not masked.
     """
     if (redaction := ctx._redaction) is None:
         return outcome
@@ -51,7 +51,7 @@ def masked(ctx: Context, outcome: Outcome, *, ours: Collection[str] = ()) -> Out
                 return replace(outcome, error=redaction.json(error), result=kept)
             case _:
                 return outcome
-    except Invalid as error:  # the mask is longer than the value, and the result too large now
+    except Invalid as error:  # a mask may be longer than the value, and the result now too large
         return failed(error, retryable=False, trace=False)
 
 

@@ -12,7 +12,7 @@ HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
 class Signals:
-    """Create it inside the running event loop. `exit_code` is 0 unless a second signal cut the drain short.
+    """Must be created inside the running event loop. `exit_code` is 0 unless a second signal cut the drain short.
 
     Only the main thread can handle signals; in another thread nothing is installed.
     """
@@ -44,7 +44,7 @@ class Signals:
 
     def _wake_on_signals(self) -> None:
         """Make every signal wake the event loop. The kernel may deliver it to any thread: then the loop in the main
-        thread, which must run the handler, would sleep on until its next event."""
+        thread, which must run the handler, would continue to wait until its next event."""
         known = signal.set_wakeup_fd(-1)
         if known != -1:  # uvloop has its own
             signal.set_wakeup_fd(known, warn_on_full_buffer=False)

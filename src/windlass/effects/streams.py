@@ -1,4 +1,4 @@
-"""What a handler passes to `ctx.stream`."""
+"""Encodes and limits the chunks that a handler passes to `ctx.stream`."""
 
 import itertools
 import logging
@@ -24,7 +24,7 @@ class HandlerStream:
         self._size: float = 0  # of the JSON; infinite: the limit was exceeded
 
     def append(self, chunk: Any) -> None:
-        """Append a chunk. Those beyond the limits are dropped, which the log says once."""
+        """Append a chunk. Chunks beyond the limits are dropped, with one warning in the log."""
         data = encode(chunk, field="chunk", limit=MAX_CHUNK)
         number, self._size = next(self._numbers), self._size + len(data)
         if number <= MAX_CHUNKS and self._size <= MAX_SECTION:

@@ -1,7 +1,7 @@
 """Seals values with AES-256-GCM: secrets with the data key of their org, data keys and server keys with a master key.
 
-A sealed value is a nonce and the ciphertext with its tag. It is bound to what it is about (`org|name|version`): opened
-as anything else, or after any change, it is refused. `cryptography` is imported when something is sealed or opened.
+A sealed value is a nonce and the ciphertext with its tag. Its context (`org|name|version`) is associated data: a value
+that was changed, or sealed in another context, does not open. `cryptography` is imported on first use.
 """
 
 import base64
@@ -25,12 +25,12 @@ MAKE_ONE = 'python -c "import base64, os; print(base64.b64encode(os.urandom(32))
 
 
 class Tampered(ValueError):
-    """A sealed value that does not open: it was changed, or is about something else."""
+    """Raised if a sealed value does not open: it was changed, or sealed with another key or in another context."""
 
 
 @dataclass(frozen=True, slots=True)
 class MasterKey:
-    id: str  # the first digits of its hash
+    id: str  # the first digits of its SHA-256
     value: bytes = field(repr=False)
 
     @classmethod
@@ -69,7 +69,7 @@ class MasterKeys:
 
 
 def parse_master_keys(text: str) -> MasterKeys:
-    """Return comma-separated keys in base64. A `ValueError` does not contain them."""
+    """Parse comma-separated keys in base64. The message of a `ValueError` does not contain them."""
     keys = []
     for part in filter(None, map(str.strip, text.split(","))):
         try:
@@ -101,7 +101,7 @@ def seal(key: bytes, value: bytes, context: bytes) -> bytes:
 
 
 def open_sealed(key: bytes, sealed: bytes, context: bytes) -> bytes:
-    """Return the value; raise `Tampered` if the key, the sealed value or the context is another one."""
+    """Return the value; raise `Tampered` if the key, the sealed value or the context does not match."""
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -115,8 +115,8 @@ def open_sealed(key: bytes, sealed: bytes, context: bytes) -> bytes:
 
 
 def key_file(home: Path, needed: Collection[str]) -> MasterKeys:
-    """Return the master keys of an embedded server, which are in a file of its home. The file is created on first use,
-    but not if the database has values that were sealed with a key that is gone: `needed` are the ids of their keys."""
+    """Return the master keys of an embedded server, from a file in its home. The file is created on first use, unless
+    the database has values that were sealed with a key that is now missing: `needed` are the ids of their keys."""
     path = home / FILE
     text = private_file.read(path, advice=ADVICE)
     if text is None and needed:

@@ -51,7 +51,7 @@ select format('create database %I', :'name') where not exists (select from pg_da
 
 
 class FileLock:
-    """An advisory lock (flock) that tracks live processes: the kernel releases it when its process ends, in any way.
+    """An advisory lock (flock) that tracks live processes: the kernel releases it when its process ends for any reason.
 
     Each object is one holder, so two objects in one process are two holders. Programs that this process starts do not
     inherit the lock (O_CLOEXEC) unless its `fd` is passed explicitly; forked children close it. The file is created if

@@ -1,6 +1,6 @@
 """The embedded Postgres server, used if no database URL is configured, and shared by all processes of one home.
 
-Each process holds a shared flock (`postgres.share`) until it closes or ends. The process that can get it exclusively
+Each process holds a shared flock (`postgres.share`) until it closes or ends. The process that can lock it exclusively
 when it closes is the last one and stops the server. Starting and stopping happen under a second, exclusive lock
 (`postgres.start`). The kernel releases the share of a killed process; the server that it leaves running is used by the
 next start and stopped by the next last close.
@@ -62,7 +62,7 @@ class Status:
     socket: Path
     log: Path
     url: str
-    held: bool | None  # whether a live process holds a share; None while one is starting or stopping the server
+    held: bool | None  # whether a live process holds a share; None while a process is starting or stopping the server
 
 
 class Embedded:

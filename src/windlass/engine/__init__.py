@@ -1,1 +1,1 @@
-"""The use cases: one function = one transaction = load, decide, save. Rules are in core, SQL in store."""
+"""The use cases. Each is normally one transaction: load, decide, write. Rules are in `core`, SQL is in `store`."""

@@ -1,4 +1,4 @@
-"""What this process knows about the limits of orgs, and what it admitted since it last read what they have used."""
+"""Caches the limits and the usage of orgs in this process, with the executions admitted since the usage was read."""
 
 import time
 from dataclasses import dataclass, field
@@ -8,14 +8,14 @@ from windlass.core.plans import Limits
 
 TOPIC = "orgs"  # of the notification after a change of an org or of a plan
 FRESH = 1.0  # seconds for which the limits and the usage of an org are cached
-FRESH_UNLIMITED = 10.0  # seconds for which it is known that an org has no limits
-TICKS = 10  # of a second: admissions within one are added up
-LONGEST = 3600.0  # seconds for which an admission is remembered if nothing is counted
+FRESH_UNLIMITED = 10.0  # seconds for which it is cached that an org has no limits
+TICKS = 10  # per second: admissions within one tick are added up
+LONGEST = 3600.0  # seconds after which an admission is dropped even if executions are not being counted
 
 
 @dataclass(slots=True)
 class Allowance:
-    """The limits of an org, the executions of this month that are counted, and those that are not counted yet."""
+    """The limits of an org, its counted executions of this month, and the admitted ones that are not counted yet."""
 
     limits: Limits
     executions: int
@@ -32,7 +32,7 @@ class Allowance:
         self.admitted[tick] = self.admitted.get(tick, 0) + executions
 
     def update(self, limits: Limits, executions: int, now: datetime, read_at: float, *, lag: float | None) -> None:
-        """Take over what was read. Admissions before the last count, `lag` seconds ago, are in `executions`."""
+        """Replace the cached values. Drop admissions before the last count, `lag` seconds ago: they are counted."""
         if (now.year, now.month) != (self.now.year, self.now.month):
             self.admitted = {}
         self.limits, self.executions, self.now, self.read_at = limits, executions, now, read_at
@@ -41,7 +41,7 @@ class Allowance:
 
 
 class Allowances:
-    """Cached by org."""
+    """The cached limits and usage, by org."""
 
     def __init__(self) -> None:
         self.unlimited_until: dict[str, float] = {}  # by the monotonic clock
@@ -53,7 +53,7 @@ class Allowances:
             self.forget()
 
     def forget(self) -> None:
-        """Read plans again before the next use, because they changed. What was admitted is still remembered."""
+        """Invalidate the cache, because plans have changed: they are read before the next use. Admissions are kept."""
         self.unlimited_until.clear()
         for allowance in self.limited.values():
             allowance.read_at = float("-inf")

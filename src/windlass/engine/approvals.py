@@ -1,4 +1,4 @@
-"""Approvals: list them, and decide. A decision ends the step that waits for it, in the same transaction."""
+"""Lists and decides approvals. A decision ends the step that waits for it in the same transaction."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ from windlass.store import runs, steps
 from windlass.store.approvals import ApprovalRow, Cursor, Linked
 from windlass.store.postgres.pool import Connection
 
-LINK_ACTOR = "link"  # who decides with a link: its holder is unknown
+LINK_ACTOR = "link"  # the actor of a decision by link, whose holder is unknown
 ENDS: Mapping[str, str] = {
     ApprovalState.EXPIRED: "its time is over",
     ApprovalState.CANCELLED: "its run was stopped",
@@ -70,7 +70,7 @@ async def list_(
 
 
 async def get(db: Tenant, id_: UUID) -> Approval:
-    """Return an approval; to callers who may decide, with links for others."""
+    """Return an approval. Callers who may decide it also get the links with which others can."""
     async with db.begin() as conn:
         row = _known(await store.find(conn, id_, org=db.org), id_)
         shown = _shown(db, row)
@@ -82,7 +82,7 @@ async def get(db: Tenant, id_: UUID) -> Approval:
 
 
 async def links(conn: Connection, db: Database, row: Linked) -> ApprovalLinks:
-    """Return the addresses of the pages that decide an open approval. They expire with it, or after a week."""
+    """Return the URLs that decide an open approval. They expire with it, or after a week if it does not expire."""
     key, base = await db.hook_key(conn), await db.public_url.get(conn)
     expires_at = row.until or await runs.now(conn) + LINK_DAYS
     approve, reject = (
@@ -98,7 +98,7 @@ async def links_of(db: Database, ids: Sequence[UUID]) -> dict[UUID, ApprovalLink
 
 
 async def open_link(db: Database, token: str) -> tuple[Tenant, Link, Approval]:
-    """Return who decides with a link, what it allows, and the approval; raise `Gone` if it cannot be used any more."""
+    """Return the tenant that a link acts for, the link and its approval; raise `Gone` if it can no longer be used."""
     async with db.begin() as conn:
         link = read_link(await db.hook_key(conn), token)
         org = None if link is None else await store.org_of(conn, link.approval)
@@ -117,7 +117,7 @@ async def open_link(db: Database, token: str) -> tuple[Tenant, Link, Approval]:
 async def decide(
     db: Tenant, id_: UUID, decision: Decision, *, values: Any = None, comment: str | None = None
 ) -> Approval:
-    """Approve or reject, once. The first decision counts; another one raises `Conflict`."""
+    """Approve or reject. The first decision counts; later ones raise `Conflict`."""
     encode(comment, field="comment", limit=MAX_COMMENT)
     async with db.once() as conn:
         row = _known(await store.find(conn, id_, org=db.org), id_)
@@ -125,7 +125,7 @@ async def decide(
     text = await _checked(db, row, decision, values)
     async with db.begin() as conn:
         locked = await runs.lock(conn, [row.run_id])
-        row = _known(await store.find(conn, id_, org=db.org), id_)  # as the lock of its run protects it
+        row = _known(await store.find(conn, id_, org=db.org), id_)  # read again under the lock of its run
         require_role(row.roles, db.scopes, db.actor)
         [run] = locked
         _check_open(row, is_waiting=run.state in LIVE and run.steps[row.step] == Letter.ACTIVE)
@@ -149,7 +149,7 @@ async def decide(
 
 
 def _check_open(row: ApprovalRow, *, is_waiting: bool) -> None:
-    """Raise an error if a decision comes too late."""
+    """Raise `Conflict` or `Gone` if the approval can no longer be decided."""
     if row.state in (ApprovalState.APPROVED, ApprovalState.REJECTED):
         raise Conflict(f"approval {row.id} was decided before: {row.state} by {row.decided_by}")
     if row.state != ApprovalState.OPEN or not is_waiting:
@@ -157,7 +157,7 @@ def _check_open(row: ApprovalRow, *, is_waiting: bool) -> None:
 
 
 async def _checked(db: Tenant, row: ApprovalRow, decision: Decision, values: Any) -> str | None:
-    """Return the values as JSON; raise `Invalid` if they do not fit the form. A rejection needs none."""
+    """Return the values as JSON; raise `Invalid` if they do not fit the form. A rejection needs no values."""
     if values is not None and not isinstance(values, dict):
         raise Invalid("values must be an object: a value for each field of the form", field="values")
     if row.form is None:

@@ -1,7 +1,7 @@
-"""Artifacts: files that handlers write to the object store, for later steps and for people.
+"""Artifacts: files that handlers write to the object store, for later steps and for users.
 
-The row is written before the object and completed after it: an object without a row cannot exist, so all of them are
-deleted with their job. Only the claim that holds a job adds artifacts to it.
+The row is written before the object and completed after it: an object without a row cannot exist, so all objects are
+deleted with their job. Only the current claim of a job may add artifacts to it.
 """
 
 import logging
@@ -31,8 +31,8 @@ from windlass.schemas.common import PAGE_LIMIT
 from windlass.store.outputs import artifacts as store
 from windlass.store.outputs.artifacts import Removable
 
-AGAIN_AFTER = timedelta(minutes=10)  # until an object that could not be deleted is tried again
-MOST_FAILURES = 3  # in a row: then the store is unavailable, and the rest is postponed
+AGAIN_AFTER = timedelta(minutes=10)  # delay before the deletion of an object is retried
+MOST_FAILURES = 3  # consecutive: then the store is considered unavailable, and the rest is postponed
 _log = logging.getLogger("windlass.artifacts")
 
 
@@ -74,9 +74,9 @@ async def complete(db: Database, job: Claimed, reference: Reference, size: int) 
 
 
 async def find(db: Tenant, reference: Reference, *, attempt: int | None = None, only_result: bool = False) -> Artifact:
-    """Return an artifact of this attempt; by default of the one that succeeded or, unless `only_result`, the latest."""
+    """Return an artifact of an attempt: by default the one that succeeded or, unless `only_result`, else the latest."""
     artifact = None
-    if is_name(reference.name):  # other texts may be none that Postgres accepts
+    if is_name(reference.name):  # Postgres may reject other strings
         async with db.once() as conn:
             artifact = await store.find(conn, reference, org=db.org, attempt=attempt, only_result=only_result)
     if artifact is None:
@@ -87,7 +87,7 @@ async def find(db: Tenant, reference: Reference, *, attempt: int | None = None, 
 async def of_run(
     db: Tenant, run: UUID, *, step: str | None = None, after: Place = BEGINNING, limit: int = 100
 ) -> list[Artifact]:
-    """List the artifacts of a run, or of one of its steps, of all attempts."""
+    """List the artifacts of a run, or of one of its steps, from all attempts."""
     check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.begin() as conn:
         _, workflow = await runs.load(conn, db, run)
@@ -99,7 +99,7 @@ async def of_run(
 async def of_step(
     db: Tenant, run: UUID, step: str, name: str, *, index: int = 0, attempt: int | None = None
 ) -> Artifact:
-    """Return an artifact of a step: of this attempt, or of the one that succeeded, or the latest."""
+    """Return an artifact of a step: of the given attempt; by default of the one that succeeded, else of the latest."""
     async with db.begin() as conn:
         _, workflow = await runs.load(conn, db, run)
         runs.step_number(workflow, step)
@@ -109,7 +109,7 @@ async def of_step(
 async def list_of_job(
     db: Tenant, job: UUID, *, after: Place = BEGINNING, limit: int = 100
 ) -> tuple[UUID, list[Artifact]]:
-    """List the artifacts of a job, of all attempts; return also its run, or its own id if it is no step."""
+    """Return the run of a job (or the job's own id if it is not a step) and its artifacts from all attempts."""
     check_range(limit, "limit", most=PAGE_LIMIT)
     row = await jobs.get(db, job)
     async with db.once() as conn:
@@ -117,7 +117,7 @@ async def list_of_job(
 
 
 async def find_of_job(db: Tenant, job: UUID, name: str, *, attempt: int | None = None) -> Artifact:
-    """Return an artifact of a job: of this attempt, or of the one that succeeded, or the latest."""
+    """Return an artifact of a job: of the given attempt; by default of the one that succeeded, else of the latest."""
     await jobs.get(db, job)
     artifact = None
     if is_name(name):
@@ -137,15 +137,15 @@ async def read(db: Database, artifact: Artifact, *, start: int = 0, end: int | N
 async def list_(
     db: Tenant, run: UUID, *, step: str | None = None, after: Place = BEGINNING, limit: int = 100
 ) -> list[Artifact]:
-    """List the artifacts of a run, or of a job that is not a step of one, of all attempts."""
+    """List the artifacts of a run, or of a job that is not a step of one, from all attempts."""
     async with db.once() as conn:
         return await store.list_(conn, run, org=db.org, step=step, after=after, limit=limit)
 
 
 async def remove_objects(db: Database, *, batch: int = 500) -> int:
-    """Delete a batch of objects whose jobs were deleted, then their rows; return how many artifacts were looked at.
+    """Delete a batch of objects whose jobs were deleted, then their rows; return the size of the batch.
 
-    An object that cannot be deleted is tried again later, and does not keep the others.
+    A deletion that fails is retried later and does not hold up the other objects.
     """
     async with db.once() as conn:
         rows = await store.removable(conn, limit=batch)

@@ -1,7 +1,7 @@
 """The open database that every use case takes: the pool, the notifier, the caches and the public URL.
 
-A `Database` belongs to no org: loops and workers take it. A `Tenant` is a database that acts for a caller of one org:
-a use case that reads or writes the data of an org takes a `Tenant`, so that it cannot be called without one.
+A `Database` is not bound to an org: loops and workers use it. A `Tenant` is a database that acts for a caller of one
+org: a use case that reads or writes the data of an org takes a `Tenant`, so that it cannot be called without an org.
 """
 
 import contextlib
@@ -76,7 +76,7 @@ class LiveVersions:
 
 
 class PublicUrl:
-    """The URL that callbacks and webhooks are sent to. Any process may put it into a request, and few of them serve it.
+    """The URL that callbacks and webhooks are sent to. Any process may put it into a request; only servers serve it.
 
     A process uses its own WINDLASS_PUBLIC_URL if it has one. Otherwise it uses what a server recorded in the database:
     preferably a configured URL, because the address that a server listens at is rarely reachable from elsewhere.
@@ -161,9 +161,9 @@ class Database:
         )
 
     async def open_apart(self) -> "Database":
-        """Open the same database with one more connection, for an event loop in another thread.
+        """Open the same database with a pool of one connection, for an event loop in another thread.
 
-        Its outages are logged by this one's pool only.
+        Outages are logged by the pool of this object only.
         """
         options = replace(self._options, size=1, notify=False, revive=None, announces=False)
         return await Database.open(options, keys=self.vault.keys)
@@ -238,8 +238,8 @@ class Database:
 class Tenant(Database):
     """An open database that acts for a caller of one org.
 
-    It shares everything with the database that it was made from. Only the app, the command line, the web's two
-    dependency modules and the loops that act for an org make one.
+    It shares everything with the database that it was created from. Only the app, the command line, the web's two
+    dependency modules and the loops that act for an org create one.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class Tenant(Database):
         label: str | None = None,
         isolated: bool = False,
     ) -> None:
-        """`isolated`: row-level security applies, as the second barrier between orgs; for callers from outside."""
+        """`isolated`: row-level security applies, as a second barrier between orgs; for external callers."""
         self.__dict__.update(database.__dict__)
         self.database = database
         self.org = org
@@ -283,7 +283,7 @@ class Tenant(Database):
         return self.org == DEFAULT_ORG and self._isolated_org is None
 
     def require(self, scope: Scope) -> None:
-        """Refuse callers that lack a scope."""
+        """Raise `Forbidden` if the caller lacks a scope."""
         orgs.require(scope, self.scopes, self.actor)
 
     def begin(self) -> AbstractAsyncContextManager[Connection]:
@@ -307,7 +307,7 @@ class Tenant(Database):
 async def prepare(options: DatabaseOptions, keys: KeySource | None = None) -> list[str]:
     """Apply migrations, renumber data restored from another cluster's dump, and seal what is stored in plain text.
 
-    Return the migrations applied. `keys` is called with the ids of the master keys that have sealed something.
+    Return the migrations applied. `keys` is called with the ids of the master keys in use.
     """
     conn = await open_connection(options)
     try:
@@ -324,5 +324,5 @@ async def prepare(options: DatabaseOptions, keys: KeySource | None = None) -> li
 
 
 def new_ids(count: int) -> list[UUID]:
-    """Return new ids in ascending order, in which an index takes them fastest."""
+    """Return new ids in ascending order, because those are the fastest to insert into an index."""
     return uuids(ascending(time.time_ns(), os.urandom(RANDOM_BYTES * count)))

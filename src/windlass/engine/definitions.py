@@ -1,6 +1,6 @@
-"""Workflow definitions: a cache by version, the live version of a name, and a cache of what starting a step needs.
+"""Caches workflow versions and step templates, and finds the live version of a name.
 
-Versions never change, so entries are dropped only for space.
+Versions never change, so cache entries are evicted only to limit the size.
 """
 
 import logging
@@ -50,10 +50,10 @@ class UnreadableVersion(WindlassError):
 
 
 class Definitions:
-    """The recently used workflows, at most `room` of them.
+    """A cache of the recently used versions, at most `room` of them.
 
-    Two generations: a used entry moves to the young one, and when that has half the room the old one is dropped. So a
-    hit costs a dict lookup, without the bookkeeping of an exact LRU order.
+    It has two generations: a used entry moves to the young one, and when that has `room / 2` entries the old one is
+    dropped. So a hit costs a dict lookup, without the bookkeeping of an exact LRU order.
     """
 
     def __init__(self, room: int = ROOM) -> None:
@@ -63,7 +63,7 @@ class Definitions:
         self._old: dict[int, Workflow] = {}
 
     async def of(self, conn: Connection, version_ids: Iterable[int]) -> dict[int, Workflow]:
-        """Return all these versions; those not known yet are read in one query. Raises if one cannot be read."""
+        """Return these versions; load uncached ones with one query. Raise `UnreadableVersion` if one cannot be read."""
         ids = list(version_ids)
         workflows, errors = await self._find(conn, ids)
         for id_ in ids:
@@ -72,11 +72,11 @@ class Definitions:
         return workflows
 
     async def one(self, conn: Connection, version_id: int) -> Workflow:
-        """Return one version. Raises if it cannot be read."""
+        """Return one version; raise `UnreadableVersion` if it cannot be read."""
         return self.get(version_id) or (await self.of(conn, [version_id]))[version_id]
 
     async def readable(self, conn: Connection, version_ids: Iterable[int]) -> dict[int, Workflow]:
-        """Return those of these versions that this process can read; the others are logged once."""
+        """Return those of these versions that this process can read. Each unreadable one is logged once."""
         return (await self._find(conn, version_ids))[0]
 
     async def _find(
@@ -105,7 +105,7 @@ class Definitions:
         return known
 
     def learn(self, version_id: int, workflow: Workflow) -> None:
-        """Cache a version that was published here, so that it need not be read back."""
+        """Cache a version that this process has published, so that it need not be read back."""
         if self.get(version_id) is None:
             self._keep(version_id, workflow)
 
@@ -148,20 +148,20 @@ async def find_live(conn: Connection, name: str, *, org: str) -> Live:
 
 
 def check_workflow_name(name: str) -> None:
-    """Raise `NotFound` for a text that cannot be a workflow's name, without a query."""
+    """Raise `NotFound` for a string that cannot be a workflow's name, without a query."""
     if workflow_name_mistake(name):
         raise NotFound("workflow", ascii(name))
 
 
 async def unknown_workflow(conn: Connection, name: str, *, org: str) -> NotFound:
-    """Return the error for a name that no workflow has, with a similar name that one has."""
+    """Return the error for an unknown workflow name, with a similar name as a hint if there is one."""
     near = get_close_matches(name, await store.names(conn, org=org, limit=MAX_SUGGESTED), n=1)
     return NotFound("workflow", name, hint=f"did you mean {near[0]}?" if near else None)
 
 
 @dataclass(frozen=True, eq=False)
 class StepTemplate:
-    """What starting a step needs, computed once per version: the common columns of its jobs, its `if`, its templates.
+    """The data for starting a step, computed once per version: the common columns of its jobs, its `if`, its templates.
 
     A turn that creates hundreds of jobs of one step writes their common columns once.
     """
@@ -190,7 +190,7 @@ class StepTemplate:
 
     @cached_property
     def is_plain(self) -> bool:
-        """Return whether there is nothing to fill in."""
+        """Return whether all jobs of the step have the same constant payload, without templates."""
         return self.payload.is_constant and not self.per_item
 
     @cached_property
@@ -245,7 +245,7 @@ class StepTemplates:
         return known
 
     def begins_with_jobs(self, version_id: int, plan: Plan) -> bool:
-        """Return whether what new runs create at first are only jobs without templates, whatever the time is."""
+        """Return whether a new run begins by creating only jobs without templates, independently of the time."""
         known = self._begin_with_jobs.get(version_id)
         if known is None:
             if len(self._begin_with_jobs) >= TEMPLATE_ROOM:

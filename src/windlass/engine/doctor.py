@@ -28,7 +28,7 @@ from windlass.store.workers import ALIVE_WITHIN, RUNTIME, WorkerRow
 
 OLDEST_VERSION = 15
 PATIENCE = timedelta(minutes=1)
-MOST_ENTRIES = 10  # of the quarantine that are listed one by one
+MOST_ENTRIES = 10  # quarantine entries that are listed individually
 
 
 class Level(StrEnum):
@@ -120,7 +120,7 @@ def judge_workers(alive: Sequence[WorkerRow], lines: Sequence[Waiting]) -> Findi
 def judge_lines(
     lines: Sequence[Waiting], alive: Sequence[WorkerRow], registry: Mapping[str, tuple[str, bool]]
 ) -> Iterator[Finding]:
-    """Yield the jobs that have waited for longer than a minute because no worker will claim them."""
+    """Yield a finding for jobs that have waited for more than a minute because no worker will claim them."""
     for line in lines:
         runtime, enabled = registry.get(line.type, (RUNTIME, True))
         org, queue = owner(line.queue)
@@ -144,7 +144,7 @@ def judge_lines(
 
 
 def judge_drifts(drifts: Sequence[Drift]) -> Iterator[Finding]:
-    """Yield the types of which live workers serve several schemas."""
+    """Yield a finding for each type of which live workers serve different schemas."""
     for drift in drifts:
         served = "; ".join(f"{digest} on {names}" for digest, names in zip(drift.digests, drift.workers, strict=True))
         problem = f"live workers serve several schemas of {drift.type}: {served}"
@@ -153,7 +153,7 @@ def judge_drifts(drifts: Sequence[Drift]) -> Iterator[Finding]:
 
 
 def judge_pools(rows: Sequence[PoolRow], lines: Sequence[Waiting]) -> Iterator[Finding]:
-    """Yield the pools that jobs wait for, and that cannot be used."""
+    """Yield a finding for each pool that jobs wait for and that cannot be used."""
     for row in rows:
         if row.waiting and (fix := pools.fix_of(row)) is not None:
             state = "is not alive" if pools.is_silent(row) else f"has a problem: {row.problem}"
@@ -167,7 +167,7 @@ def judge_pools(rows: Sequence[PoolRow], lines: Sequence[Waiting]) -> Iterator[F
 
 
 def judge_object_store(rows: Sequence[PoolRow], url: str | None) -> Iterator[Finding]:
-    """Yield the live pools whose jobs may run on other machines, if the object store is a folder."""
+    """Yield a finding for each live pool whose jobs may run on other machines, if the object store is a folder."""
     for row in rows:
         warning = None if url is None or pools.is_silent(row) else store_warning(row.launcher, url)
         if warning is not None:
@@ -187,7 +187,7 @@ def judge_queues(lines: Sequence[Waiting]) -> Iterator[Finding]:
 
 
 def judge_public_url(urls: Sequence[RecordedUrl], own: str | None, *, called: bool) -> Finding:
-    """Judge whether senders can reach the public URL, which all processes must agree on."""
+    """Return the finding about the public URL: whether all processes agree on it and senders can reach it."""
     configured = {url.url for url in urls if url.configured and url.live} | ({own} if own else set())
     if len(configured) > 1:
         problem = f"processes disagree about the public URL: {', '.join(sorted(configured))}"

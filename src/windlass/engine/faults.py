@@ -1,4 +1,4 @@
-"""Fault points: places where a test can kill the process, to prove that nothing is lost there.
+"""Fault points: places in the code where a test can kill the process, to prove that nothing is lost.
 
 `WINDLASS_FAULT=settle.saved` kills it when that point is first reached, `settle.saved:3` the third time. Unset, a point
 costs one comparison.

@@ -1,4 +1,4 @@
-"""Callbacks to hook steps: stored whenever they arrive, applied when their step waits."""
+"""Receives callbacks for hook steps: stores each when it arrives, and applies it when its step waits for it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ ACTOR = "hook"
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """The result of a callback. `again`: there was one before, and this one changed nothing."""
+    """The result of a callback. `again`: one was received before, or this one in an earlier round; nothing changed."""
 
     again: bool
 
@@ -39,7 +39,7 @@ async def check_token(db: Database, token: str) -> None:
 
 
 async def receive(db: Database, token: str, body: bytes, headers: Mapping[str, str]) -> Received:
-    """Store a callback and end its step if that waits. The names of `headers` are in lower case."""
+    """Store a callback, and end its step if the step is waiting. The names in `headers` are in lower case."""
     if len(body) > BODY_LIMIT:
         raise Invalid(f"the body is {len(body)} bytes, the limit is {BODY_LIMIT}", field="body")
     async with db.begin() as conn:

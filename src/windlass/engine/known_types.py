@@ -1,4 +1,4 @@
-"""What this process knows about the schemas that live workers serve."""
+"""Caches the schemas of job types that live workers serve."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 TOPIC = "job-types"  # of the notification after a worker has published its schemas
-FRESH = 5.0  # seconds for which it is cached
+FRESH = 5.0  # seconds for which the digests are cached
 WARNING_INTERVAL = 60.0  # seconds between warnings about one type
 
 Key = tuple[str, str]  # org of the workers, type
@@ -14,7 +14,7 @@ Key = tuple[str, str]  # org of the workers, type
 
 @dataclass(slots=True)
 class KnownTypes:
-    """The digests of each type that live workers serve, and the schemas of digests, which never change."""
+    """The schema digests of each type that live workers serve, and the schema of each digest, which never changes."""
 
     digests: Mapping[Key, list[str]] = field(default_factory=dict)
     schemas: dict[str, str | None] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class KnownTypes:
             self.read_at = float("-inf")
 
     def keep(self, live: Iterable[tuple[Key, str]], schemas: dict[str, str | None]) -> None:
-        """Replace what is known; `schemas` has those that were not known."""
+        """Replace the cached digests; `schemas` has the schemas that were not cached. Drop those no longer served."""
         digests: dict[Key, list[str]] = {}
         for key, digest in live:
             digests.setdefault(key, []).append(digest)
@@ -44,7 +44,7 @@ class KnownTypes:
         self.digests = digests
 
     def schemas_of(self, orgs: Iterable[str], type_: str) -> list[str]:
-        """Return the schemas of a type; none if no live worker serves it, or if one takes any values."""
+        """Return the schemas of a type; none if no live worker serves it, or if one of them accepts any value."""
         digests = {digest for org in orgs for digest in self.digests.get((org, type_), ())}
         schemas = [self.schemas.get(digest) for digest in sorted(digests)]
         return [] if None in schemas else [schema for schema in schemas if schema is not None]

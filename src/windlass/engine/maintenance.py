@@ -69,7 +69,7 @@ async def pending(db: Database) -> list[str]:
 
 
 async def check_writable(db: Database) -> None:
-    """Raise `Unavailable` if the database is known to refuse writes; nothing is written to find out."""
+    """Raise `Unavailable` if the database is in an outage or read-only. No write is attempted."""
     if db.pool.outage.reason is not None:
         raise Unavailable(db.pool.outage.reason)
     async with db.once() as conn:
@@ -78,7 +78,7 @@ async def check_writable(db: Database) -> None:
 
 
 def status(place: Place) -> dict[str, Any]:
-    """Return the status of the embedded server, running or not; nothing is started."""
+    """Return the status of the embedded server without starting it."""
     return asdict(embedded.status(place.embedded))
 
 
@@ -90,9 +90,10 @@ def stop(place: Place) -> bool:
 
 
 def program(place: Place, name: str) -> Path:
-    """Return the path of psql, pg_dump or the like: the embedded server's own; for another server the newest.
+    """Return the path of a client program such as psql or pg_dump: the embedded server's, the one in `pg_bin`, or the
+    newest.
 
-    pg_dump refuses a server newer than itself, but not an older one.
+    The newest, because pg_dump refuses a server that is newer than itself, but not an older one.
     """
     on_path = shutil.which(name)
     try:

@@ -1,8 +1,8 @@
-"""Messages: sends signals and events, and gives them to the runs and handlers that wait for them.
+"""Sends messages (signals and events), and routes them to the steps and handlers that wait for them.
 
-A signal is addressed to one run, or to one job that is no step of a run, and is received once, by the place there that
-has waited longest for its name. A published event has a name and a key, and reaches every place that waits for both.
-A message that arrives before the wait begins is kept. The sender's id makes sending idempotent.
+A signal is addressed to one run, or to one job that is not a step of a run, and is received once: by the step or
+handler there that has waited for its name the longest. A published event has a name and a key, and every waiter for
+both receives it. A message that arrives before the wait begins is kept. The sender's id makes sending idempotent.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -56,7 +56,7 @@ async def signal(
     id_: str | None = None,
     connection: Connection | None = None,
 ) -> Sent:
-    """Send a signal to a run, or to a job that is no step of a run."""
+    """Send a signal to a run, or to a job that is not a step of a run."""
     check_message_name(name)
     text = _checked(payload, id_)
     async with _transaction(db, connection) as conn:
@@ -95,9 +95,9 @@ def _checked(payload: Any, id_: str | None) -> str:
 
 
 async def route(db: Database, *, batch: int = 1000) -> int:
-    """Give new messages to those who wait for them, and new waiters the messages that came early.
+    """Deliver new messages to their waiters, and messages that arrived early to new waiters.
 
-    Return the number of addresses that were looked at; 0 if there is nothing to do, or another process does it.
+    Return the number of addresses processed; 0 if there are none or another process is the router.
     """
     async with db.once() as conn:
         addresses = await messages.unrouted(conn, batch)
@@ -112,7 +112,7 @@ async def route(db: Database, *, batch: int = 1000) -> int:
         return len(some)
 
     async def isolate(address: Address, error: Exception) -> int | None:
-        if not isinstance(error, Locked):  # else the next round tries it again
+        if not isinstance(error, Locked):  # a locked address is retried by the next call
             await quarantine.set_aside(db, Kind.MESSAGE, "/".join(address[:3]), error)
         return None
 
@@ -120,19 +120,19 @@ async def route(db: Database, *, batch: int = 1000) -> int:
 
 
 async def are_pending(db: Database) -> bool:
-    """Return whether any message, or run that SQL or an event has requested, is still to be processed."""
+    """Return whether messages, or runs requested by SQL or by events, are still to be processed."""
     async with db.once() as conn:
         return (await workers.pending_run_work(conn, kinds=())).messages
 
 
 async def prune(db: Database, *, age: timedelta, batch: int = 500) -> int:
-    """Delete a batch of messages older than `age`; return their number."""
+    """Delete a batch of routed messages older than `age`; return their number."""
     async with db.once() as conn:
         return await messages.prune(conn, age=age, batch=batch)
 
 
 async def wake_handlers(db: Database, *, batch: int = 1000) -> int:
-    """Make the jobs of handlers due that have received what they wait for; return their number."""
+    """Make the jobs of suspended handlers due whose messages have arrived; return their number."""
     async with db.once() as conn:
         queues = await waiters.wake_handlers(conn, batch)
     db.poke(*set(queues))

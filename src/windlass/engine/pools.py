@@ -1,4 +1,4 @@
-"""Pools: those that processes offer, and whether the steps of a workflow have theirs."""
+"""Records and lists the pools that processes offer, and checks that the pools of a workflow's steps exist."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -19,27 +19,27 @@ ALIVE_WITHIN = timedelta(seconds=30)  # its process reports every 15 s
 
 
 async def offer(db: Database, pools: Iterable[tuple[str, str, int, str | None]]) -> None:
-    """Record pools of this process, by name, launcher, size and image: from now on steps may name them."""
+    """Record pools of this process, given as (name, launcher, size, image). From then on, steps may name them."""
     async with db.begin() as conn:
         await store.offer(conn, pools)
 
 
 async def report(db: Database, name: str, *, holder: str, problem: str | None) -> None:
-    """Record which process launches the jobs of a pool, and why it cannot."""
+    """Record the process that launches the jobs of a pool, and its problem if it cannot launch them."""
     async with db.once() as conn:
         await store.report(conn, name, holder=holder, problem=problem)
 
 
 async def instance(db: Database) -> str:
-    """Return a name for the jobs of this database, to distinguish them from those of others on the same cluster."""
+    """Return a name that distinguishes jobs of this database from jobs of other databases on the same cluster."""
     async with db.once() as conn:
         identity = await store.identity(conn)
     return f"windlass-{sha256(identity.encode()).hexdigest()[:12]}"
 
 
 async def list_(db: Tenant) -> list[Pool]:
-    """Return the pools by name, with how many of their jobs wait and run: those of the caller's org, for the operator
-    those of all orgs."""
+    """Return the pools, sorted by name, with the numbers of waiting and running jobs of the caller's org; for the
+    operator, those of all orgs."""
     async with db.once() as conn:
         rows = await store.list_(conn, org=_counted_org(db), cap=MOST_COUNTED)
     return [_schema(row, db) for row in rows]
@@ -56,7 +56,7 @@ async def get(db: Tenant, name: str) -> Pool:
 
 
 async def forget(db: Tenant, name: str) -> None:
-    """Remove a pool that no process offers. Workflows that name it stay, and their steps wait until one does."""
+    """Remove a pool that no process offers. Workflows may still name it: their steps wait until a process offers it."""
     pool = await get(db, name)
     async with db.begin() as conn:
         if not await store.forget(conn, name, silent_for=ALIVE_WITHIN):
@@ -65,12 +65,12 @@ async def forget(db: Tenant, name: str) -> None:
 
 
 def is_silent(row: PoolRow) -> bool:
-    """Return whether no process offers a pool any more."""
+    """Return whether no process has offered the pool recently."""
     return row.silence > ALIVE_WITHIN
 
 
 def fix_of(row: PoolRow) -> str | None:
-    """Return what to do about a pool that cannot be used; None if it can."""
+    """Return the fix for a pool that cannot be used; None if it can be used."""
     if is_silent(row):
         worker = (
             "windlass worker --allow-commands"

@@ -1,10 +1,11 @@
 """Keeps one item that cannot be processed from blocking the others in its batch.
 
 Work is done in batches: a hundred reports, runs or schedules in one transaction. `split_batch` processes a batch and,
-if that fails, halves it until each culprit is alone; everything else is processed. The culprit is set aside in
-`windlass.quarantine` with the reason. Loops skip what is set aside, and `retry_due` retries it with growing pauses.
+if that fails, halves it until each failing item is alone; all other items are processed. A failing item is put into
+`windlass.quarantine` with the reason. Loops skip the items in quarantine, and `retry_due` retries them with increasing
+delays.
 
-`Unavailable` is not handled like this: without a database there is no culprit, and the whole batch waits.
+`Unavailable` is not handled this way: it is not caused by an item, so the whole batch waits for the database.
 """
 
 import logging
@@ -30,16 +31,16 @@ _log = logging.getLogger("windlass.quarantine")
 
 
 class Kind(StrEnum):
-    """The kinds of items that can be set aside. The key is the item's id, or the name of a duty."""
+    """The kinds of items in quarantine. An item's key is its id, the name of a duty, or the address of messages."""
 
     RUN = "run"  # its events cannot be applied
     WORKFLOW = "workflow"  # its pending runs cannot begin
     TRIGGER = "trigger"  # a workflow's schedule
     CRON = "cron"  # a schedule of the Open Job Spec
     SCHEDULE = "schedule"  # a row of workflow.workflow_schedule
-    JOB = "job"  # it cannot be claimed or its outcome cannot be recorded; it returns to its queue by itself
+    JOB = "job"  # it cannot be claimed, or its outcome cannot be recorded; retried through its queue or lease
     START = "start"  # a requested run cannot start
-    MESSAGE = "message"  # those with this org, name and key cannot be routed; they are tried again by themselves
+    MESSAGE = "message"  # messages with this org, name and key cannot be routed; the router retries them
     EVENT = "event"  # an event that could not be delivered to subscribers
     DUTY = "duty"  # a maintenance task
 
@@ -49,10 +50,10 @@ async def split_batch(
     attempt: Callable[[Sequence[Item]], Awaitable[Result]],
     isolate: Callable[[Item, Exception], Awaitable[Result | None]],
 ) -> list[Result]:
-    """Process a batch, halving it on failure until each culprit is alone; return all results, with those of `isolate`.
+    """Process a batch, halving it on failure until each failing item is alone; return all results, also of `isolate`.
 
     `attempt` must be all or nothing (one transaction), because its items are attempted again after a failure. An item
-    that needs a row locked by another session (`Locked`) is a culprit, too: the others do not wait for it.
+    that needs a row locked by another session (`Locked`) counts as failing, so that the other items do not wait for it.
     """
     results: list[Result] = []
     pending = [items] if items else []
@@ -72,13 +73,13 @@ async def split_batch(
 
 
 async def each_alone(db: Database, kind: Kind, ids: Sequence[UUID], process: Callable[[UUID], Awaitable[bool]]) -> int:
-    """Process items that cannot share a transaction; set aside those that fail. Return the number processed."""
+    """Process items that cannot share a transaction; put failing ones into quarantine. Return the number processed."""
     done = 0
     for id_ in ids:
         try:
             done += await process(id_)
         except Locked:
-            continue  # the next round tries it again
+            continue  # retried by the next call
         except Unavailable:
             raise
         except Exception as error:
@@ -87,7 +88,7 @@ async def each_alone(db: Database, kind: Kind, ids: Sequence[UUID], process: Cal
 
 
 async def set_aside(db: Database, kind: Kind, key: object, error: Exception, *, retry: bool = True) -> None:
-    """Store why an item could not be processed. Only its first failure is logged with the traceback."""
+    """Put an item into quarantine with the reason. Only its first failure is logged with the traceback."""
     message = str(error).partition("\nDETAIL:")[0]  # the detail quotes whole rows
     reason = plain(message or type(error).__name__)[:MAX_REASON]
     async with db.once() as conn:
@@ -102,13 +103,13 @@ async def release(db: Database, kind: Kind, key: object) -> None:
 
 
 async def keys(db: Database, kind: Kind) -> set[str]:
-    """Return what of this kind is in quarantine."""
+    """Return the keys of the items of this kind that are in quarantine."""
     async with db.once() as conn:
         return await store.keys(conn, kind)
 
 
 async def retry_due(db: Database, handlers: Mapping[Kind, Retry], *, limit: int = 20) -> int:
-    """Retry the due items one at a time; return the number processed. A handler returns False if the item is locked."""
+    """Retry the due items one by one; return the number processed. A handler returns False if the item is locked."""
     async with db.once() as conn:
         due = await store.take_due(conn, list(handlers), limit)
     done = 0
@@ -132,7 +133,7 @@ async def list_(db: Tenant, *, limit: int = 100) -> list[Quarantined]:
 
 
 async def retry_now(db: Tenant, kind: Kind, key: str) -> Quarantined:
-    """Make an item due for a retry now, regardless of its pause."""
+    """Make an item due for a retry immediately."""
     encode(key, field="key")
     async with db.begin() as conn:
         retried = await store.retry_now(conn, kind, key, org=db.org)

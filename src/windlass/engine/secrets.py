@@ -1,4 +1,4 @@
-"""Secrets of an org: set, list, delete and rotate them. Their values are never shown; only workers open them."""
+"""Sets, lists, deletes and rotates the secrets of an org. Values are decrypted only to be used and are never shown."""
 
 from collections.abc import Collection, Sequence
 
@@ -13,13 +13,13 @@ from windlass.schemas.common import PAGE_LIMIT, Page
 from windlass.schemas.secrets import Secret, SecretRotation
 from windlass.store.orgs import secrets as store
 
-LONGEST = 100  # characters of a wrong name that are shown
+LONGEST = 100  # characters of an invalid name that its error message quotes
 MAX_VALUE = 64 * 1024  # bytes
 MOST = 1000  # per org
 
 
 async def set_(db: Tenant, name: str, value: str) -> Secret:
-    """Create a secret, or replace its value: attempts that begin from now on use the new one."""
+    """Create a secret or replace its value. Attempts that start later use the new value."""
     _check_name(name)
     _check_value(value)
     async with db.begin() as conn:
@@ -32,14 +32,14 @@ async def set_(db: Tenant, name: str, value: str) -> Secret:
 
 
 async def list_(db: Tenant, *, after: str = "", limit: int = 50) -> Page[Secret]:
-    """List names, versions, and who changed them when."""
+    """List the secrets by name, each with its version and its last change, without their values."""
     async with db.once() as conn:
         rows = await store.list_(conn, db.org, after=after, limit=check_range(limit, "limit", most=PAGE_LIMIT))
     return Page(rows, rows[-1].name if len(rows) == limit else None)
 
 
 async def delete(db: Tenant, name: str) -> None:
-    """Delete a secret. Attempts that need it fail from now on."""
+    """Delete a secret. Later attempts that need it fail."""
     _check_name(name)
     async with db.begin() as conn:
         await store.lock(conn, db.org)
@@ -60,8 +60,8 @@ async def rotate(db: Tenant) -> SecretRotation:
 async def rotate_master(db: Tenant) -> SecretRotation:
     """Wrap the data keys of all orgs, and seal the keys of the installation, with the first master key.
 
-    In small transactions: processes that have the old and the new key go on meanwhile, and an interrupted rotation is
-    completed by the next one.
+    Runs in small transactions: processes that have both the old and the new key keep working meanwhile, and the next
+    rotation completes an interrupted one.
     """
     if db.org != DEFAULT_ORG:
         raise Invalid(
@@ -70,7 +70,7 @@ async def rotate_master(db: Tenant) -> SecretRotation:
         )
     wrapped = 0
     while True:
-        async with db.database.begin() as conn:  # of all orgs: row-level security must not hide any
+        async with db.database.begin() as conn:  # not `db.begin`: row-level security could hide the keys of other orgs
             count = await db.vault.wrap_data_keys(conn)
         wrapped += count
         if not count:
@@ -83,7 +83,7 @@ async def rotate_master(db: Tenant) -> SecretRotation:
 
 
 async def values(db: Database, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], str]:
-    """Return the values of these secrets, given as (org, name), for an attempt that uses them now."""
+    """Return the values of secrets, given as (org, name), for an attempt that is about to use them."""
     async with db.once() as conn:
         return await db.vault.read(conn, set(names))
 
@@ -108,7 +108,7 @@ def _check_name(name: str) -> None:
 
 
 def _check_value(value: str) -> None:
-    """Raise `Invalid`, without the value."""
+    """Raise `Invalid` for a value that cannot be stored. The message does not contain the value."""
     if len(value) < SHORTEST:
         raise Invalid(
             f"value has {len(value)} characters, at least {SHORTEST} are required: a shorter one cannot be masked in"

@@ -1,4 +1,4 @@
-"""Statistics: an overview of everything, of the last runs of workflows, and of tenants (`meta.tenant_id` of jobs)."""
+"""Statistics: an overview of an org, of the latest runs of workflows, and of tenants (`meta.tenant_id` of jobs)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ from windlass.store.runs import RunFilter, RunRow
 from windlass.store.stats import WorkflowStats
 from windlass.store.workers import ALIVE_WITHIN, WorkerRow
 
-FAILING = 10  # of the latest
+FAILING = 10  # latest failed runs that are listed
 TICKS = 10
-LAST_RUNS = 100  # that the numbers of a workflow cover
+LAST_RUNS = 100  # over which the numbers of a workflow are computed
 MOST_TENANTS = 1000
-LATEST_RUNS = 20  # that are listed one by one
+LATEST_RUNS = 20  # that are listed individually
 LIVE_RUNS = (RunState.PENDING, RunState.RUNNING)
 ENDED_RUNS = (RunState.COMPLETED, RunState.FAILED, RunState.CANCELLED, RunState.TIMEOUT)
 ENDED_JOBS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
@@ -30,7 +30,7 @@ ENDED_JOBS = (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED)
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The state of everything at one moment. Counts that reach MOST_COUNTED are not exact."""
+    """The current state of an org. Counts that reach MOST_COUNTED are not exact."""
 
     live_runs: dict[str, int]  # by state
     ended_jobs: dict[str, int]  # by state

@@ -24,8 +24,8 @@ from windlass.store.workers import PendingJobWork, PendingWork, TermAnswer
 __all__ = ["PendingJobWork", "PendingWork", "TermAnswer"]
 WEEKS_AHEAD = 2
 MONTHS_AHEAD = 2
-MOST_SCHEMAS_OF_TYPE, MOST_SCHEMAS = 50, 10_000  # of handlers that are kept: for a type, for an org
-LOCK_MILLISECONDS = 50  # how long writers of the event trail may wait behind an upkeep that waits for a lock
+MOST_SCHEMAS_OF_TYPE, MOST_SCHEMAS = 50, 10_000  # schemas of handlers that are kept: per type, per org
+LOCK_MILLISECONDS = 50  # how long writers of the event trail may queue behind maintenance that waits for a lock
 OPEN_LEASE = timedelta(hours=1)  # for plain SQL clients that claim without `lease_until`
 ARCHIVE_BATCH = 5_000
 UNKNOWN_LEASE = timedelta(seconds=30)  # for jobs whose worker lease does not exist; workers extend every 10 s or sooner
@@ -43,14 +43,14 @@ class UpkeepResult:
 
 
 async def become_due(db: Database, *, batch: int = 1000) -> int:
-    """Make rows claimable whose time has come, and wake their queues; return their number."""
+    """Make jobs claimable whose `run_at` has passed, and wake their queues; return their number."""
     queues = await isolate_rows(db, partial(jobs.find_ripe, limit=batch), partial(jobs.become_due, batch=batch))
     db.poke(*set(queues))
     return len(queues)
 
 
 async def expire(db: Database, *, batch: int = 500) -> int:
-    """End jobs that did not begin before they expired; return their number."""
+    """Fail jobs that were not started before they expired; return their number."""
     ended = await isolate_rows(
         db, partial(claims.find_expired, limit=batch), partial(claims.expire, batch=batch, actor="upkeep")
     )
@@ -70,9 +70,9 @@ async def isolate_rows(
     find: Callable[[Connection], Awaitable[list[UUID]]],
     act: Callable[..., Awaitable[list[Row]]],
 ) -> list[Row]:
-    """Change a batch of jobs with one statement. If a row makes it fail, split the batch and set the culprit aside.
+    """Change a batch of jobs with one statement. If a job makes it fail, split the batch and quarantine that job.
 
-    Statements that look for such rows skip it for a while.
+    `find` and `act` skip jobs in quarantine until their next retry is due.
     """
     try:
         async with db.once() as conn:
@@ -94,13 +94,13 @@ async def isolate_rows(
 
 
 async def pending_work(db: Database, *, duty: str, kinds: Sequence[Kind], looks_for_leases: bool = True) -> PendingWork:
-    """Return what all loops have to do, and the leader of a duty. Of the quarantine, entries of these kinds count."""
+    """Return the pending work of all loops, including quarantine entries of these kinds, and the leader of a duty."""
     async with db.once() as conn:
         return await workers.pending_work(conn, duty=duty, kinds=kinds, looks_for_leases=looks_for_leases)
 
 
 async def pending_job_work(db: Database) -> PendingJobWork:
-    """Return what upkeep has to do for jobs."""
+    """Return the pending maintenance of jobs."""
     async with db.once() as conn:
         return await workers.pending_job_work(conn)
 
@@ -128,7 +128,10 @@ async def release_expired(db: Database, *, batch: int = 500, continuity: Continu
 
 
 async def prune(db: Database, *, age: timedelta, batch: int = 500) -> int:
-    """Remove a batch of jobs, and one of runs, that ended longer than `age` ago; return the larger number."""
+    """Delete jobs and runs that ended, and ticks that were skipped, longer than `age` ago: a batch of each.
+
+    Return the number of jobs or of runs, whichever is larger.
+    """
     async with db.once() as conn:
         old_jobs = await jobs.prune(conn, age=age, batch=batch)
     async with db.once() as conn:
@@ -141,7 +144,8 @@ async def prune(db: Database, *, age: timedelta, batch: int = 500) -> int:
 async def archive(db: Database, *, age: timedelta, batch: int = ARCHIVE_BATCH) -> bool:
     """Archive jobs and runs that ended longer than `age` ago, a batch of each; return whether there may be more.
 
-    If the archive of their week is still to be created and the table is in use, it is left for the next time.
+    If the archive of a week does not exist yet and creating it would have to wait for a lock, its rows are left for the
+    next call.
     """
     async with db.once() as conn:
         old_jobs = await archive_store.find_jobs(conn, age=age, batch=batch)
@@ -155,7 +159,7 @@ async def archive(db: Database, *, age: timedelta, batch: int = ARCHIVE_BATCH) -
 async def _move(
     db: Database, ids: Sequence[UUID], move: Callable[[Connection, Sequence[UUID]], Awaitable[None]]
 ) -> None:
-    """Archive a batch. A row that cannot be archived stays where it is, and is tried again later."""
+    """Archive a batch. A row that cannot be archived stays where it is and is retried later."""
 
     async def attempt(some: Sequence[UUID]) -> None:
         async with _short_lock(db) as conn:
@@ -168,7 +172,7 @@ async def _move(
 
 
 async def drop_archives(db: Database, *, age: timedelta, batches: int = 20) -> bool:
-    """Drop the archives of weeks that ended longer than `age` ago, after what other tables have about their rows.
+    """Drop the archives of weeks that ended longer than `age` ago, after the rows of other tables that belong to them.
 
     Return whether there is more to do: each call removes a limited number of batches.
     """
@@ -188,17 +192,17 @@ async def drop_archives(db: Database, *, age: timedelta, batches: int = 20) -> b
 
 
 async def date_open_leases(db: Database) -> None:
-    """Set an end for leases that plain SQL took without one, and for jobs whose worker lease does not exist."""
+    """Set an end on leases that plain SQL took without one, and on those of jobs whose worker lease does not exist."""
     async with db.once() as conn:
         await workers.date_open_leases(conn, OPEN_LEASE, of_unknown_worker=UNKNOWN_LEASE)
 
 
 async def tend(db: Database, *, age: timedelta) -> None:
     """Create upcoming partitions of the event trail and of the archive, and drop old ones of the trail; delete silent
-    workers, the oldest schemas of handlers and unused rate limits.
+    workers, expired leases without jobs, the oldest schemas of handlers, and unused rate limits.
 
     A session that waits for a lock on the event trail's table blocks every writer behind it, so the wait is short: if a
-    reader (a dump, an open psql) is in the way, the change is left for the next time.
+    reader (a dump, an open psql) holds the lock, the change is left for the next call.
     """
     for week in range(WEEKS_AHEAD + 1):
         async with _short_lock(db) as conn:
@@ -240,7 +244,7 @@ async def tend_audit(db: Database, *, age: timedelta | None) -> None:
 
 @asynccontextmanager
 async def _short_lock(db: Database) -> AsyncIterator[Connection]:
-    """Begin a transaction that changes partitions; give up if a lock is not free soon."""
+    """Begin a transaction that changes partitions. If it cannot get a lock soon, roll it back and log that."""
     try:
         async with db.begin() as conn:
             await limit_lock_wait(conn, LOCK_MILLISECONDS)

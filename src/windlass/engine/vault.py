@@ -1,8 +1,8 @@
-"""Seals and opens what the database must not hold in plain text. Every function takes an open connection.
+"""Seals and opens secrets and keys, which the database must not hold in plain text. Functions take an open connection.
 
 Each org has data keys; the latest one seals its secrets. Data keys, and the keys of the installation, are sealed with
-the first master key of this process. Rotation replaces the wrapping, never the key inside, so an unwrapped key may be
-kept for as long as the process runs.
+the first master key of this process. Rotating the master key replaces the wrapping of a key, never the key itself, so
+an unwrapped key may be cached for as long as the process runs.
 """
 
 import logging
@@ -20,7 +20,7 @@ from windlass.store.orgs import secrets as store
 from windlass.store.orgs.secrets import DataKey, SealedSecret, ServerKey
 from windlass.store.postgres.pool import Connection
 
-KeySource = Callable[[Collection[str]], MasterKeys]  # takes the ids of the keys that have sealed something
+KeySource = Callable[[Collection[str]], MasterKeys]  # takes the ids of the master keys in use
 BATCH = 100  # data keys in one transaction
 ROOM = 10_000
 ENGINE = "windlass"
@@ -28,7 +28,7 @@ _log = logging.getLogger("windlass.vault")
 
 
 class Vault:
-    """The master keys of this process, and the keys that were unwrapped with them."""
+    """The master keys of this process, and a cache of the keys that were unwrapped with them."""
 
     def __init__(self, keys: MasterKeys | None = None) -> None:
         self.keys = keys or MasterKeys()
@@ -40,7 +40,7 @@ class Vault:
         if (known := self._server_keys.get(name)) is not None:
             return known
         row = await store.server_key(conn, name)
-        if row is None:  # not kept: the transaction may be rolled back
+        if row is None:  # not cached: the transaction may be rolled back
             await self._add_server_key(conn, name)
             row = await store.server_key(conn, name)
             assert row is not None
@@ -51,7 +51,7 @@ class Vault:
         return value
 
     def known_server_key(self, name: str) -> bytes | None:
-        """Return a key of this installation that was used before, without a query."""
+        """Return a key of this installation if it is cached; never query the database."""
         return self._server_keys.get(name)
 
     async def put(self, conn: Connection, org: str, name: str, value: str, *, by: str) -> Secret:
@@ -61,11 +61,11 @@ class Vault:
         return await store.put(conn, self._sealed(key, name, version, value), by=by)
 
     async def read(self, conn: Connection, names: Collection[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Return the values of these secrets, given as (org, name); those that do not exist are left out."""
+        """Return the values of secrets, given as (org, name). Secrets that do not exist are left out."""
         return {(row.org, row.name): self._opened(row) for row in await store.find(conn, names)} if names else {}
 
     async def resolve(self, conn: Connection, org: str, secret: str) -> str:
-        """Return the secret that a definition has for signed requests: itself, or the value of its reference."""
+        """Return a definition's secret for signed requests: the literal, or the value of the secret that it names."""
         if (name := secret_named(secret)) is None:
             return secret
         values = await self.read(conn, [(org, name)])
@@ -92,7 +92,7 @@ class Vault:
         return len(rows)
 
     async def wrap_data_keys(self, conn: Connection) -> int:
-        """Wrap the next data keys with the first master key; return their number, 0 at the end."""
+        """Wrap a batch of data keys with the first master key; return their number, 0 if none is left."""
         rows = await store.data_keys_to_wrap(conn, self.keys.first.id, BATCH)
         for row in rows:
             await store.wrap_data_key(conn, self._wrapped(row.id, row.org, self._data_key(row)))
@@ -151,7 +151,7 @@ class Vault:
 
     def _server_value(self, row: ServerKey) -> bytes:
         if row.value is not None:
-            _ = self.keys.first  # without a master key it may not be used in plain text either
+            _ = self.keys.first  # raises without a master key: then the plain text must not be used either
             return row.value
         assert row.sealed is not None
         assert row.master_key is not None
@@ -159,9 +159,9 @@ class Vault:
 
 
 async def seal_plain(conn: Connection, vault: Vault) -> bool:
-    """Seal what earlier versions stored in plain text; return whether there was any.
+    """Seal secrets and keys that earlier versions stored in plain text; return whether there were any.
 
-    Several processes may do this at once: each row is locked, and sealed by the first one.
+    Several processes may do this concurrently: each row is locked, and the first process seals it.
     """
     if not await store.has_plain(conn):
         return False

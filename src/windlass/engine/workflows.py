@@ -51,7 +51,7 @@ class Published:
     version_id: int
     number: int
     created: bool  # the name is new
-    changed: bool  # a version was made
+    changed: bool  # a new version was created
     token: str | None = None  # of the workflow's webhook address, if one was created now: it is not shown again
 
 
@@ -63,7 +63,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What publishing would do: `number` is the version that would be live, `diff` its changes."""
+    """The effect that publishing would have: `number` is the version that would be live, `diff` its changes."""
 
     name: str
     change: Change
@@ -88,12 +88,12 @@ class VersionPage:
 
 
 async def publish(db: Tenant, workflow: Workflow) -> Published:
-    """Make this the live version of its name; one that is live already is left unchanged."""
+    """Publish a workflow as the live version of its name. If an equal version is live, that is kept."""
     return (await publish_many(db, [workflow]))[0]
 
 
 async def publish_many(db: Tenant, workflows: Sequence[Given]) -> list[Published]:
-    """Publish all or none, in one transaction; an `InvalidWorkflow` has the errors of all of them."""
+    """Publish all of these workflows or none, in one transaction. `InvalidWorkflow` has the errors of all of them."""
     requested = _ready(workflows)
     _require_commands(db, requested)
     before = await _live(db, requested)
@@ -109,12 +109,12 @@ async def publish_many(db: Tenant, workflows: Sequence[Given]) -> list[Published
 
 
 async def preview(db: Tenant, workflow: Workflow) -> Preview:
-    """Return what publishing would do; change nothing."""
+    """Return what publishing a workflow would do, without changing anything."""
     return (await preview_many(db, [workflow]))[0]
 
 
 async def preview_many(db: Tenant, workflows: Sequence[Given]) -> list[Preview]:
-    """Return what publishing them would do. What it would refuse is refused here too."""
+    """Return what publishing these workflows would do; raise what it would raise, except for missing scopes."""
     requested = _ready(workflows)
     live = await _live(db, requested)
     requested = await _revealed(db, requested, live)
@@ -133,7 +133,7 @@ async def preview_many(db: Tenant, workflows: Sequence[Given]) -> list[Preview]:
 
 
 async def missing_children(db: Tenant, workflows: Sequence[Workflow]) -> list[tuple[str, str, str]]:
-    """Return (workflow, step, child) where the child is neither deployed nor given: a run would fail at that step."""
+    """Return (workflow, step, child) for undeployed children not among `workflows`: a run would fail at that step."""
     names = {workflow.name for workflow in workflows}
     children = [
         (workflow.name, step.name, step.action.workflow)
@@ -147,7 +147,7 @@ async def missing_children(db: Tenant, workflows: Sequence[Workflow]) -> list[tu
 
 
 async def deploy(db: Tenant, workflows: Sequence[Workflow], *, dry_run: bool = False) -> Deployment:
-    """Publish all of them in one transaction, or return what that would change."""
+    """Publish workflows in one transaction or, with `dry_run`, return what that would change."""
     if dry_run:
         deployed = [
             Deployed(
@@ -229,7 +229,7 @@ async def id_of(db: Tenant, name: str) -> UUID | None:
 
 
 async def check_id(db: Tenant, id_: UUID) -> None:
-    """Raise if no workflow ever had this id; a deleted workflow passes."""
+    """Raise `NotFound` if no workflow has this id. A deleted workflow counts."""
     async with db.once() as conn:
         if not await store.exists(conn, id_, org=db.org):
             raise NotFound("workflow", id_)
@@ -242,7 +242,7 @@ async def compare(db: Tenant, name: str, old: int, new: int) -> list[str]:
 
 
 async def enable(db: Tenant, name: str, enabled: bool = True) -> None:
-    """Enable or disable a workflow; while it is disabled, new runs are refused and live ones go on."""
+    """Enable or disable a workflow; while it is disabled, new runs are refused and live ones continue."""
     check_workflow_name(name)
     async with db.begin() as conn:
         if not await store.enable(conn, name, enabled, org=db.org):
@@ -252,7 +252,7 @@ async def enable(db: Tenant, name: str, enabled: bool = True) -> None:
 
 
 async def delete(db: Tenant, name: str) -> None:
-    """Free the name; live runs finish on their version."""
+    """Delete a workflow and free its name. Live runs finish on their version."""
     check_workflow_name(name)
     async with db.begin() as conn:
         if not await store.soft_delete(conn, name, org=db.org):
@@ -261,7 +261,7 @@ async def delete(db: Tenant, name: str) -> None:
 
 
 def _ready(workflows: Sequence[Given]) -> list[Workflow]:
-    """Return the workflows, validated and with numbers as the store will return them."""
+    """Return the validated workflows, with numbers in the form in which the store will return them."""
     parsed: dict[str, Workflow] = {}
     mistakes: list[tuple[str, str]] = []
     for n, document in enumerate(workflows):
@@ -279,7 +279,7 @@ def _ready(workflows: Sequence[Given]) -> list[Workflow]:
 
 
 def _require_commands(db: Tenant, workflows: Sequence[Workflow]) -> None:
-    """Refuse workflows that run commands on the workers' machines if the caller lacks that scope."""
+    """Raise `Forbidden` if a workflow runs commands on the workers' machines and the caller lacks that scope."""
     if Scope.COMMANDS in db.scopes:
         return
     for workflow in workflows:
@@ -308,7 +308,7 @@ def _of(name: str, refusal: InvalidWorkflow) -> Iterable[tuple[str, str]]:
 
 
 async def _revealed(db: Database, workflows: Sequence[Workflow], live: Mapping[str, Live]) -> list[Workflow]:
-    """Put the live versions' secrets back where a document has the mask that is shown instead of them."""
+    """Replace masked secrets in the documents by the secrets of the live versions: clients see only the masks."""
     shy = [live[one.name].version_id for one in workflows if one.name in live and has_hidden(one)]
     async with db.once() as conn:
         documents = await store.documents(conn, shy) if shy else {}
@@ -337,7 +337,7 @@ async def _live(db: Tenant, workflows: Sequence[Workflow]) -> dict[str, Live]:
 async def _record(db: Tenant, workflows: Sequence[Workflow]) -> tuple[set[int], dict[str, Live], dict[str, str]]:
     """Write new versions; return their ids, the live versions, and new tokens.
 
-    A live version may be another publisher's that was first.
+    A live version may be that of a concurrent publisher that committed first.
     """
     names = [workflow.name for workflow in workflows]
     rows = [

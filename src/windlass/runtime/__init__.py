@@ -1,1 +1,1 @@
-"""Decides when things happen: the worker and the background loops. What happens is decided in the engine."""
+"""The worker, the pools and the background loops: they decide when to run use cases of the engine."""

@@ -1,7 +1,7 @@
-"""Finds out what the caller of a request may do, by the key that was sent. Answers come from a cache.
+"""Determines the access of the caller of a request, from its API key or session, and caches it.
 
-Keys and orgs are cached for CACHED_SECONDS; a notification after each change empties the cache at once, so that a
-revoked key is refused everywhere within a moment, and within CACHED_SECONDS if the notification is lost.
+Keys, sessions and orgs are cached for CACHED_SECONDS; a notification after each change empties the caches, so that a
+revoked key is refused everywhere at once, and within CACHED_SECONDS if the notification is lost.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _log = logging.getLogger("windlass.access")
 
 
 class Cache(Generic[T]):
-    """Values by name for CACHED_SECONDS; concurrent lookups of a name share a query. A full cache is emptied."""
+    """Caches values by name for CACHED_SECONDS; concurrent lookups of a name share a query. A full cache is emptied."""
 
     def __init__(self, load: Callable[[str], Awaitable[T]]) -> None:
         self._load = load
@@ -45,11 +45,11 @@ class Cache(Generic[T]):
         task = self._loading.get(name)
         if task is None:
             task = self._loading[name] = asyncio.create_task(self._fetch(name))
-        return await asyncio.shield(task)  # a caller that leaves must not take the answer from the others
+        return await asyncio.shield(task)  # a cancelled caller must not cancel the load for the others
 
     def clear(self) -> None:
         self._known.clear()
-        self._loading.clear()  # what is being loaded may be older than the change: its callers are answered, once
+        self._loading.clear()  # a value being loaded may be older than the change: it is returned, but not cached
 
     async def _fetch(self, name: str) -> T:
         started, this = time.monotonic(), asyncio.current_task()
@@ -67,7 +67,7 @@ class Cache(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class LoadedKey:
-    """A key as it was found, None if there is none, and when."""
+    """A stored key, None if it does not exist, and the monotonic time at which it was read."""
 
     stored: StoredKey | None
     at: float
@@ -78,7 +78,7 @@ class LoadedKey:
 
 
 class Authority:
-    """Decides what callers may do. `open_` returns the open database; the same one until it is closed."""
+    """Determines the access of callers. `open_` returns the open database; the same one until it is closed."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class Authority:
         operator_keys: Sequence[bytes] = (),
         admins: Collection[str] = (),
     ) -> None:
-        """`operator_keys` are digests of the operator's keys, `admins` addresses of people who are operators, too."""
+        """`operator_keys` are digests of the operator's keys, `admins` the addresses of people who are operators."""
         self._open = open_
         self.operator_keys = tuple(operator_keys)
         self._admins = frozenset(admins)
@@ -98,15 +98,15 @@ class Authority:
         self._orgs = Cache(self._load_org)
         self._alone = Cache(self._load_alone)
         self._was_alone: bool | None = None
-        self._used: dict[str, float] = {}  # when the use of each key was last recorded
+        self._used: dict[str, float] = {}  # when the use of each key or session was last recorded
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def of_key(self, key: ApiKey) -> tuple[Access, bool] | None:
-        """Return what the owner of a key may do, and whether the org is disabled; None for an invalid key."""
+        """Return the access that a key grants, and whether its org is disabled; None for an invalid key."""
         db = await self._database()
         loaded = await self._keys.get(key.id)
         stored = loaded.stored
-        if stored is None and not db.vault.keys:  # there is no pepper, and so no key to be confused with
+        if stored is None and not db.vault.keys:  # without a pepper no key exists: the time reveals nothing
             return None
         pepper = await db.key_pepper()
         if not keys.is_valid(stored, key, pepper, age=loaded.age) or stored is None:
@@ -135,8 +135,8 @@ class Authority:
         return await self._orgs.get(name)
 
     async def is_alone(self) -> bool:
-        """Return whether `default` is the only org. During an outage the last answer counts: nothing can be read then,
-        but the metrics of the process can."""
+        """Return whether `default` is the only org. During an outage return the last answer, so that the metrics of the
+        process can still be read."""
         try:
             await self._database()
             self._was_alone = await self._alone.get(DEFAULT_ORG)
@@ -146,7 +146,7 @@ class Authority:
         return self._was_alone
 
     async def _database(self) -> Database:
-        """Return the open database, and listen to its notifications."""
+        """Return the open database; subscribe to its notifications if it is a new one."""
         db = (await self._open()).database
         if db is not self._db:
             self._subscription.close()
@@ -178,7 +178,7 @@ class Authority:
         return await orgs.is_alone(await self._database())
 
     def _record_use(self, id_: str) -> None:
-        """Record the use of a key, beside the request and at most once a minute."""
+        """Record the use of a key, in the background and at most once a minute."""
         now = time.monotonic()
         if now - self._used.get(id_, float("-inf")) < RECORD_USE_SECONDS or self._db is None:
             return
@@ -188,7 +188,7 @@ class Authority:
         self._beside(keys.record_use(self._db, [id_]))
 
     def _extend(self, hash_: bytes) -> None:
-        """Let a session go on, beside the request and at most once a minute."""
+        """Extend a session, in the background and at most once a minute."""
         now, name = time.monotonic(), hash_.hex()
         if self._db is not None and now - self._used.get(name, float("-inf")) >= RECORD_USE_SECONDS:
             self._used[name] = now

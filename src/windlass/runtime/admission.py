@@ -18,7 +18,7 @@ from windlass.engine.jobs.queues import DepthLimit
 from windlass.engine.jobs.schemas import Misfit, Schemas
 
 FRESH = 1.0  # seconds for which limits, schemas and depths are cached
-LONG = 10_000  # jobs; counting a longer queue takes time, so a refusal may rest on a count up to REST old
+LONG = 10_000  # jobs; counting a longer queue takes time, so a refusal may be based on a count up to REST old
 REST = 0.1  # seconds
 
 
@@ -79,7 +79,7 @@ class Admission:
         return [(n, misfit) for n, misfit in checked if misfit is not None]
 
     async def make_room(self, queues: Iterable[str]) -> Pressure | None:
-        """Count one job for each of these queues (with repetitions), all or none.
+        """Reserve room for one job in each of these queues (with repetitions), all or none.
 
         Return the state of the queue that is fullest relative to its limit; None if none has a limit. Raise
         `QueueFull` if one of them is full.
@@ -93,7 +93,7 @@ class Admission:
             for queue, count in counts.items():
                 reserved.append(await self._reserve(queue, bounds[queue], count))
         except QueueFull:
-            for pressure in reserved:  # all or none: take back what was counted, unless it was forgotten meanwhile
+            for pressure in reserved:  # all or none: undo the reservations, unless `forget` has dropped the counts
                 if depth := self._depths.get(pressure.queue):
                     depth.count -= counts[pressure.queue]
             raise

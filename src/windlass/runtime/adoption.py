@@ -1,7 +1,7 @@
 """Converts the entries of an in-process scheduler into workflows and handlers of an app, all or none.
 
-Their jobs run on workers with the context and clock of the in-process scheduler, and by its rules: what counts as a
-failure, and that a failure is not retried. A job runs again only if its worker died before it could report the outcome.
+Their jobs run on workers with the context and clock of the in-process scheduler, and by its rules about which outcomes
+are failures. Failures are not retried: a job runs again only if its worker died before it could report the outcome.
 """
 
 import asyncio

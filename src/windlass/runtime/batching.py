@@ -1,8 +1,9 @@
 """Batches concurrent requests, so that requests which arrive together share a transaction.
 
-A request is sent immediately if no batch is in flight. Otherwise it waits for the end of the batch, together with those
-that arrive meanwhile, but not for long: after PATIENCE they are sent beside it, so that a batch that waits for a lock
-does not delay the others. A batch that fails is split, so that only the request that causes the error fails.
+A request is sent immediately if no batch is in flight. Otherwise it waits for the end of that batch, together with the
+requests that arrive meanwhile. With several lanes they wait for at most PATIENCE and are then sent concurrently, so
+that a batch that is waiting for a lock does not delay them. A batch that fails is split, so that only the request that
+causes the error fails.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 Serve = Callable[[Sequence[Request]], Awaitable[Sequence[Answer | Exception]]]
 Specs = Sequence[JobSpec]
-RunRequest = tuple[Tenant, str, RunSpec]  # for whom, workflow name, run
+RunRequest = tuple[Tenant, str, RunSpec]  # caller, workflow name, run
 FETCHES = 20  # in one transaction
 REGISTER_EVERY = 10.0  # seconds
 MOST_REGISTERED = 10_000  # workers remembered
@@ -41,8 +42,8 @@ _log = logging.getLogger("windlass.web")
 
 
 class Batcher(Generic[Request, Answer]):
-    """`serve` returns one answer per request, in order, or fails as a whole. An answer that is an exception is raised
-    in the task that made the request."""
+    """Sends concurrent requests in batches. `serve` returns one answer per request, in order, or fails as a whole. An
+    answer that is an exception is raised in the task that made the request."""
 
     def __init__(self, serve: Serve[Request, Answer], *, most: int = 100, lanes: int = 1) -> None:
         self._serve = serve
@@ -50,7 +51,7 @@ class Batcher(Generic[Request, Answer]):
         self._lanes = lanes  # maximum number of batches in flight
         self._waiting: list[tuple[Request, asyncio.Future[Answer]]] = []
         self._busy = 0
-        self._sent_at = 0.0  # the last batch, by the clock of the event loop
+        self._sent_at = 0.0  # when the last batch was sent, by the clock of the event loop
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # strong references: the event loop keeps only weak ones
 
@@ -62,7 +63,7 @@ class Batcher(Generic[Request, Answer]):
         return await future
 
     def _send(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Send the waiting requests, now or as soon as the batch in flight has taken long enough."""
+        """Send the waiting requests now, or once the last batch has been in flight for PATIENCE, if a lane is free."""
         if self._busy:
             if self._busy == self._lanes or self._timer is not None:
                 return
@@ -94,7 +95,7 @@ class Batcher(Generic[Request, Answer]):
                     else:
                         future.set_result(answer)
         finally:
-            self._busy -= 1  # here and not in a done callback: `call` must not rely on a task that no longer serves
+            self._busy -= 1  # not in a done callback: `call` must not rely on a task that takes no more requests
 
 
 async def _answers(requests: Sequence[Request], serve: Serve[Request, Answer]) -> list[Answer | Exception]:
@@ -115,7 +116,7 @@ class RemoteJobs:
         self.db = db
         self.admission = admission or Admission(db)
         self._pushes = Batcher[Specs, list[Pushed]](self._push_all, most=100, lanes=2)
-        self._registered: dict[str, tuple[Any, float]] = {}  # queues and types, and when, by worker
+        self._registered: dict[str, tuple[Any, float]] = {}  # by worker: queues and types, and when
         self._fetches = Batcher[Fetch, list[Job]](partial(remote.fetch, db), most=FETCHES)
         self._reports = Batcher[RemoteReport, Job](partial(remote_reports.record, db), most=200, lanes=2)
 
@@ -130,7 +131,7 @@ class RemoteJobs:
         return await self._pushes.call(specs)
 
     async def register(self, wish: Fetch, *, host: str) -> None:
-        """Record the worker of a fetch, not more often than the lists of workers need it."""
+        """Record the worker of a fetch, at most every REGISTER_EVERY seconds unless its queues or types change."""
         served, now = (wish.queues, wish.types), time.monotonic()
         before = self._registered.get(wish.worker)
         if before is not None and before[0] == served and now - before[1] < REGISTER_EVERY:
@@ -148,7 +149,7 @@ class RemoteJobs:
         return await self._reports.call(report)
 
     async def report_batch(self, reports: Sequence[RemoteReport]) -> list[NewState | Exception]:
-        """Record the reports of one request; return the states of the jobs, or why a report was refused."""
+        """Record the reports of one request; return the new state of each job, or the error of the report."""
         return await remote_reports.record_batch(self.db, reports)
 
     async def give_back(self, jobs: Sequence[Job], *, worker: str) -> None:
@@ -157,7 +158,7 @@ class RemoteJobs:
         reports = [RemoteReport(job.id, released, worker=worker, fence=job.claim_no) for job in jobs]
         try:
             await remote_reports.record_batch(self.db, reports)
-        except Exception as error:  # of any kind: their leases end
+        except Exception as error:  # of any kind: the leases will expire
             _log.warning("%d jobs of %s wait for the end of their leases: %s", len(jobs), worker, error)
 
     async def _push_all(self, requests: Sequence[Specs]) -> Sequence[list[Pushed] | Exception]:

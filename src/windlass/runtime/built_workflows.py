@@ -26,7 +26,7 @@ class BuiltWorkflows:
     def __init__(self, handlers: Handlers) -> None:
         self._handlers = handlers
         self._builders: dict[str, WorkflowBuilder] = {}
-        self._published: set[str] = set()  # names of those that the open database has
+        self._published: set[str] = set()  # names of the workflows published to the open database
 
     @property
     def names(self) -> Collection[str]:
@@ -49,7 +49,7 @@ class BuiltWorkflows:
         return list(adopted)
 
     async def publish(self, db: Tenant, names: Collection[str] = ()) -> Sequence[Published]:
-        """Publish all workflows, or those named, as live versions; skip those published before."""
+        """Publish all workflows, or those with these names, as live versions; skip those published before."""
         pending = [name for name in names or self._builders if name in self._builders and name not in self._published]
         if not pending:
             return []

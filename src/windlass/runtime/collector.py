@@ -1,4 +1,4 @@
-"""Exempts what stays for the life of a process from garbage collection."""
+"""Exempts objects that live as long as the process from garbage collection."""
 
 import functools
 import gc
@@ -8,10 +8,10 @@ import gc
 def freeze_modules() -> None:
     """Exempt the objects that exist now from garbage collection, once per process.
 
-    A busy worker allocates enough for a full collection every few thousand jobs. Each of them would visit every object
-    of every imported module, tens of milliseconds in which no job runs, and find nothing to free.
+    A busy worker allocates enough for a full collection every few thousand jobs. Each collection would visit every
+    object of every imported module, which takes tens of milliseconds in which no job runs, and find nothing to free.
     """
-    # What is garbage now stays for ever. Not a full collection: before the first job it took 40 to 90 ms, and found
-    # nothing in the 68,000 objects of the imported modules.
+    # Garbage that exists now would never be freed, so collect the young generations first. A full collection took 40 to
+    # 90 ms before the first job, and found nothing in the 68,000 objects of the imported modules.
     gc.collect(1)
     gc.freeze()

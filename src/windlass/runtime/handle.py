@@ -127,7 +127,7 @@ class Run:
         return await runs.view(self._db, self.id)
 
     async def account(self) -> RunSnapshot:
-        """Return everything that is known about the run and each of its steps at this moment."""
+        """Return a snapshot of the run and all its steps."""
         return await inspect.snapshot(self._db, self.id)
 
     async def explain(self) -> Explanation:
@@ -150,15 +150,15 @@ class Run:
         await runs.cancel(self._db, self.id, reason=reason, compensate=compensate)
 
     async def pause(self, *, reason: str | None = None) -> None:
-        """Start no more jobs of the run and of its child runs until it is resumed; those under way end."""
+        """Start no more jobs of the run and of its child runs until it is resumed; running jobs finish."""
         await runs.pause(self._db, self.id, reason=reason)
 
     async def resume(self) -> None:
-        """Let the run go on: its jobs start at the times they had."""
+        """Resume the run: its jobs start at the times they were scheduled for."""
         await runs.resume(self._db, self.id)
 
     async def preview(self, step: str | None = None, *, version: str | None = None) -> RestartPreview:
-        """Return which steps a retry, or a rerun from a step, would keep and do again. Raises what that would raise."""
+        """Return which steps a retry, or a rerun from a step, would keep and run again. Raises the same errors."""
         return await runs.preview(self._db, self.id, step=step, live=runs.is_live(version))
 
     async def retry(self, *, version: str | None = None) -> None:

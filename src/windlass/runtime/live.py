@@ -156,7 +156,7 @@ class Live:
                 except WindlassError as error:  # the database is unavailable: poll again
                     _log.info("%s", error)
                     more = False
-                except Exception as error:  # or the streams of all subscribers would hang without a word
+                except Exception as error:  # of any kind: otherwise all subscribers would wait without an error
                     _log.error("the event trail could not be read: trying again", exc_info=error)
                     more = False
                 if self._feeds and not more:
@@ -193,7 +193,7 @@ class LogLines:
 async def follow_logs(
     live: Live, db: Database, chosen: LineSelection, at: Cursor | None, *, tail: int
 ) -> AsyncGenerator[LogLines, None]:
-    """Yield the lines after a cursor, or the last `tail` lines, and then new ones as they come.
+    """Yield the lines after a cursor, or the last `tail` lines, and then new lines as they are written.
 
     `LogLines.over` marks the end of the step or run; the generator itself does not stop there.
     """

@@ -1,4 +1,4 @@
-"""Prometheus metrics of the workers in this process, under the names the SQL contract's clients use."""
+"""Prometheus metrics of the workers in this process, under the names that clients of the SQL contract use."""
 
 from bisect import bisect_left
 from collections import Counter as Tally
@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 
 class BatchHistogram(Histogram):
-    """A histogram that takes a batch at once: `observe` for each job took a twentieth of the worker's CPU time."""
+    """A histogram that observes a batch at once: `observe` for each job took a twentieth of the worker's CPU time."""
 
     def observe_many(self, amounts: Sequence[float]) -> None:
         self._sum.inc(sum(amounts))

@@ -1,4 +1,4 @@
-"""The methods of `Windlass` that inspect and control what exists: workflows, runs, schedules, queues, jobs, workers."""
+"""The methods of `Windlass` that inspect and control workflows, runs, schedules, queues, workers and jobs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class Operations(ABC):
     # Workflows
 
     async def deploy(self, *documents: Given) -> Sequence[Published]:
-        """Publish workflows, given as documents or builders, all or none; the error lists the mistakes of all."""
+        """Publish workflows, given as documents or builders, all or none; the error lists all mistakes."""
         return await workflows.publish_many(await self.open(), documents)
 
     async def preview(self, *documents: Given) -> Sequence[Preview]:
@@ -87,8 +87,8 @@ class Operations(ABC):
     ) -> Sent:
         """Send a signal to a run, or to a job that is not a step of a run.
 
-        A second signal with the same `id` is not sent. With `connection` (asyncpg) it becomes part of the caller's
-        transaction.
+        A second signal with the same `id` is not sent. With `connection` (asyncpg) the signal becomes part of the
+        caller's transaction.
         """
         return await messages.signal(await self.open(), run, name, payload=payload, id_=id, connection=connection)
 
@@ -101,7 +101,7 @@ class Operations(ABC):
         id: str | None = None,  # noqa: A002
         connection: Connection | None = None,
     ) -> Sent:
-        """Publish an event to all runs and handlers that wait for its name and key; `id`, `connection` as above."""
+        """Publish an event to all runs and handlers that wait for its name and key; options as in `signal`."""
         return await messages.publish(await self.open(), name, key=key, payload=payload, id_=id, connection=connection)
 
     def signal_sync(self, run: UUID, name: str, payload: Any = None, *, id: str | None = None) -> Sent:  # noqa: A002
@@ -135,7 +135,7 @@ class Operations(ABC):
         await workflow_schedules.pause(await self.open(), workflow, reason=reason)
 
     async def resume_schedule(self, workflow: str) -> None:
-        """Resume a schedule with its next tick; ticks missed during the pause are not caught up."""
+        """Resume a schedule from its next tick; ticks missed during the pause are not caught up."""
         await workflow_schedules.resume(await self.open(), workflow)
 
     async def run_schedule(self, workflow: str) -> UUID:
@@ -166,7 +166,7 @@ class Operations(ABC):
         await queues.resume(await self.open(), name)
 
     async def workers(self) -> Sequence[WorkerRow]:
-        """List workers with their last heartbeats, the latest first."""
+        """List workers, latest heartbeat first."""
         return await workers.list_(await self.open())
 
     # Jobs
@@ -182,7 +182,7 @@ class Operations(ABC):
         await jobs.cancel(await self.open(), id, reason=reason)
 
     async def retry(self, id: UUID, *, fresh: bool = False) -> None:  # noqa: A002
-        """Start a failed or cancelled job over; `fresh`: without the results that its handler recorded."""
+        """Return a failed or cancelled job to its queue with its attempts reset; `fresh`: without its checkpoints."""
         await jobs.reopen(await self.open(), id, fresh=fresh)
 
     async def delete(self, id: UUID) -> None:  # noqa: A002

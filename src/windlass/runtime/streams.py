@@ -17,9 +17,9 @@ _log = logging.getLogger("windlass.streams")
 
 
 class Reader:
-    """One who watches a stream.
+    """A subscriber of a stream.
 
-    Only a reader that waits for a page is polled for, so at most one page is kept for a slow one.
+    Only readers that wait for a page are polled for, so at most one page is kept for a slow reader.
     """
 
     def __init__(self, job: UUID, position: Position) -> None:
@@ -44,7 +44,7 @@ class Reader:
         self._news.set()
 
     async def next(self) -> StreamPage | None:
-        """Wait for the next page and return it; return None when the process stops."""
+        """Wait for the next page and return it; return None when the reader is closed."""
         await self._news.wait()
         self._news.clear()
         page, self._page = self._page, None

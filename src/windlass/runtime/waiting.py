@@ -1,7 +1,7 @@
 """Lets fetches wait for jobs instead of polling (long polling). No database connection is held in the meantime.
 
-Fetches of one caller for the same queues and types form a group. A wake-up, or the poll that makes up for a lost one,
-is served to one of them first; only if there were jobs for it are others served, twice as many each time. So an idle
+Fetches of one caller for the same queues and types form a group. After a wake-up, or the poll that makes up for a lost
+one, a single fetch of the group is served; if it got jobs, more are served, twice as many in each round. So an idle
 group costs one query per poll, and a single job does not wake all workers.
 """
 
@@ -17,7 +17,7 @@ from windlass.errors import Unavailable
 from windlass.runtime.batching import FETCHES, RemoteJobs
 from windlass.runtime.loops.loop import until
 
-MOST_WAITING = 500  # per process; each also occupies a connection and one of the slots for requests in progress
+MOST_WAITING = 500  # per process; each also occupies an HTTP connection and a slot for requests in progress
 POLL = 1.0  # seconds between two polls of a group
 GROUPS_PER_SECOND = 50  # with more groups, each polls less often
 _log = logging.getLogger("windlass.web")
@@ -42,7 +42,7 @@ class WaitingFetches:
     async def wait(
         self, remote_jobs: RemoteJobs, request: Fetch, *, seconds: float, ends: "asyncio.Task[Any]"
     ) -> list[Job]:
-        """Return jobs as soon as there are some; none when the time is over, or when `ends` is done."""
+        """Return jobs as soon as there are some; an empty list after `seconds`, or when `ends` is done."""
         if self.count >= MOST_WAITING:
             raise Unavailable(
                 f"{MOST_WAITING} fetches wait in this process already: fetch without wait_ms, or use fewer workers"
@@ -54,7 +54,7 @@ class WaitingFetches:
         try:
             await asyncio.wait({waiting.jobs, ends}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             waiting.is_over = True
-            # The query in progress may have claimed jobs for it: they must not be lost.
+            # A query in progress may have claimed jobs for this fetch: they must not be lost.
             return await waiting.jobs if waiting.jobs.done() or waiting.is_served else []
         finally:
             self.count -= 1
@@ -78,7 +78,7 @@ class WaitingFetches:
 
 
 class Group:
-    """Waiting fetches that are alike, longest waiting first, and the task that serves them."""
+    """Waiting fetches of one caller for the same queues and types, oldest first, and the task that serves them."""
 
     def __init__(self, remote_jobs: RemoteJobs, queues: Sequence[str], fetches: WaitingFetches, key: GroupKey) -> None:
         self._remote_jobs = remote_jobs
@@ -114,7 +114,7 @@ class Group:
                     await self._serve()
                     if self._waiting:
                         await until(self._never, self._fetches.pause, wake=self._wake)
-        except Exception:  # of any kind: those that wait get an empty answer in time, later ones form a new group
+        except Exception:  # of any kind: waiting fetches time out with an empty answer, later ones form a new group
             _log.exception("fetches for %s are no longer served", self._key[1])
         finally:
             self.is_finished = True
@@ -144,7 +144,7 @@ class Group:
         elif answer or waiting.is_over:
             waiting.jobs.set_result(answer)
         else:
-            self._waiting.append(waiting)  # behind the others: an operator may have stopped this worker, not them
+            self._waiting.append(waiting)  # to the end: an operator may have stopped only this worker
 
     def _woken(self, topic: str) -> None:
         if topic in self._topics:

@@ -1,4 +1,4 @@
-"""What the types of all nouns share: sets of values, pages of lists, and problem documents."""
+"""Types shared by all resources: enumerations, pages of lists and problem documents."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,12 +6,12 @@ from enum import StrEnum
 from typing import Annotated, Generic, Literal, TypeVar
 
 T = TypeVar("T")
-PAGE_LIMIT = 1000  # items of a list in one answer
+PAGE_LIMIT = 1000  # items of a list in one response
 BATCH_LIMIT = 1000  # runs or dead letters that one request acts on
 CREATE_LIMIT = 10_000  # jobs or runs that one call creates
 
-# Sets that are defined in `core` and `engine`, above this layer, are strings here. The string in the annotation names
-# the enumeration for the OpenAPI document.
+# Enumerations that are defined in `core` and `engine`, above this layer, are strings here. The string in the annotation
+# names the enumeration for the OpenAPI document.
 JobState = Annotated[str, "JobState"]  # pending, leased, succeeded, failed, cancelled
 RunState = Annotated[str, "RunState"]  # pending, running, completed, failed, cancelled, timeout
 Activity = Annotated[str, "Activity"]  # queued, no_worker, backing_off, running, sleeping, ...
@@ -49,8 +49,8 @@ class WorkerStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """A part of a list; on the wire it is `{"data": [...], "next": cursor}`. `next` leads to the following part; None
-    means the end."""
+    """A page of a list; on the wire it is `{"data": [...], "next": cursor}`. `next` is the cursor of the following
+    page; None means that there is none."""
 
     items: list[T]
     next: str | None
@@ -64,7 +64,7 @@ class FieldProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """RFC 9457. `detail` is for people; programs read the other fields."""
+    """A problem document (RFC 9457). `detail` is for people; programs read the other fields."""
 
     type: str = "about:blank"
     title: str

@@ -1,4 +1,4 @@
-"""Jobs, their events and logs, and those that failed for good."""
+"""Jobs, their events and logs, and dead letters."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -77,7 +77,7 @@ class SubmittedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedJobs:
-    """The jobs of a batch, in its order."""
+    """The jobs of a batch, in the order of the request."""
 
     created: int
     jobs: list[SubmittedJob]
@@ -141,7 +141,7 @@ class JobLogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterGroup:
-    """Jobs that failed for the same reason: `error` is what their errors have in common."""
+    """Dead letters that failed for the same reason: `error` is the common part of their errors."""
 
     type: str
     queue: str
@@ -162,7 +162,7 @@ class DeadLetterGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterBatch:
-    """The jobs and runs of one batch. Go on with `before` set to `next` until that is null."""
+    """The jobs and runs of one batch. Repeat the request with `before` set to `next` until `next` is null."""
 
     dry_run: bool
     done: int

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What became of a message."""
+    """The result of sending a message."""
 
     again: bool
     """Whether a message with this id was sent before. This one changed nothing."""

@@ -1,4 +1,4 @@
-"""What operators watch: queues, workers, pools, quarantined objects, and counts of everything at one moment."""
+"""Monitoring: queues, workers, pools, quarantined objects, and statistics."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ from windlass.schemas.runs import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depth:
-    """How many jobs are in a queue."""
+    """The number of jobs in a queue, by state."""
 
     name: str
     paused: bool
@@ -66,7 +66,7 @@ class WorkerDetail(Worker):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Where steps with `runs_on` run."""
+    """A pool, on which steps with `runs_on` run."""
 
     name: str
     launcher: str
@@ -91,7 +91,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantined:
-    """Something that could not be processed and is set aside. Everything else goes on without it."""
+    """An item that could not be processed and is set aside, so that it does not block other items."""
 
     kind: QuarantineKind
     key: str
@@ -107,7 +107,7 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateCounts:
-    """By state; `capped` names those of which there are more than were counted."""
+    """Counts by state; `capped` lists the states with more items than were counted."""
 
     counts: dict[str, int]
     capped: list[str]
@@ -148,7 +148,7 @@ class StatsTick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """An overview of everything at one moment."""
+    """Statistics of runs, jobs, queues, workers and schedules at one moment."""
 
     runs: StateCounts
     """Those under way, and those that ended in the last 24 hours."""

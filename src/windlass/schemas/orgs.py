@@ -18,7 +18,7 @@ class Org:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlRole:
-    """A role of Postgres that produces or works for an org through plain SQL."""
+    """A Postgres role that submits or executes jobs of an org through plain SQL."""
 
     role: str
     org: str
@@ -26,7 +26,7 @@ class SqlRole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """A key of the API, without its secret."""
+    """An API key, without its secret."""
 
     id: str
     name: str
@@ -65,7 +65,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSession:
-    """Who the caller is, and how to log in."""
+    """The identity of the caller, and the methods to log in."""
 
     actor: str | None
     """Null: not logged in."""
@@ -89,7 +89,7 @@ class LoginSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """An action: who did what to which object."""
+    """An entry of the audit log: an action, its actor and its object."""
 
     id: int
     at: datetime

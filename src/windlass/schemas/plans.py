@@ -1,4 +1,4 @@
-"""Plans."""
+"""Plans, and the usage of orgs."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -6,7 +6,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an org may use. A limit of null is unlimited."""
+    """The limits of the orgs that have this plan. A limit of null means unlimited."""
 
     name: str
     workflows: int | None
@@ -37,7 +37,7 @@ class MonthlyUsage:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an org uses, and what its plan allows."""
+    """The usage of an org, and its plan."""
 
     org: str
     plan: Plan

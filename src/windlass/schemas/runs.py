@@ -1,4 +1,4 @@
-"""Runs of workflows, their events, and why they are in their state."""
+"""Runs of workflows, their events and explanations."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -34,7 +34,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """What started a run: a request (`api`), its schedule, a request to its webhook, another run, or the Open Job
+    """The trigger of a run: a request (`api`), its schedule, a request to its webhook, another run, or the Open Job
     Spec."""
 
     kind: OriginKind
@@ -46,7 +46,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """An attempt of a run: the first, then one for each retry and rerun. No end: it goes on."""
+    """An attempt of a run: the first, or one after a retry or rerun. `ended_at` is null while it is in progress."""
 
     attempt: int
     status: RunState
@@ -89,7 +89,7 @@ class NewRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitedRun(RunDetail):
-    """The answer to `?wait=`: the run at its end, or as it was when the time was over."""
+    """The response to `?wait=`: the run at its end, or as it was when the time expired."""
 
     run_id: str
     output: Any = None
@@ -97,7 +97,7 @@ class WaitedRun(RunDetail):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedRun(NewRun):
-    """What a client gets for a start: a `NewRun`, with the fields of a `WaitedRun` if it waited for the end."""
+    """The result of a start in the client: a `NewRun`, with the fields of a `WaitedRun` if the client waited."""
 
     finished_at: datetime | None = None
     duration_ms: int | None = None
@@ -124,7 +124,7 @@ class RunEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPreview:
-    """What a retry, or a rerun from a task, would do: the names of the tasks, in definition order."""
+    """The effect of a retry, or of a rerun from a task: the names of the tasks, in definition order."""
 
     kept: list[str]
     """Their results stay."""
@@ -137,7 +137,7 @@ class RestartPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why the run is in its state, in sentences; `now` is what it waits for."""
+    """An explanation of the state of a run, in sentences; `now` is what it waits for."""
 
     run: list[str]
     now: list[str]
@@ -146,7 +146,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The runs of one batch. Go on with `before` set to `next` until that is null."""
+    """The runs of one batch. Repeat the request with `before` set to `next` until `next` is null."""
 
     dry_run: bool
     done: int

@@ -9,7 +9,7 @@ from windlass.schemas.common import Starts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A schedule. Those that start jobs were created by plain SQL, and are changed there."""
+    """A schedule. Schedules that start jobs are created and changed by plain SQL."""
 
     name: str
     """Of the workflow, or the type of the job."""
@@ -38,7 +38,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleDetail(Schedule):
-    """A schedule and its next times in its own time zone; those of a paused one if it were resumed."""
+    """A schedule and its next times in its own time zone; for a paused one, the times if it were resumed."""
 
     upcoming: list[datetime]
 
@@ -51,7 +51,7 @@ class TickRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backfill:
-    """The run of each past time. Go on with `from` set to `next` until that is null."""
+    """The run of each past tick. Repeat the request with `from` set to `next` until `next` is null."""
 
     dry_run: bool
     started: int

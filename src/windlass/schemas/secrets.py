@@ -17,7 +17,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class SecretRotation:
-    """What a rotation has sealed again."""
+    """The number of values of each kind that a rotation has sealed again."""
 
     secrets: int
     data_keys: int

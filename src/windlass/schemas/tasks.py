@@ -1,4 +1,4 @@
-"""Tasks of a run, their instances, and what their handlers logged."""
+"""Tasks of a run, their instances, logs, artifacts and timelines."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,7 +31,7 @@ class Child:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitedMessage:
-    """What a task waits for."""
+    """The message that a task waits for."""
 
     name: str
     key: str | None
@@ -137,7 +137,7 @@ class TaskArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A period in the timeline of a task. No end: it goes on."""
+    """A period in the timeline of a task. `ended_at` is null while it is in progress."""
 
     task: str
     kind: SpanKind

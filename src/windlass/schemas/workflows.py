@@ -1,4 +1,4 @@
-"""Workflows, their versions and graphs, and what publishing changes."""
+"""Workflows, their versions and graphs, and the results of publishing."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,7 +9,7 @@ from windlass.schemas.common import Change, Condition, Join, RunState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workflow:
-    """A workflow in short."""
+    """A summary of a workflow."""
 
     id: str
     name: str
@@ -81,7 +81,7 @@ class VersionDetail(Version):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowSchedule:
-    """The schedule of a workflow. No next time: it is paused or disabled, or has no more times."""
+    """The schedule of a workflow. `next_run_at` is null if it is paused or disabled, or has no more times."""
 
     cron: str
     timezone: str
@@ -193,7 +193,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What publishing would change."""
+    """The changes that publishing would make."""
 
     name: str
     change: Change

@@ -37,7 +37,7 @@ class OpenApproval(NamedTuple):
 
 
 class Described(NamedTuple):
-    """What an event says about an approval."""
+    """The fields of an approval that an event about it contains."""
 
     id: UUID
     message: str
@@ -47,7 +47,7 @@ class Described(NamedTuple):
 
 
 class Linked(NamedTuple):
-    """What links to an approval are made of."""
+    """The fields of an approval from which its links are built."""
 
     id: UUID
     round: int
@@ -106,7 +106,7 @@ async def decide(
     values: str | None = None,
     comment: str | None = None,
 ) -> bool:
-    """Close an open approval; return False if it was closed before."""
+    """Close an open approval; return False if it is not open."""
     return await conn.fetchval(_SQL["decide"], id_, state, by, values, comment) is not None
 
 
@@ -119,7 +119,7 @@ async def remind(conn: Connection, rows: Sequence[tuple[UUID, datetime]]) -> Non
 
 
 async def outputs(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, dict[str, Any]]:
-    """Return the outputs of those of these steps that were decided."""
+    """Return the outputs of the given steps that have a decision."""
     return {
         (run, step): output(state, by=by, at=at, values=decode(values), comment=comment)
         for run, step, state, by, at, values, comment in await conn.fetch(_SQL["decisions"], *columns(places))
@@ -127,7 +127,7 @@ async def outputs(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, 
 
 
 async def of_run(conn: Connection, run: UUID) -> dict[int, Requested]:
-    """Return what the steps of a run wait for, by their numbers."""
+    """Return the open approvals of a run, by step number."""
     return {row[0]: Requested(row[1], row[2]) for row in await conn.fetch(_SQL["of_run"], run)}
 
 
@@ -137,7 +137,7 @@ async def find(conn: Connection, id_: UUID, *, org: str) -> ApprovalRow | None:
 
 
 async def of_steps(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, Described]:
-    """Return the approvals of these steps when they last waited."""
+    """Return the latest approval of each of these steps."""
     rows = await conn.fetch(_SQL["of_steps"], *columns(places))
     return {(run, step): Described(*values) for run, step, *values in rows}
 

@@ -1,5 +1,5 @@
-"""Statements on the archive: tables of ended jobs and runs, one pair for each week, read through the tables of the
-living."""
+"""Statements on the archive: tables of ended jobs and runs, one pair for each week, read through the inbox and the
+table of runs."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -12,7 +12,7 @@ from windlass.store.postgres.pool import Connection
 from windlass.store.postgres.queries import column, statements
 
 _SQL = statements("archive")
-MOST_MOVED = 20_000  # jobs of runs that one statement moves: about half a second
+MOST_MOVED = 20_000  # jobs that one statement moves with their runs: about half a second
 
 
 class OldRows(NamedTuple):
@@ -34,7 +34,7 @@ async def make(conn: Connection, *, week: int) -> str | None:
 
 
 async def find_jobs(conn: Connection, *, age: timedelta, batch: int) -> OldRows:
-    """Look at the next jobs of the inbox for old ones that belong to no run."""
+    """Scan the next `batch` jobs of the inbox; return the old ones that belong to no run."""
     return OldRows.read(await conn.fetchrow(_SQL["find_jobs"], age, batch))
 
 
@@ -43,7 +43,7 @@ async def move_jobs(conn: Connection, ids: Sequence[UUID]) -> None:
 
 
 async def find_runs(conn: Connection, *, age: timedelta, batch: int, most_jobs: int = MOST_MOVED) -> OldRows:
-    """Return old runs, the oldest ones with at most `most_jobs` jobs, without those below them."""
+    """Return the oldest topmost runs whose trees have ended, with at most `most_jobs` jobs in total."""
     return OldRows.read(await conn.fetchrow(_SQL["find_runs"], age, batch, most_jobs))
 
 
@@ -53,13 +53,13 @@ async def move_runs(conn: Connection, ids: Sequence[UUID]) -> None:
 
 
 async def restore_runs(conn: Connection, ids: Iterable[UUID]) -> int:
-    """Move those of these runs that are archived back, with all that is below them; return the number of runs."""
+    """Restore the given runs that are archived, with all runs below them; return the number of restored runs."""
     count: int = await conn.fetchval(_SQL["restore_runs"], list(ids))
     return count
 
 
 async def restore_jobs(conn: Connection, ids: Sequence[UUID], *, org: str) -> None:
-    """Move those of these jobs that are archived back."""
+    """Restore the given jobs that are archived; step jobs are restored with their runs."""
     await conn.execute(_SQL["restore_jobs"], list(ids), org)
 
 
@@ -69,7 +69,7 @@ async def old(conn: Connection, *, age: timedelta) -> list[str]:
 
 
 async def clear(conn: Connection, week: str, *, batch: int) -> bool:
-    """Remove rows of other tables that belong to an archive; return whether there may be more."""
+    """Delete a batch of rows of other tables that belong to an archive; return whether there may be more."""
     more: bool = await conn.fetchval(_SQL["clear"], week, batch)
     return more
 

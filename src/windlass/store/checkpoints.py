@@ -41,7 +41,7 @@ async def get(conn: Connection, job: UUID) -> Checkpoint | None:
 
 @dataclass(slots=True)
 class Resumption:
-    """What a worker gets with a job that was worked on before."""
+    """The saved state and the latest wait of a job, from which its next attempt continues."""
 
     checkpoint: Checkpoint | None = None
     wait: "EndedWait | None" = None  # the end of the wait with which a worker has suspended the job
@@ -49,7 +49,7 @@ class Resumption:
 
 
 async def of_jobs(conn: Connection, jobs: Sequence[UUID]) -> dict[UUID, Resumption]:
-    """Return the saved states of these jobs and the ends of their latest waits; a job without any is left out."""
+    """Return the saved states of these jobs and their latest waits; jobs without either are left out."""
     resumed: dict[UUID, Resumption] = {}
     for job, name, state, sequence, saved_at, waits, timed_out in await conn.fetch(_SQL["of_jobs"], list(jobs)):
         row = resumed.setdefault(job, Resumption())
@@ -66,7 +66,7 @@ async def remove(conn: Connection, job: UUID) -> None:
 
 
 async def recorded(conn: Connection, jobs: Sequence[UUID]) -> dict[UUID, list[Recorded]]:
-    """Return the recorded calls of handlers, by job and in order; a job without any is left out."""
+    """Return the recorded calls of handlers, in order, by job; jobs without recorded calls are left out."""
     calls: dict[UUID, list[Recorded]] = {}
     for job, name, kind, place, state, waits, over in await conn.fetch(_SQL["recorded"], list(jobs)):
         calls.setdefault(job, []).append(Recorded(name, kind, place, decode(state), waits, over))
@@ -92,13 +92,13 @@ class SuspendedJob(NamedTuple):
     id: UUID
     status: str
     queue: str  # its stored name
-    due: bool  # what its handler waits for has happened already
+    due: bool  # a wait of its handler has already ended
 
 
 async def suspend(
     conn: Connection, reports: Sequence[Suspension], *, worker: str, holders: Mapping[UUID, str] | None = None
 ) -> list[SuspendedJob]:
-    """Put jobs back whose handlers wait, fenced. The caller has locked them."""
+    """Suspend jobs whose handlers wait, fenced; return the recorded ones. The caller has locked the jobs."""
     jobs = [(report.job.id, report.job.claim_no, holders[report.job.id] if holders else None) for report in reports]
     records = [(report.job.id, *record) for report in reports for record in report.outcome.records]
     waits = [(report.job.id, name) for report in reports for name in report.outcome.waits]
@@ -134,7 +134,7 @@ async def timeline(conn: Connection, job: UUID, *, limit: int, skip: int) -> lis
 
 
 async def waits(conn: Connection, jobs: Sequence[UUID]) -> dict[UUID, HandlerWait]:
-    """Return in which call the handlers of these jobs wait; a job whose handler does not wait is left out."""
+    """Return the call in which the handler of each job waits; jobs whose handlers do not wait are left out."""
     return {row[0]: HandlerWait(*tuple(row)[1:]) for row in await conn.fetch(_SQL["waits"], list(jobs))}
 
 
@@ -149,9 +149,9 @@ class EndedWait(NamedTuple):
 
 
 async def end_wait(conn: Connection, job: UUID, name: str, payload: str | None) -> EndedWait:
-    """End the wait of a call, with a payload or because its time is over; return how it has ended.
+    """End the wait of a call, with a payload or by timeout; return how it ended.
 
-    A wait that has ended already is not changed.
+    A wait that has already ended is not changed.
     """
     await conn.execute(_SQL["end_wait"], job, name, payload)
     row = await conn.fetchrow(_SQL["ended_wait"], job, name)

@@ -1,6 +1,6 @@
 """Claims jobs: from lanes for Python workers (docs/explanation/claiming.md), from queues for HTTP workers.
 
-Also the other statements on the job table that only HTTP workers and producers need. Those that all share are in
+Also contains the other statements on the job table that only HTTP workers and producers use. Shared statements are in
 `store.jobs`.
 """
 
@@ -60,7 +60,7 @@ class LockedJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobDetails:
-    """A job, and the data about its attempts from the event trail."""
+    """A job, with data about its last attempt from the event trail."""
 
     job: Job
     started_at: datetime | None
@@ -121,7 +121,7 @@ async def claim(
     successes: Sequence[Success] = (),
 ) -> tuple[list[Claimed], set[UUID]]:
     """Claim up to `count` jobs, under the worker's lease if it has one, and record successes of the same worker; return
-    the jobs claimed and the ids recorded. What is not recorded was refused, or its row is locked just now."""
+    the jobs claimed and the ids recorded. The other successes do not match the fence, or their rows are locked."""
     taken = [(lane.queue, lane.type, lane.priority, lane.seq, lane.alone, room) for lane, room in lanes]
     if not taken or count < 1:
         assert not successes  # without a claim they are recorded by `jobs.succeed`
@@ -226,7 +226,7 @@ async def seen(
     active: int,
     reported: bool,
 ) -> tuple[str, str | None, datetime]:
-    """Update the worker's row; return its state, the directive for it, and the time. Raises `Conflict` if a worker of
+    """Insert or update the worker's row; return its state, its directive and the time. Raise `Conflict` if a worker of
     another org has the id.
 
     `reported`: the worker itself reported the state.
@@ -284,5 +284,5 @@ async def put_rate_limits(conn: Connection, limits: Sequence[tuple[str, Limit]])
 
 
 async def unlabelled(conn: Connection, ids: Sequence[UUID], label: str) -> set[UUID]:
-    """Return those of these jobs that have another label, or none."""
+    """Return which of these jobs have another label, or none."""
     return set(column(await conn.fetch(_SQL["unlabelled"], list(ids), label)))

@@ -89,7 +89,7 @@ class PartJob(NamedTuple):
     updated_at: datetime
     client_id: str
     started_at: datetime | None
-    is_cut: bool  # it has a result that was too large to be read with the others
+    is_cut: bool  # the result was not read: all results together would be too large
 
     @property
     def value(self) -> Any:
@@ -194,7 +194,7 @@ async def enqueue(conn: Connection, rows: Sequence[NewPart], ids: Sequence[UUID]
 
 
 async def find(conn: Connection, id_: UUID | None, alias: str, *, org: str) -> tuple[UUID, UUID] | None:
-    """Return the composition and the outermost one that contains it."""
+    """Return the ids of a composition and of the outermost composition that contains it."""
     row = await conn.fetchrow(_SQL["find"], org, id_, alias)
     return (row[0], row[1]) if row else None
 
@@ -208,7 +208,7 @@ async def tree(conn: Connection, root: UUID) -> dict[UUID, Node]:
 
 
 async def jobs(conn: Connection, run: UUID, inside: Sequence[UUID], *, most: int, bytes_: int) -> list[PartJob]:
-    """Return the jobs of a run, and up to `most` of the runs inside it, with results of up to `bytes_` in total."""
+    """Return the jobs of a run, and up to `most` jobs of the runs `inside` it, with up to `bytes_` of results."""
     rows = await conn.fetch(_SQL["jobs"], run, list(inside), most, bytes_)
     return [PartJob._make(row)._replace(error=decode_object(row["error"])) for row in rows]
 
@@ -237,7 +237,7 @@ async def results(conn: Connection, places: Sequence[StepRef], *, each: int, mos
 
 
 async def neighbors(conn: Connection, runs: Sequence[UUID]) -> list[UUID]:
-    """Return the compositions directly inside or around these that have something to do."""
+    """Return the compositions directly inside or around these that have pending work."""
     return column(await conn.fetch(_SQL["neighbors"], list(runs)))
 
 

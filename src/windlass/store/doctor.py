@@ -22,7 +22,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How long the first job of the lanes of a queue and type could have been claimed; the longest wait."""
+    """The longest time for which the first job of a lane of a queue and type has been claimable."""
 
     queue: str
     type: str

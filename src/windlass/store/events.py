@@ -187,13 +187,13 @@ class HeldJob(NamedTuple):
 async def lock_held(
     conn: Connection, fences: Iterable[Fence], *, org: str, worker: str, label: str | None
 ) -> list[HeldJob]:
-    """Lock those of these jobs that a worker still holds."""
+    """Lock the given jobs that a worker still holds."""
     arguments = *columns(sorted(set(fences))), org, worker, label
     return [HeldJob(*row) for row in await conn.fetch(_SQL["lock_held"], *arguments)]
 
 
 async def last_lines(conn: Connection, attempts: Sequence[tuple[UUID, int, int, int]]) -> dict[UUID, int]:
-    """Return the number of the last log line of each attempt (job id, epoch, attempt) after a line."""
+    """Return the number of the last log line of attempts, given as (job id, epoch, attempt, line), after that line."""
     return mapping(await conn.fetch(_SQL["last_lines"], *columns(attempts)))
 
 
@@ -221,7 +221,7 @@ async def drop_partition(conn: Connection, name: str) -> None:
 
 
 async def recent(conn: Connection, lines: int) -> int:
-    """Return the id of the transaction that wrote the `lines`-th latest event; 0 if there are fewer events."""
+    """Return the id of the transaction that wrote the event with `lines` newer ones; 0 if there is no such event."""
     return int(await conn.fetchval(_SQL["recent"], lines))
 
 

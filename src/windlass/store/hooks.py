@@ -41,7 +41,7 @@ async def state(conn: Connection, token_hash: bytes) -> HookState | None:
 
 
 async def listen(conn: Connection, places: Sequence[StepRef]) -> list[StepRef]:
-    """Return those of these waiting steps whose callback has already been received."""
+    """Return which of these waiting steps have already received their callback."""
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["listen"], *columns(places))]
 
 
@@ -57,7 +57,7 @@ async def rounds(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, i
 
 
 async def receive(conn: Connection, place: StepRef, *, body: str, headers: str, id_: str | None) -> bool:
-    """Store a callback; return False if there was one before. `id_` is the sender's id of a signed request."""
+    """Store a callback; return False if one was stored before. `id_` is the sender's id of a signed request."""
     return await conn.fetchval(_SQL["receive"], *place, body, headers, id_) is not None
 
 
@@ -71,7 +71,7 @@ async def bodies(conn: Connection, places: Sequence[StepRef]) -> list[Callback]:
 
 class RecordedUrl(NamedTuple):
     url: str
-    configured: bool  # by WINDLASS_PUBLIC_URL; otherwise it is where a server listens
+    configured: bool  # by WINDLASS_PUBLIC_URL; otherwise it is the address at which a server listens
     live: bool  # a server has recorded it recently
 
 

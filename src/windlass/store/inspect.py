@@ -140,7 +140,7 @@ async def trail(
 ) -> list[RunEvent]:
     """Return a page of a run's event trail with the events of the jobs of these steps, oldest first.
 
-    Events of the run have ids below `before`, those of jobs times between `since` and `until`.
+    Run events have ids below `before`, job events have times between `since` and `until`.
     """
     rows = await conn.fetch(_RUNS["trail"], id_, limit, *after, before, list(steps), since, until)
     lines = [RunEvent(**{**row, "xid": int(row["xid"])}) for row in rows]
@@ -163,7 +163,7 @@ async def tally(conn: Connection, run: UUID, steps: Sequence[int]) -> dict[int, 
 
 
 async def waiting_jobs(conn: Connection, run: UUID, steps: Mapping[int, bool]) -> dict[int, Instance]:
-    """Return an instance of each of these steps, which are given with whether they run on a pool."""
+    """Return one instance of each of these steps; `steps` maps their numbers to whether they run on a pool."""
     rows = await conn.fetch(_SQL["waiting_jobs"], run, list(steps), list(steps.values()))
     return {row["step"]: Instance(_job(row), row["busy"], row["launching"]) for row in rows}
 
@@ -208,19 +208,19 @@ async def spans(conn: Connection, run: UUID, steps: Sequence[int], round_: Round
 
 
 async def lines(conn: Connection, which: LineFilter, *, after: Place, limit: int) -> list[RunLine]:
-    """Return a page of lines in the order of time."""
+    """Return a page of lines, ordered by time."""
     return [RunLine(*row) for row in await conn.fetch(_SQL["lines"], *which, *after, limit)]
 
 
 async def last_lines(conn: Connection, which: LineFilter, count: int) -> list[tuple[int, RunLine]]:
-    """Return the last lines in order, as (transaction, line)."""
+    """Return the last `count` lines, oldest first, as (transaction id, line)."""
     return [_line(row) for row in reversed(await conn.fetch(_SQL["last_lines"], *which, count))]
 
 
 async def lines_by_step(
     conn: Connection, which: LineFilter, after: StepPlace, *, limit: int
 ) -> tuple[list[RunLine], StepPlace | None]:
-    """Return a page of lines by step and instance, and the position that the next page starts after; None: the end."""
+    """Return a page of lines by step and instance, and the position after which the next starts; None at the end."""
     rows = await conn.fetch(_SQL["lines_by_step"], *which, *after, limit)
     last = rows[-1] if len(rows) == limit else None
     place = StepPlace(*(last[name] for name in StepPlace._fields)) if last is not None else None
@@ -230,7 +230,7 @@ async def lines_by_step(
 async def lines_since(
     conn: Connection, which: LineFilter, base: Snapshot, *, jobs: Collection[UUID] | None = None
 ) -> list[tuple[int, RunLine]]:
-    """Return the lines that a snapshot does not see, as (transaction, line); only those of `jobs`, if given."""
+    """Return the lines that a snapshot does not see, as (transaction id, line); only those of `jobs`, if given."""
     arguments = (*which, *snapshot_arguments(base))
     if jobs is None:
         rows = await conn.fetch(_SQL["lines_since"], *arguments)

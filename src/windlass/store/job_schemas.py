@@ -1,4 +1,4 @@
-"""JSON Schemas for the arguments of job types: those that clients register, and those of the handlers of workers."""
+"""JSON Schemas for the arguments of job types, registered by clients or published by workers for their handlers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def _read(rows: Sequence[asyncpg.Record]) -> list[JobSchema]:
 
 
 class HandlerSchema(NamedTuple):
-    """What a worker publishes for a type."""
+    """The schema that a worker publishes for a type."""
 
     type: str
     digest: str
@@ -88,7 +88,7 @@ class LiveSchema(NamedTuple):
 
 
 class Drift(NamedTuple):
-    """A type with several schemas; `workers` names those of each digest."""
+    """A type with several schemas; `workers` names the workers that serve each digest."""
 
     type: str
     digests: list[str]
@@ -96,7 +96,7 @@ class Drift(NamedTuple):
 
 
 async def publish(conn: Connection, *, worker: str, schemas: Sequence[HandlerSchema], version: str | None) -> None:
-    """Replace what a worker serves."""
+    """Replace the types that a worker serves, with their schemas."""
     types, digests, texts = ([row[n] for row in schemas] for n in range(3))
     await conn.execute(_TYPES["publish"], worker, types, digests, texts, version)
 

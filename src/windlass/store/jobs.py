@@ -18,7 +18,7 @@ from windlass.store.postgres.queries import column, columns, mapping, statements
 
 _SQL = statements("jobs")
 _job_id = attrgetter("job.id")  # of a report: rows are locked in this order, so that batches cannot deadlock
-# `on conflict` inserts each row in two steps. Without a key there is nothing that a row could conflict with.
+# With `on conflict` each insert is speculative and has two steps. Rows without keys cannot conflict.
 _INSERT_WITHOUT_KEYS = without_conflicts(_SQL["insert"])
 
 FAR = datetime.max.replace(tzinfo=UTC)  # Postgres's infinity, which the driver returns without a time zone
@@ -53,23 +53,23 @@ class Job(NamedTuple):
     meta: dict[str, Any]
     seq: int
     epoch: int
-    run_id: UUID | None  # the run that it is a step of
+    run_id: UUID | None  # set for a step job
     step: int | None
     item: int | None
     cancel_requested: bool
     version_id: int | None  # of the run's workflow
-    envelope: dict[str, Any] | None  # attributes that an API (such as OJS) stores with it
-    expires_at: datetime | None  # if not started by then, it is not run
+    envelope: dict[str, Any] | None  # attributes that an API (such as OJS) stores with the job
+    expires_at: datetime | None  # the job fails if it has not started by then
 
     @property
     def client_id(self) -> str:
-        """The id that its client gave it, or else its own."""
+        """The id that the client chose for the job, or else its own id."""
         alias = (self.envelope or {}).get("alias")
         return alias if isinstance(alias, str) and alias else str(self.id)
 
 
 class NewJob(NamedTuple):
-    """A row to insert. Values of jsonb columns are JSON texts, and `queue` is the stored name."""
+    """A row to insert. Values of jsonb columns are JSON strings, and `queue` is the stored name."""
 
     id: UUID
     type: str
@@ -98,7 +98,7 @@ class Inserted(NamedTuple):
 
 COMMON = NewJob._fields.index("envelope")  # columns before it are used by nearly all rows; they precede org and actor
 KEY = NewJob._fields.index("idempotency_key")
-# Sent once if the same in the whole batch.
+# Columns that are sent as one value if it is the same in the whole batch.
 SHARED = [NewJob._fields.index(name) for name in ("type", "queue", "priority", "max_attempts", "retry")]
 
 
@@ -247,8 +247,8 @@ async def cancel(conn: Connection, ids: Sequence[UUID], *, org: str, actor: str,
 
 
 async def reopen(conn: Connection, ids: Sequence[UUID], *, org: str, actor: str) -> dict[UUID, str]:
-    """Reopen those of these jobs that may be reopened; return their queues. Needs a transaction: archived ones are
-    restored, and their unique keys locked, first."""
+    """Reopen the given jobs that may be reopened; return their queues by id. Needs a transaction: archived jobs are
+    restored and unique keys are locked first."""
     await archive.restore_jobs(conn, ids, org=org)
     await conn.execute(_SQL["lock_unique"], list(ids), org)
     return mapping(await conn.fetch(_SQL["reopen"], list(ids), org, actor))

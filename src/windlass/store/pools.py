@@ -28,7 +28,7 @@ class PoolRow:
 
 
 def launch_state(queue: str, status: str, reported: str | None) -> LaunchState | None:
-    """Return the state of the launch of a job, as its pool reported it last for this claim; None: no pool holds it."""
+    """Return the launch state that the pool of a job last reported for this claim; None if no pool holds the job."""
     if status != JobState.LEASED or pool_of_queue(owner(queue)[1]) is None:
         return None
     if reported is None:
@@ -37,7 +37,7 @@ def launch_state(queue: str, status: str, reported: str | None) -> LaunchState |
 
 
 async def offer(conn: Connection, pools: Iterable[tuple[str, str, int, str | None]]) -> None:
-    """Record pools by name, launcher, size and image."""
+    """Record pools, given as (name, launcher, size, image)."""
     await conn.executemany(_SQL["offer"], sorted(pools))
 
 

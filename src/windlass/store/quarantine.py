@@ -1,4 +1,4 @@
-"""The quarantine table: objects set aside after an unexpected error, with the reason and the time of the next retry."""
+"""The quarantine table: items set aside after an unexpected error, with the reason and the time of the next retry."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -11,7 +11,7 @@ _SQL = statements("quarantine")
 
 
 async def put(conn: Connection, kind: str, key: str, *, error_type: str, reason: str, retry: bool) -> int:
-    """Record a failure; return how often the object has failed."""
+    """Record a failure; return how often the item has failed."""
     failures: int = await conn.fetchval(_SQL["put"], kind, key, error_type, reason, retry)
     return failures
 
@@ -25,7 +25,7 @@ async def keys(conn: Connection, kind: str) -> set[str]:
 
 
 async def take_due(conn: Connection, kinds: Sequence[str], limit: int) -> list[tuple[str, str]]:
-    """Return the (kind, key) of the entries of these kinds that are due for a retry."""
+    """Claim entries of these kinds that are due for a retry by postponing it; return their (kind, key)."""
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["take_due"], kinds, limit)]
 
 

@@ -18,7 +18,7 @@ class QueueRow:
     due: int
     scheduled: int
     leased: int
-    capped: bool  # there are more than were counted
+    capped: bool  # a count has reached its limit
     oldest: timedelta | None
     paused: bool
     paused_at: datetime | None
@@ -35,7 +35,7 @@ async def list_(
 
 
 async def rates(conn: Connection, *, org: str, lines: int, within: timedelta) -> dict[str, float]:
-    """Return the ended jobs per second of each queue of an org in which any ended."""
+    """Return the number of jobs that ended per second, for each queue of an org in which any ended."""
     rows = await conn.fetch(_SQL["rates"], lines, within, org)
     return {shown(org, row["queue"]): row["ended"] / row["span"].total_seconds() for row in rows}
 

@@ -23,7 +23,7 @@ from windlass.store.steps import JobRows
 _SQL = statements("runs")
 _INSERT_PLAIN = without_conflicts(_SQL["insert"])  # for rows without keys and parents, see `jobs.insert`
 OLDEST, NEWEST = UUID(int=0), UUID(int=2**128 - 1)
-MOST_PRUNED = 20_000  # jobs of runs that one statement deletes: about half a second
+MOST_PRUNED = 20_000  # jobs that one statement deletes with their runs: about half a second
 
 # parent_id, step, first, count, round, workflow_id, version_id, steps, input, max_duration, foreach, labels
 NewChildren = tuple[Any, ...]
@@ -67,7 +67,7 @@ class NewRun(NamedTuple):
 class InsertedRun(NamedTuple):
     id: UUID
     state: str
-    started_at: datetime | None  # None: it waits to begin
+    started_at: datetime | None  # None: the run is pending
 
 
 class SavedRun(NamedTuple):
@@ -78,7 +78,7 @@ class SavedRun(NamedTuple):
     steps: str
     fans: str | None
     round: int
-    word: str | None  # of the event in its trail, if the run began or ended
+    word: str | None  # type of the event to write, if the run began or ended
     code: str | None = None
     reason: str | None = None
 
@@ -203,10 +203,11 @@ async def find_keys(conn: Connection, keys: Sequence[str], *, org: str) -> dict[
 
 
 async def lock(conn: Connection, ids: Iterable[UUID], *, wait: bool = True) -> list[LockedRun]:
-    """Lock runs in ascending id; without `wait`, only those that are free. One that was archived is restored first.
+    """Lock runs in ascending id; without `wait`, skip those that are locked. Archived runs are restored first.
 
-    Restoring comes after a look in the table of live runs, also because a run may be archived while this waits for it.
-    Runs that are not waited for are live: sweeps have just read that there is something to do for them.
+    The archive is searched only for runs that the first statement did not find, also because a run may be archived
+    while that statement waits for its lock. Without `wait` the archive is not searched: only sweeps call it that way,
+    and they have just read that the runs have pending work, so the runs are live.
     """
     wanted = list(ids)
     rows = await conn.fetch(_SQL["lock" if wait else "lock_free"], wanted)
@@ -218,7 +219,7 @@ async def lock(conn: Connection, ids: Iterable[UUID], *, wait: bool = True) -> l
 
 
 async def save(conn: Connection, rows: Sequence[SavedRun], *, actor: str) -> bool:
-    """Write advanced runs; return True if a notice was left for a parent run."""
+    """Write advanced runs; return whether a notice for a parent run or an event for a handler was inserted."""
     noticed: bool = await conn.fetchval(_SQL["save"], *columns(rows), actor)
     return noticed
 
@@ -238,22 +239,22 @@ async def take_notices(conn: Connection, runs: Sequence[UUID]) -> list[Notice]:
 
 
 async def withdraw_children(conn: Connection, rows: Sequence[tuple[UUID, int, str, str]]) -> None:
-    """Ask the child runs of steps to stop, given as (run, step, word, reason)."""
+    """Insert notices that stop the live child runs of steps, given as (run, step, word, reason)."""
     await conn.execute(_SQL["withdraw_children"], *columns(rows))
 
 
 async def undo_children(
     conn: Connection, rows: Sequence[tuple[UUID, int, int, int, str]]
 ) -> dict[tuple[UUID, int], int]:
-    """Ask child runs to undo themselves, given as (run, step, compensation, instances, reason).
+    """Insert notices that undo child runs, given as (run, step, compensation, instances, reason).
 
-    Return the number of them for each run and compensation.
+    Return the number of notices by run and compensation.
     """
     return {(row[0], row[1]): row[2] for row in await conn.fetch(_SQL["undo_children"], *columns(rows))}
 
 
 async def reply(conn: Connection, rows: Sequence[tuple[UUID, int, str, str | None]]) -> None:
-    """Leave notices for the parents of undone runs, given as (run, compensation, letter, reason)."""
+    """Insert notices for the parents of undone runs, given as (run, compensation, letter, reason)."""
     await conn.execute(_SQL["reply"], *columns(rows))
 
 
@@ -263,7 +264,7 @@ async def bad_children(conn: Connection, id_: UUID, step: int, created: int, cou
 
 
 async def find_pending(conn: Connection, batch: int, *, after: UUID) -> list[UUID]:
-    """Return workflows with runs that wait to start: those with ids above `after`, then the others."""
+    """Return workflows with pending runs: those with ids above `after`, then the others."""
     return column(await conn.fetch(_SQL["find_pending"], batch, after))
 
 
@@ -335,7 +336,7 @@ async def find(conn: Connection, filter_: RunFilter) -> list[UUID]:
 
 
 async def prune(conn: Connection, *, age: timedelta, batch: int, most_jobs: int = MOST_PRUNED) -> int:
-    """Delete old runs, the oldest ones with at most `most_jobs` jobs; return `batch` if there are more."""
+    """Delete old runs with at most `most_jobs` jobs in total; return their number, or `batch` if some did not fit."""
     count: int = await conn.fetchval(_SQL["prune"], age, batch, most_jobs)
     return count
 

@@ -200,12 +200,12 @@ async def find_due_sql(conn: Connection, *, batch: int) -> list[UUID]:
 
 
 async def lock_due_sql(conn: Connection, ids: Sequence[UUID]) -> list[DueSchedule]:
-    """Lock and return those of these schedules that are due and that no other session has locked."""
+    """Lock and return the given schedules that are due and not locked by another session."""
     return [DueSchedule(*row) for row in await conn.fetch(_SQL["lock_due_sql"], ids)]
 
 
 async def fire_sql(conn: Connection, next_times: Mapping[UUID, datetime | None], *, actor: str) -> list[UUID]:
-    """Enqueue the jobs of schedules and set their next times; None pauses a schedule instead. Return the new jobs."""
+    """Enqueue the jobs of schedules and set their next times; None disables a schedule instead. Return the new jobs."""
     rows = await conn.fetch(_SQL["fire_sql"], list(next_times), list(next_times.values()), actor)
     return column(rows)
 

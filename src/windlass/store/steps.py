@@ -1,4 +1,4 @@
-"""Statements on steps of runs: their jobs, which pausing the run holds, the items of fan-outs, results, and timers."""
+"""Statements on steps of runs: their jobs, fan-out items, results and timers, and pausing and resuming of runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -140,7 +140,7 @@ class Instance:
     leased_by: str | None
     created_at: datetime
     updated_at: datetime
-    launch: LaunchState | None = None  # of one that a pool holds
+    launch: LaunchState | None = None  # if a pool holds the job
 
 
 async def enqueue(conn: Connection, jobs: JobRows, *, actor: str) -> None:
@@ -276,7 +276,7 @@ async def take_due_timers(conn: Connection, runs: Sequence[UUID]) -> list[StepRe
 
 
 class TimersDue(NamedTuple):
-    """How long until something is due; None: there is nothing."""
+    """The time until the next job, sleep and run are due; None if there is none."""
 
     job: timedelta | None  # becomes due
     sleep: timedelta | None  # ends
@@ -293,7 +293,7 @@ async def next_due(conn: Connection) -> TimersDue:
 
 
 async def pause(conn: Connection, runs: Sequence[UUID], reason: str) -> None:
-    """Pause runs: hold their pending jobs, and leave a notice for their child runs."""
+    """Pause runs: hold their pending jobs and insert notices for their child runs."""
     await conn.execute(_PAUSED["pause"], list(runs), reason)
     await conn.fetch(_PAUSED["lock_jobs"], list(runs))
     await hold_jobs(conn, runs)

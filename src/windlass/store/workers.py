@@ -1,5 +1,5 @@
 """The worker table, the leases of workers, the registry of which runtime serves a job type, orphaned claims (committed,
-but the worker did not receive the result), leader terms (leases on duties), and what the background loops have to do.
+but the worker did not receive the result), leader terms (leases on duties), and the pending work of background loops.
 """
 
 from collections.abc import Iterable, Sequence
@@ -77,7 +77,7 @@ async def forget(conn: Connection, *, silent_for: timedelta) -> None:
 
 
 async def open_lease(conn: Connection, worker: str, *, lease: timedelta) -> int:
-    """Begin the lease of a process; return its id."""
+    """Insert the lease of a process; return its id."""
     id_: int = await conn.fetchval(_SQL["open_lease"], worker, lease)
     return id_
 
@@ -157,31 +157,31 @@ async def resign_term(conn: Connection, *, duty: str, holder: str) -> None:
     await conn.execute(_TERMS["resign"], duty, holder)
 
 
-# What the background loops have to do: a query for each loop, and one that asks all of them
+# The pending work of the background loops: a query for each loop, and one that combines them
 
 
 class ProcessWork(NamedTuple):
-    """What a process needs to know beside the work of single loops."""
+    """State that concerns a process as a whole and not a single loop."""
 
     now: datetime
     leader: str | None  # the holder of the leader term; None: it is free
-    renewed_at: datetime | None  # that term, by any holder
+    renewed_at: datetime | None  # the last renewal of that term, by any holder
     leased: bool  # there are leased jobs
-    uncounted: bool  # the usage of orgs is to be counted
+    uncounted: bool  # there are events that the usage of orgs does not include yet
     subscriptions: bool  # there are active ones
 
 
 class PendingRunWork(NamedTuple):
-    """What the sweep of runs has to do."""
+    """The pending work of the sweep of runs."""
 
-    starts: bool  # runs wait for room
+    starts: bool  # runs are pending
     messages: bool  # messages are to be delivered, or requested runs to be started
     events: bool  # runs have unapplied events
     retries: bool  # entries of the quarantine are due
 
 
 class PendingJobWork(NamedTuple):
-    """What upkeep has to do for jobs."""
+    """The pending work of upkeep for jobs."""
 
     rate_limited: bool
     expired: bool  # not started in time
@@ -190,7 +190,7 @@ class PendingJobWork(NamedTuple):
 
 
 class PendingWork(NamedTuple):
-    """What all background loops have to do."""
+    """The pending work of all background loops."""
 
     process: ProcessWork
     jobs: PendingJobWork
@@ -213,7 +213,7 @@ ALL_PENDING = "select * from " + ", ".join(  # noqa: S608 - of our own queries
 
 
 async def pending_work(conn: Connection, *, duty: str, kinds: Sequence[str], looks_for_leases: bool) -> PendingWork:
-    """`duty` is the one whose leader is returned, `kinds` are the entries of the quarantine that are retried."""
+    """Return the pending work of all loops, and the leader of `duty`. It includes quarantine entries of `kinds`."""
     row = await conn.fetchrow(ALL_PENDING, duty, looks_for_leases, list(kinds))
     assert row is not None  # each part has one
     values = iter(tuple(row))
@@ -227,7 +227,7 @@ async def pending_work(conn: Connection, *, duty: str, kinds: Sequence[str], loo
 
 
 async def pending_run_work(conn: Connection, *, kinds: Sequence[str]) -> PendingRunWork:
-    """`kinds` are those of the entries of the quarantine that are retried."""
+    """Return the pending work of the sweep of runs, which retries quarantine entries of these `kinds`."""
     row = await conn.fetchrow(_PENDING["runs"], list(kinds))
     assert row is not None  # it has no `from`
     return PendingRunWork(*row)

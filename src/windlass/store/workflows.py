@@ -33,7 +33,7 @@ class NewVersion(NamedTuple):
     name: str
     document: str
     fingerprint: str
-    input: str | None  # the schema in the document, whose keys are in order
+    input: str | None  # the input schema of the document, which keeps the order of its keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class VersionRow:
 
 
 async def hold(conn: Connection, ids: Sequence[UUID], names: Sequence[str], *, org: str) -> None:
-    """Lock these names until the end of the transaction; a new name is created with its id."""
+    """Lock the workflows with these names until the end of the transaction; insert the missing ones with their ids."""
     await conn.execute(_SQL["hold"], list(ids), list(names), org)
 
 
@@ -106,7 +106,7 @@ async def get(conn: Connection, name: str, *, org: str, number: int | None = Non
 
 
 def _document(document: str, input_: str | None) -> Any:
-    """Return a stored document, with the fields of its forms and of its `input` in their order."""
+    """Return a stored document, with the fields of its forms and of its `input` in their original order."""
     value = property_order.of_forms(decode(document), property_order.restore)
     return value if input_ is None or not isinstance(value, dict) else {**value, "input": decode(input_)}
 
@@ -146,7 +146,7 @@ async def soft_delete(conn: Connection, name: str, *, org: str) -> bool:
 async def move_run(
     conn: Connection, run: UUID, version_id: int, *, numbers: Mapping[int, int], gone: Sequence[int]
 ) -> None:
-    """Let a locked run follow another version: give its steps the numbers they have there, and forget the others."""
+    """Move a locked run to another version: renumber its steps, and delete the rows of the steps that are `gone`."""
     if gone:
         await conn.execute(_SQL["drop_steps"], run, list(gone))
     await conn.execute(_SQL["shift_steps"], run, list(numbers), list(numbers.values()), version_id)

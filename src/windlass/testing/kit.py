@@ -1,5 +1,5 @@
-"""The test kit: an embedded Postgres, a migrated database for each test, a clock that tests can move, and workers that
-run until no due job is left, or until a job that waits has ended."""
+"""The test kit: an embedded Postgres, a migrated database for each test, a clock that tests can move, and functions
+that run a worker until no job is due, or until one job has ended."""
 
 import asyncio
 import os
@@ -52,7 +52,7 @@ select array[
   (select (count(*), sum(xmin::text::bigint))::text from windlass.org)
 ]::text
 """
-KEPT = "windlass_kept"  # application_name of connections that are to be used again: EMPTY spares those that are idle
+KEPT = "windlass_kept"  # application_name of connections kept for reuse: EMPTY does not terminate the idle ones
 # Deletes instead of truncating, which would change the catalog and create files. Replica mode skips the triggers.
 EMPTY = """
 do $$
@@ -82,14 +82,14 @@ SIZE = "select sum(pg_relation_size(oid)) from pg_class where relkind = 'r' and 
 SETTINGS = {"max_connections": "200", "max_wal_size": "256MB"}
 MEMORY = Path("/dev/shm")  # noqa: S108  # the folder inside has a random name and belongs to this user
 ROOM = 2 * 1024**3  # bytes
-LARGEST_RECYCLED = 4 * 1024 * 1024  # bytes; dead rows of a larger one would slow down the tests after it
+LARGEST_RECYCLED = 4 * 1024 * 1024  # bytes; dead rows of a larger database would slow down later tests
 
 
 @contextmanager
 def embedded_server() -> Iterator[str]:
     """Start a server in a temporary folder and yield its URL; stop and remove it at the end.
 
-    It runs without fsync, which would take most of the time, and in memory if there is room: its data is temporary.
+    It runs without fsync, which would take most of the time, and in memory if there is space: its data is temporary.
     """
     with TemporaryDirectory(prefix="windlass-test-", dir=_memory(), ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)  # if run as root, the server runs as another user, who must have access
@@ -99,8 +99,8 @@ def embedded_server() -> Iterator[str]:
 
 
 def _memory() -> Path | None:
-    """Return a folder in memory with room for a server. A database has a thousand files, so copying one there is ten
-    times as fast."""
+    """Return a folder in memory with space for a server; None if there is none. A database has a thousand files, so
+    copying one in memory is ten times as fast."""
     try:
         return MEMORY if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM else None
     except OSError:
@@ -112,8 +112,8 @@ class Databases:
 
     `server_url` is the URL of any database on a server where databases may be created. The connections that create and
     empty databases are kept, because a new one takes longer than its statements. They belong to an event loop in a
-    thread of its own: each test may have another loop. If WINDLASS_MASTER_KEY is set, the databases are sealed with
-    it.
+    separate thread, because each test may have its own loop. If WINDLASS_MASTER_KEY is set, the databases are sealed
+    with it.
     """
 
     def __init__(self, server_url: str) -> None:
@@ -169,7 +169,7 @@ class Databases:
         await self._administer(f"alter database \"{name}\" set timezone = 'UTC'")  # settings are not copied
         if self._catalog is None:
             self._catalog = await (await self._connect(self._url_of(name))).fetchval(CATALOG)
-            await self._disconnect(name)  # its user may count connections
+            await self._disconnect(name)  # tests may count connections
         return name
 
     async def _drop(self, name: str) -> None:
@@ -185,7 +185,7 @@ class Databases:
             await conn.execute(EMPTY)
             catalog: str = await conn.fetchval(CATALOG)
             return catalog == self._catalog
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):  # dropped, renamed or closed by its user
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):  # dropped, renamed or closed by the test
             return False
 
     async def _ready_template(self) -> str:
@@ -300,7 +300,7 @@ async def run_to_end(
 
 
 async def _receive(db: Database) -> int:
-    """Give messages to the handlers that wait for them; return the number of handlers."""
+    """Deliver messages to the handlers that wait for them; return the number of jobs that became due."""
     while await messages.route(db):
         pass
     return await messages.wake_handlers(db)

@@ -1,1 +1,1 @@
-"""HTTP: the API of Windlass, the Open Job Spec, hooks and the dashboard, on one server."""
+"""The HTTP server: the API of Windlass, the Open Job Spec, hooks and the dashboard."""

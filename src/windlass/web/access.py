@@ -1,6 +1,6 @@
-"""Turns the access that the guard decided on into the tenant that use cases take.
+"""Turns the access that the guard granted to a request into the `Tenant` that the engine takes.
 
-Only the two modules of dependencies, `api/shared.py` and `ojs/dependencies.py`, use it.
+Only the two modules of dependencies, `api/shared.py` and `ojs/dependencies.py`, call `tenant`.
 """
 
 from starlette.requests import Request
@@ -14,14 +14,14 @@ MOST_TENANTS = 1000
 
 
 def access_of(scope: Scope) -> Access:
-    """Return what the caller may do. A request that did not pass the guard has no access: this raises `KeyError`."""
+    """Return the access of the caller; raise `KeyError` for a request that did not pass the guard."""
     access: Access = scope["state"]["access"]
     return access
 
 
 async def tenant(request: Request, access: Access) -> Tenant:
-    """Return the database as this caller may use it; the same object for the same access, so that concurrent requests
-    of a caller can share transactions."""
+    """Return the database with the access of this caller. Equal accesses get the same object, so that concurrent
+    requests of a caller can be batched into one transaction."""
     app: Windlass = request.app.state.windlass
     opened = await app.open()
     tenants: dict[Access, Tenant] = request.app.state.tenants

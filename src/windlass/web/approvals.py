@@ -1,7 +1,7 @@
-"""Pages at /approve/{token}: what is to be decided, the fields of the form, and one button. Plain HTML without scripts.
+"""Pages at /approve/{token}: the message of an approval, its form and one button, as plain HTML without scripts.
 
-The token in the path is the permission, so that no cookie is involved and no other site can decide for a visitor. A
-program that only opens the address, such as a scanner of mails, decides nothing: a decision is a POST.
+The token in the path is the permission. No cookie is involved, so no other site can decide for a visitor. A program
+that only opens the address, such as an email scanner, decides nothing: a decision is a POST.
 """
 
 import json
@@ -134,13 +134,13 @@ def _default(schema: Mapping[str, Any]) -> str:
 
 
 def _typed(body: bytes) -> dict[str, str]:
-    """Return the fields of a form as they were typed."""
+    """Return the fields of a submitted form, as strings."""
     fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
     return {name: texts[-1].replace("\r\n", "\n") for name, texts in fields.items()}
 
 
 def _values(approval: Approval, typed: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the values of the form: what was left empty is left out, and what is no JSON is text."""
+    """Return the values of a submitted form, without empty fields. A value that is not JSON remains a string."""
     values: dict[str, Any] = {}
     for name, schema in _properties(approval):
         text = typed.get(name, "")

@@ -1,7 +1,7 @@
-"""/auth: log in to the dashboard with a key or with OpenID Connect, and out.
+"""/auth: log in to the dashboard with a key or with OpenID Connect, and log out.
 
-The session is a cookie that scripts cannot read and that browsers send only to this origin. It holds 256 random bits;
-the database has only their hash. Each login makes a new one, and ends the one that the browser had.
+The session is a cookie that scripts cannot read and that browsers send only to this origin. It holds 256 random bits,
+of which the database has only the hash. Each login creates a new session and ends the previous one of the browser.
 """
 
 import logging
@@ -49,7 +49,7 @@ class OrgChoice(bodies.RequestBody):
 
 @router.get("/session", summary="Who am I?")
 async def session(request: Request) -> Data[LoginSession]:
-    """What this caller may do, and how to log in. `actor` is null for a caller who is not logged in."""
+    """Return the identity and the scopes of the caller, and the login methods. `actor` is null without a login."""
     return Data(await _session(request))
 
 
@@ -60,7 +60,7 @@ async def session(request: Request) -> Data[LoginSession]:
     responses=documented(413, 422),
 )
 async def log_in(request: Request) -> Response:
-    """Begin a session; the answer sets its cookie. 401 for a key that is not valid, 429 after too many of them."""
+    """Start a session and set its cookie. 401 for an invalid key, 429 after too many of them."""
     text = (await bodies.model(request, KeyLogin)).key.strip()
     app, authority = _app(request), _authority(request)
     db = (await app.open()).database
@@ -82,7 +82,7 @@ async def log_in(request: Request) -> Response:
 
 @router.post("/logout", summary="Log out", status_code=204)
 async def log_out(request: Request) -> Response:
-    """End the session. Without one nothing happens."""
+    """End the session, if there is one."""
     response = Response(status_code=204)
     await _replace_session(request, response, None)
     return response
@@ -95,7 +95,7 @@ async def log_out(request: Request) -> Response:
     responses=documented(409, 413, 422),
 )
 async def choose_org(request: Request) -> Data[LoginSession]:
-    """One that the member belongs to; for the operator, any. 403 for another."""
+    """Switch the session to another org. 403 unless the member belongs to it; the operator may choose any org."""
     org = (await bodies.model(request, OrgChoice)).org
     authority, cookie = _authority(request), session_cookie(request.scope)
     current = await authority.of_session(cookie) if cookie is not None else None
@@ -111,7 +111,7 @@ async def start(
     request: Request,
     next_: Annotated[str, Query(alias="next", max_length=MAX_NEXT, description="The page to go to afterwards.")] = "/",
 ) -> Response:
-    """Send the browser to the provider; if that does not respond, to the login page."""
+    """Redirect the browser to the provider, or to the login page if the provider does not respond."""
     provider, now = _provider(request), time.time()
     attempt = Attempt.new(safe_path(next_))
     try:
@@ -126,8 +126,8 @@ async def start(
 
 @router.get("/oidc/callback", include_in_schema=False)
 async def callback(request: Request) -> Response:
-    """Begin the session of the person whom the provider sends here. A refusal leads to the login page, which explains
-    it."""
+    """Start a session for the person whom the provider authenticated. If the login is refused, redirect to the login
+    page, which shows the reason."""
     provider, query, attempt = _provider(request), request.query_params, None
     try:
         db = (await _app(request).open()).database
@@ -146,17 +146,17 @@ async def callback(request: Request) -> Response:
     else:
         response = _redirect(attempt.next)
         await _replace_session(request, response, cookie)
-    _set_cookie(response, ATTEMPT_COOKIE, "", max_age=0)  # an attempt counts once
+    _set_cookie(response, ATTEMPT_COOKIE, "", max_age=0)  # an attempt can be used once
     return response
 
 
 def safe_path(next_: str) -> str:
-    """Return a path of this server; `/` for anything that could lead elsewhere."""
+    """Return the path if it is one of this server; `/` for anything that could lead to another site."""
     return next_ if _is_path(next_) and not urlsplit(next_).netloc else "/"
 
 
 def provider_of(app: Windlass) -> Provider | None:
-    """Return the provider that the settings name."""
+    """Return the OpenID Connect provider of the settings; None if there is none."""
     settings = app.settings
     if settings.oidc_issuer is None or settings.oidc_client_id is None:
         return None
@@ -222,7 +222,7 @@ def _wrong_key(request: Request) -> Response:
 
 
 async def _replace_session(request: Request, response: Response, cookie: str | None) -> None:
-    """End the session that the browser has, and set the cookie of a new one, or none."""
+    """End the session of the browser, and set the cookie of a new one or delete the cookie."""
     authority, old = _authority(request), session_cookie(request.scope)
     if old is not None:
         await login.end((await _app(request).open()).database, old, operator_keys=authority.operator_keys)
@@ -241,8 +241,8 @@ def _redirect(url: str) -> Response:
 
 
 def _refused(error: WindlassError, next_: str) -> Response:
-    """Send the browser to the login page, with the reason in the fragment, which browsers do not send to servers. The
-    log has what the page does not show."""
+    """Redirect the browser to the login page, with the reason in the fragment, which browsers do not send to servers.
+    The error itself is only logged."""
     _log.warning("a login with OpenID Connect was refused: %a", str(error))
     if isinstance(error, LoginRefused):
         reason, email = error.reason, error.email
@@ -253,7 +253,7 @@ def _refused(error: WindlassError, next_: str) -> Response:
 
 
 def _redirect_uri(request: Request) -> str:
-    """Return the address that the provider sends the browser back to."""
+    """Return the address to which the provider redirects the browser."""
     configured = _app(request).settings.public_url
     return f"{configured or str(request.base_url).rstrip('/')}{CALLBACK}"
 

@@ -23,13 +23,13 @@ router = APIRouter(tags=["probes"])
 
 @router.get("/health", summary="Is the process alive?")
 async def health() -> Response:
-    """Answers 200 while the process is alive, whatever the state of the database."""
+    """Return 200 while the process is alive, whatever the state of the database."""
     return JSONResponse({"status": "ok"})
 
 
 @router.get("/ready", summary="Can it work?")
 async def ready(request: Request) -> Response:
-    """Answers 200 if the schema is current and the database accepts writes."""
+    """Return 200 if the schema is current and the database accepts writes, else 503."""
     if request.app.state.stopping.is_set():
         return problems.of(Unavailable("this process is stopping"))
     try:
@@ -46,7 +46,7 @@ async def ready(request: Request) -> Response:
 
 @router.get("/metrics", summary="Numbers for Prometheus", responses=TEXT, response_class=Response)
 async def numbers(_: Governed, request: Request) -> Response:
-    """Of all orgs: only the operator may read them."""
+    """Return the metrics of all orgs. Only for the operator."""
     depths, quarantined = await _gauges(request.app.state.windlass)
     metrics.quarantined.clear()
     for kind, count in quarantined.items():
@@ -54,7 +54,7 @@ async def numbers(_: Governed, request: Request) -> Response:
     metrics.queue_depth.clear()
     for type_, depth in depths.items():
         metrics.queue_depth.labels(type_, "pending").set(depth)
-    # Without a version in Accept the type must be plain, which OJS demands.
+    # OJS requires the plain media type unless Accept names a version.
     media = CONTENT_TYPE_LATEST if "version=" in request.headers.get("accept", "") else "text/plain"
     return Response(generate_latest(metrics.REGISTRY), headers={"content-type": media})
 

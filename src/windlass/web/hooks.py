@@ -1,6 +1,6 @@
-"""Routes for the outside world: callbacks at /wh/{token}, and requests that start runs at /in/{token}.
+"""Routes for external systems: callbacks at /wh/{token}, and requests that start runs at /in/{token}.
 
-They need no key and accept any content type: the token is the permission. It is looked up before the body is read, so
+They need no key and accept any content type: the token is the permission. It is checked before the body is read, so
 that a client without a valid token cannot occupy memory.
 """
 
@@ -32,7 +32,8 @@ def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 @router.post("/wh/{token}", summary="Call back", openapi_extra=BODY, responses=_responses(401, 404, 410, 413, 422))
 async def callback(token: str, request: Request) -> Response:
-    """Completes the step that waits for this callback. A second callback changes nothing and returns `again`."""
+    """Complete the step that waits for this callback; a callback that arrives before its step waits is stored. A second
+    callback changes nothing, and its response has `again` set to true."""
     db = await request.app.state.windlass.open()
     await hooks.check_token(db, token)
     body = await json_bodies.read(request, limit=BODY_LIMIT)
@@ -48,7 +49,8 @@ async def callback(token: str, request: Request) -> Response:
     responses=_responses(401, 404, 409, 413, 422),
 )
 async def incoming(token: str, request: Request) -> Response:
-    """Starts a run of a workflow with a webhook trigger; body and headers become the run's trigger."""
+    """Start a run of a workflow with a webhook trigger, with the body as its input. The run can also read the
+    headers."""
     db = await request.app.state.windlass.open()
     await workflow_schedules.check_token(db, token)
     body = await json_bodies.read(request, limit=BODY_LIMIT)

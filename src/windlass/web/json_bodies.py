@@ -46,8 +46,8 @@ async def parsed(body: bytes, *, unique: bool = False) -> Any:
 
 
 async def parsed_entries(body: bytes, name: str) -> tuple[Any, dict[int, Invalid]]:
-    """Parse a body whose list `name` has independent entries; return also what is wrong with entries that Postgres or
-    JSON cannot hold, by number."""
+    """Parse a body whose list `name` has independent entries. Return the value and, by index, the errors of the entries
+    that Postgres or JSON cannot hold."""
     result: tuple[Any, dict[int, Invalid]] = await _parsed(body, functools.partial(parse_entries, name=name))
     return result
 
@@ -123,13 +123,13 @@ def _decode(body: bytes, unique: bool, decoder: type[json.JSONDecoder]) -> tuple
 
 
 def _check(value: Any, place: str) -> None:
-    """Raise `Invalid`, naming the place, if a value contains what Postgres or JSON cannot hold."""
+    """Raise `Invalid` with the path of the first value in it that Postgres or JSON cannot hold."""
     for where, mistake in _mistakes(value, place):
         raise Invalid(f"{where} {mistake}", field=where)
 
 
 class _Constant:
-    """Replaces NaN and Infinity until their place in the body is known."""
+    """Stands for NaN or Infinity until its path in the body is known."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -144,7 +144,7 @@ def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return items
 
 
-# Making one takes longer than parsing a small body.
+# Creating a decoder takes longer than parsing a small body.
 _DECODERS = {
     (kind, unique): kind(parse_constant=_Constant, object_pairs_hook=_once if unique else None)
     for kind in (json.JSONDecoder, _Interruptible)
@@ -153,7 +153,7 @@ _DECODERS = {
 
 
 def _is_suspect(text: str, value: Any) -> bool:
-    """Return whether the values must be checked one by one, which nearly all bodies need not be."""
+    """Return whether the values must be checked one by one, which is rarely necessary."""
     if "\\u" in text and ("\\u0000" in text or "\\ud" in text.lower()):
         return True
     if "NaN" in text or "Infinity" in text:
@@ -162,8 +162,8 @@ def _is_suspect(text: str, value: Any) -> bool:
 
 
 def _mistakes(value: Any, place: str) -> Iterator[tuple[str, str]]:
-    """Yield the place of each value that Postgres or JSON cannot hold; without recursion, because a hostile body may be
-    nested deeply."""
+    """Yield the path and the error of each value that Postgres or JSON cannot hold. There is no recursion, because a
+    hostile body may be nested deeply."""
     level: list[tuple[str, Any]] = [(place, value)]
     for _ in range(MAX_DEPTH):
         for where, item in level:

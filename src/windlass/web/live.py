@@ -13,7 +13,7 @@ MEDIA_TYPE = "text/event-stream"
 ALIVE = 15.0  # seconds without events after which a comment is sent, to keep the connection alive
 PATIENCE = 30.0  # seconds in which a client must read what was sent
 RETRY = 2000  # milliseconds after which a client should reconnect
-HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # the second one is for nginx
+HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}  # the second header disables buffering in nginx
 
 
 def event(name: str, data: Any, *, id_: str | None = None) -> bytes:
@@ -22,12 +22,13 @@ def event(name: str, data: Any, *, id_: str | None = None) -> bytes:
 
 
 def place(id_: str) -> bytes:
-    """Return no event, but the position from which the client would resume."""
+    """Return an id without an event: the position from which the client would resume."""
     return f"id: {id_}\n\n".encode()
 
 
 class EventStream(Response):
-    """Sends what a generator yields: bytes immediately; a `str` is a position, sent only if no event follows."""
+    """Sends what a generator yields: bytes immediately; a `str` is a position, sent with the next keep-alive comment if
+    no event follows."""
 
     media_type = MEDIA_TYPE
 

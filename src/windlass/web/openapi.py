@@ -1,4 +1,4 @@
-"""The OpenAPI document: what FastAPI generates, the docstrings of the schemas, and what all routes have in common."""
+"""Builds the OpenAPI document: what FastAPI generates, docstrings of the schemas, and responses of all routes."""
 
 import ast
 import inspect
@@ -36,7 +36,7 @@ DESCRIPTION = """Workflows and their runs. Answers are `{"data": ...}`, lists `{
 Errors are problem documents (RFC 9457) whose `errors` name every field. Every answer has an `X-Request-Id`."""
 REF = "#/components/schemas/{model}"
 METHODS = frozenset({"get", "post", "put", "patch", "delete"})
-OPEN = ("/health", "/ready")  # no key
+OPEN = ("/health", "/ready")  # need no key
 COMMON = {
     "401": "Unauthorized: a key is needed, and no valid one was sent.",
     "403": "Forbidden: the key lacks the scope that `scope` names, or its org is disabled; or the request came from a "
@@ -85,8 +85,8 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 
 def _schemas(generated: dict[str, Any]) -> dict[str, Any]:
-    """Complete the generated schemas: FastAPI reads the types of dataclasses, but neither what their fields mean nor
-    which enumerations they have."""
+    """Complete the generated schemas: FastAPI reads the types of dataclasses, but neither the docstrings of their
+    fields nor the enumerations."""
     problem = TypeAdapter(Problem).json_schema(ref_template=REF)
     schemas = generated | problem.pop("$defs") | {"Problem": problem} | _definition()
     for unused in ("HTTPValidationError", "ValidationError"):
@@ -117,7 +117,7 @@ def _describe(properties: dict[str, Any], kind: Any, descriptions: Mapping[tuple
 
 
 def _enumeration(hint: Any) -> str | None:
-    """Return the name in the annotation of `windlass.schemas.common`."""
+    """Return the name of the enumeration in an annotation of `windlass.schemas.common`; None if there is none."""
     if get_origin(hint) is Annotated:
         return str(hint.__metadata__[0])
     return next(filter(None, map(_enumeration, get_args(hint))), None)
@@ -136,7 +136,7 @@ def _docstrings(module: ModuleType) -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def _definition() -> dict[str, Any]:
-    """Return the published schema of definitions, with its parts where OpenAPI has them."""
+    """Return the published JSON Schema of definitions, with its `$defs` as components of the document."""
     schema = json.loads(json.dumps(SCHEMA).replace("#/$defs/step", REF.format(model="WorkflowStep")))
     step = schema.pop("$defs")["step"]
     schema.pop("$schema", None)
@@ -147,7 +147,7 @@ def _definition() -> dict[str, Any]:
 
 
 def _complete(path: str, method: str, operation: dict[str, Any]) -> None:
-    """Add the answers of the guard, and the key that it requires."""
+    """Add the responses of the guard to an operation, and the key that it requires."""
     outside = path.startswith(OUTSIDE)
     if not outside and path not in OPEN:
         operation["security"] = [{"bearer": []}, {"key": []}, {}]  # a server without keys requires none

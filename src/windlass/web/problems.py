@@ -43,7 +43,7 @@ MOST_ERRORS = 100
 RETRY_AFTER = "1"  # seconds
 _ID = "must be an id such as 01890a5d-ac96-774b-bcce-b302099a8057"
 _TIME = "must be a time such as 2030-01-31T12:00:00Z"
-# By the error types of pydantic; filled in with the values of their context.
+# By pydantic's error type; formatted with the context of the error.
 VALIDATION_MESSAGES = {
     "missing": "is missing",
     "extra_forbidden": "is unknown: leave it out",
@@ -108,7 +108,7 @@ def retry_after(error: WindlassError) -> str | None:
 
 
 def _fields(error: WindlassError) -> dict[str, Any]:
-    """Return what programs read instead of the sentence: what does not exist, or every field that is wrong."""
+    """Return the machine-readable fields of an error, such as the object that does not exist or all invalid fields."""
     if isinstance(error, NotFound):
         fields = {"what": error.what, "key": str(error.key), "hint": error.hint}
         return {name: value for name, value in fields.items() if value is not None}
@@ -130,7 +130,7 @@ def quota_fields(error: QuotaExceeded) -> dict[str, Any]:
 
 
 def install(app: FastAPI) -> None:
-    """Make every exception that leaves a route a problem document."""
+    """Render every exception that leaves a route as a problem document."""
 
     async def on_windlass_error(_request: Request, error: Exception) -> Response:
         assert isinstance(error, WindlassError)
@@ -171,7 +171,7 @@ def _field(place: Sequence[str | int]) -> str:
 
 
 def _message(error: Mapping[str, Any]) -> str:
-    """Return our message for an error of pydantic; its own if the type of the error is unknown."""
+    """Return our message for an error of pydantic, or pydantic's own if the type of the error is unknown."""
     try:
         return VALIDATION_MESSAGES[error["type"]].format_map(error.get("ctx", {}))
     except KeyError:

@@ -64,7 +64,7 @@ RUN_ROUTERS = (
     artifacts.router,
     live.run_router,
     messages.run_router,
-)  # each run has two addresses
+)  # mounted at both paths of runs
 OTHER_ROUTERS = (
     jobs.router,
     job_types.router,
@@ -91,7 +91,7 @@ GRACE = 5  # seconds for requests in progress when the server stops
 
 
 def build(app: Windlass, guard: GuardOptions, *, stopping: asyncio.Event | None = None) -> ASGIApp:
-    """Return the application behind its middleware. While `stopping` is set, /ready answers 503."""
+    """Return the application behind its middleware. While `stopping` is set, /ready returns 503."""
     settings, renderers = app.settings, {"/ojs/": ojs.refusal}
     guard = replace(guard, origins=settings.cors_origins)
     rate = settings.rate_limit or (None if is_loopback(guard.host) else BEYOND_LOOPBACK)
@@ -105,7 +105,7 @@ def build(app: Windlass, guard: GuardOptions, *, stopping: asyncio.Event | None 
 
 
 def main_app(app: Windlass, stopping: asyncio.Event) -> FastAPI:
-    """Return the application with everything but /ojs/."""
+    """Return the application with all routes except /ojs/."""
     main = FastAPI(
         title="Windlass",
         version=__version__,
@@ -123,9 +123,9 @@ def main_app(app: Windlass, stopping: asyncio.Event) -> FastAPI:
 
 @functools.cache
 def _routes() -> list[BaseRoute]:
-    """Return the routes of every application in this process: analysing them takes FastAPI a third of a second, and
-    they find `Windlass` in the application's state. They are tried in turn, so those that are requested most come
-    first; the others are in the order of the documentation."""
+    """Return the routes, which all applications in this process share: analysing them takes FastAPI a third of a
+    second, and they read `Windlass` from the application's state. Routes are matched in order, so those that are
+    requested most come first; the others are in the order of the documentation."""
     api = APIRouter(prefix=API_PREFIX)
     for router in FIRST_ROUTERS:
         api.include_router(router)
@@ -139,8 +139,8 @@ def _routes() -> list[BaseRoute]:
 
 
 class Dispatch:
-    """Chooses the application by the prefix of the path. /ojs/ is apart because its workers send thousands of requests
-    per second, which should not be matched against all other routes first."""
+    """Chooses the application by the prefix of the path. /ojs/ is a separate application because its workers send
+    thousands of requests per second, which should not be matched against all other routes first."""
 
     def __init__(self, main: ASGIApp, others: Mapping[str, ASGIApp]) -> None:
         self._main, self._others = main, others

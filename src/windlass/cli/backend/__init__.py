@@ -1,1 +1,1 @@
-"""What commands call: an interface with two implementations, the database and a server."""
+"""The backend of commands: an interface with two implementations, on the database and through a server."""

@@ -1,4 +1,4 @@
-"""Commands on the database."""
+"""Implements commands on the database."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
@@ -350,7 +350,7 @@ class Direct:
 
 
 async def check_exists(db: Tenant) -> None:
-    """Refuse to act for an org that does not exist."""
+    """Raise `NotFound` if the org does not exist."""
     if db.org != DEFAULT_ORG:
         await orgs.get(db, db.org)
 

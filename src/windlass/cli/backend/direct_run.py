@@ -23,7 +23,7 @@ from windlass.schemas.runs import Explanation, RestartPreview, RunDetail, RunEve
 from windlass.schemas.tasks import TaskArtifact, TaskLogLine
 from windlass.schemas.workflows import Graph
 
-OVERLAP = timedelta(seconds=60)  # how late the lines of one worker may arrive after those of another
+OVERLAP = timedelta(seconds=60)  # maximum delay of one worker's lines relative to another's
 PAUSE = 0.5
 
 
@@ -104,7 +104,7 @@ class DirectRun:
 async def _all(
     run: RunHandle, selected: dict[str, Any], after: Place = BEGINNING
 ) -> AsyncIterator[tuple[str, RunLine]]:
-    """Yield all lines, page by page."""
+    """Yield all log lines, page by page."""
     while True:
         page = await run.lines(**selected, after=after)
         for line in page:
@@ -115,8 +115,8 @@ async def _all(
 
 
 async def _follow(run: RunHandle, selected: dict[str, Any]) -> AsyncIterator[tuple[str, RunLine]]:
-    """Yield lines until the run has ended. Those of several workers do not arrive in order: the last minute is read
-    again, and lines that were yielded are left out."""
+    """Yield log lines until the run has ended. Lines of several workers do not arrive in order: each poll reads the
+    last minute again and skips lines that were already yielded."""
     known: dict[Place, None] = {}
     end = asyncio.ensure_future(run.ended())
     try:

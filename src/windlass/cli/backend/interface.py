@@ -1,6 +1,6 @@
-"""How a command reaches Windlass: on its database, or through a server with --url. Commands know only this.
+"""The interface that commands use, implemented on the database and, with --url, through a server.
 
-Both sides return the types of the API (`windlass.schemas`), so that tables and JSON are the same.
+Both implementations return the types of the API (`windlass.schemas`), so that tables and JSON are the same.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -63,7 +63,7 @@ class RunBackend(Protocol):
     def id(self) -> UUID: ...
     async def detail(self) -> "RunDetail": ...
     async def ended(self) -> RunState:
-        """Wait for its end."""
+        """Wait until the run has ended and return its final state."""
 
     async def output(self) -> Any: ...
     async def explanation(self) -> "Explanation": ...
@@ -73,7 +73,7 @@ class RunBackend(Protocol):
     def lines(
         self, *, step: str | None, index: int | None, attempt: int | None, follow: bool
     ) -> "AsyncIterator[TaskLogLine]":
-        """Yield what was logged; with `follow` until the run has ended."""
+        """Yield log lines; with `follow`, until the run has ended."""
 
     async def artifacts(self, *, step: str | None) -> "list[TaskArtifact]": ...
     def artifact(self, step: str, name: str, *, index: int, attempt: int | None) -> AsyncIterator[bytes]:
@@ -135,7 +135,7 @@ class Backend(Protocol):
     async def job_logs(self, id_: UUID, *, attempt: int | None) -> "list[JobLogLine]": ...
 
     def job_stream(self, id_: UUID) -> "AsyncIterator[JobChunk]":
-        """Yield what the job's handler streams, from the beginning and as it comes, until the job has ended."""
+        """Yield the chunks of the job's stream from the first one, as they arrive, until the job has ended."""
 
     async def job_artifacts(self, id_: UUID) -> "list[TaskArtifact]": ...
     def job_artifact(self, id_: UUID, name: str, *, attempt: int | None) -> AsyncIterator[bytes]:

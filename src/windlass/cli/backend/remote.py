@@ -1,4 +1,4 @@
-"""Commands through a server."""
+"""Implements commands through a server."""
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -38,7 +38,7 @@ from windlass.schemas.secrets import Secret, SecretRotation
 from windlass.schemas.tasks import TaskArtifact
 from windlass.schemas.workflows import Deployment, ListedWorkflow, Version, VersionDetail, Workflow
 
-RETRIES = 1  # a person waits
+RETRIES = 1  # a user is waiting
 
 
 @contextlib.asynccontextmanager
@@ -84,7 +84,7 @@ class Remote:
 
     async def run(self, id_: UUID | str) -> RunBackend:
         try:
-            run = await self._client.runs.get(str(id_))  # reports a wrong id before anything else
+            run = await self._client.runs.get(str(id_))  # fails on a wrong id before anything else
         except NotFound:
             if isinstance(id_, str):
                 raise arguments.no_run(id_) from None

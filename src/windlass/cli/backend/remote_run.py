@@ -31,7 +31,7 @@ class RemoteRun:
     async def output(self) -> Any:
         try:
             return await self._client.runs.output(str(self.id))
-        except Conflict as error:  # a list that is too long to be returned as one
+        except Conflict as error:  # the output contains a list that is too long
             return str(error)
 
     async def explanation(self) -> Explanation:
@@ -105,7 +105,7 @@ class RemoteRun:
 
 @contextlib.contextmanager
 def _step_errors() -> Iterator[None]:
-    """Report a task that does not exist as on the database."""
+    """Raise the same error for an unknown task as a command on the database."""
     try:
         yield
     except NotFound as error:

@@ -1,7 +1,7 @@
 """The commands: parse arguments, call a backend, print.
 
-The module of a command is imported when the command is invoked, so that none pays for what another needs. The table
-below repeats the first lines of their help, so that `windlass --help` imports none of them.
+The module of a command is imported when the command is invoked, so that no command loads the imports of another. The
+table below repeats the first lines of their help, so that `windlass --help` imports none of them.
 """
 
 import os
@@ -61,7 +61,7 @@ def load(name: str) -> click.Command:
 
 
 class _Deferred(click.Command):
-    """Represents a command in `windlass --help` and is replaced by it when it is invoked."""
+    """Represents a command in `windlass --help`; the command itself is imported when it is invoked."""
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> click.Context:
         assert self.name is not None
@@ -77,7 +77,7 @@ class _Deferred(click.Command):
 @click.option("--org", metavar="NAME", help="Act for this organisation.  [default: WINDLASS_ORG, else default]")
 @click.pass_context
 def cli(context: click.Context, url: str | None, org: str | None) -> None:
-    """Windlass: record work first, execute it later, never lose what was recorded."""
+    """Windlass: a durable workflow engine on Postgres."""
     if org is not None:
         os.environ["WINDLASS_ORG"] = org
     if url is None:

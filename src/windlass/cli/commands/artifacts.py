@@ -37,7 +37,7 @@ def artifacts() -> None:
 @click.option("--step", metavar="NAME", help="Only of this step.")
 @json_option
 def list_(run: str | None, job: str | None, step: str | None, json: bool) -> None:
-    """List the artifacts of a run, by step, index and name, or of a job; also those of attempts that failed."""
+    """List the artifacts of a run or a job, including those of failed attempts, by step, index and name."""
     if (run is None) == (job is None):
         raise Invalid("name a run, or a job with --job JOB", field="run")
     if job is not None and step is not None:
@@ -67,7 +67,7 @@ def list_(run: str | None, job: str | None, step: str | None, json: bool) -> Non
 def get(
     names: tuple[str, ...], job: str | None, output: str | None, force: bool, index: int, attempt: int | None
 ) -> None:
-    """Download an artifact: of the attempt that succeeded, or of the latest one.
+    """Download an artifact of the attempt that succeeded, or else of the latest attempt.
 
     \b
     Examples:
@@ -100,7 +100,7 @@ def get(
 
 
 async def _save(chunks: AsyncIterator[bytes], path: Path, size: int) -> int:
-    """Write a file that is complete or does not exist; show the progress on a terminal."""
+    """Write a file atomically and return its size; show the progress on a terminal."""
     part = path.with_name(f"{path.name}.part")
     try:
         with part.open("wb") as file:

@@ -32,7 +32,7 @@ def db() -> None:
 @db.command()
 @json_option
 def url(json: bool) -> None:
-    """Print the URL of the database; starts the embedded server if needed, and leaves it running."""
+    """Print the URL of the database; start the embedded server if needed, and leave it running."""
     app = Windlass(settings=settings.read())
     started = app.place().url is None and not maintenance.status(app.place())["running"]
     address = app.url()
@@ -40,14 +40,14 @@ def url(json: bool) -> None:
         show_json({"url": address})
     else:
         click.echo(address)
-    if started:  # and not closed: the URL of a stopped server would be useless
+    if started:  # the app is not closed: the URL of a stopped server would be useless
         note("started the embedded server; it stops when the next process that uses it ends, or: windlass db stop")
 
 
 @db.command(context_settings=PASS_ON)
 @arguments_argument
 def psql(arguments: tuple[str, ...]) -> None:
-    """Open psql on the database, with these arguments.
+    """Open psql on the database, with the given arguments.
 
     \b
     Examples:
@@ -67,7 +67,7 @@ def psql(arguments: tuple[str, ...]) -> None:
 )
 @arguments_argument
 def dump(arguments: tuple[str, ...], output: Path | None) -> None:
-    """Dump the whole database with pg_dump, with these arguments.
+    """Dump the whole database with pg_dump, with the given arguments.
 
     \b
     Examples:
@@ -111,7 +111,7 @@ def migrate(json: bool) -> None:
 @db.command()
 @json_option
 def status(json: bool) -> None:
-    """Show where the database is, its version, size and migrations; starts nothing."""
+    """Show the location, version, size and migrations of the database, without starting it."""
     chosen = settings.read()
     place = Windlass(settings=chosen).place()
     server: dict[str, Any] = {"kind": "your own (WINDLASS_DATABASE_URL)", "running": True}
@@ -153,7 +153,7 @@ def _survey(address: str) -> dict[str, Any]:
 
 
 def _run(name: str, arguments: Sequence[str], stdout: IO[bytes] | None) -> int:
-    """Run a client program and return its exit code; the embedded server is kept running meanwhile."""
+    """Run a client program and return its exit code; keep the embedded server running meanwhile."""
     app = Windlass(settings=settings.read())
     program = maintenance.program(app.place(), name)
     address, password = maintenance.without_password(app.url())

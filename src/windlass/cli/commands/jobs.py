@@ -114,7 +114,7 @@ def list_(statuses: tuple[str, ...], json: bool, **filters: Any) -> None:
 @id_argument
 @json_option
 def show(id_: str, json: bool) -> None:
-    """Show one job: its fields, the errors of its attempts, its events."""
+    """Show one job: its fields, the errors of its attempts and its events."""
     job_id = arguments.job_id(id_)
 
     async def action(app: Backend) -> "tuple[JobDetail, list[JobEvent]]":
@@ -139,7 +139,7 @@ def show(id_: str, json: bool) -> None:
 @attempt_option
 @json_option
 def logs(id_: str, attempt: int | None, json: bool) -> None:
-    """Show what the job's handler logged."""
+    """Show the log lines of a job."""
     job_id = arguments.job_id(id_)
     lines = backend(lambda app: app.job_logs(job_id, attempt=attempt))
     if json:
@@ -154,9 +154,9 @@ def logs(id_: str, attempt: int | None, json: bool) -> None:
 @id_argument
 @json_option
 def stream(id_: str, json: bool) -> None:
-    """Print what the job's handler streams, as it comes, until the job has ended.
+    """Print the stream of a job as it arrives, until the job has ended.
 
-    Text is printed as it is, another chunk as a line of JSON. A repeated attempt is announced.
+    Strings are printed as text, other chunks as JSON. A note marks the start of each further attempt.
     """
     job_id = arguments.job_id(id_)
 
@@ -192,7 +192,7 @@ def _show_chunk(data: Any) -> None:
 @reason_option
 @json_option
 def cancel(ids: tuple[str, ...], reason: str | None, json: bool) -> None:
-    """Cancel jobs that wait or run."""
+    """Cancel pending and running jobs."""
     each(arguments.job_ids(ids), "cancelled", lambda app, id_: app.cancel_job(id_, reason=reason), json=json)
 
 
@@ -201,7 +201,7 @@ def cancel(ids: tuple[str, ...], reason: str | None, json: bool) -> None:
 @click.option("--fresh", is_flag=True, help="Without the results that their handlers recorded: all steps run again.")
 @json_option
 def retry(ids: tuple[str, ...], fresh: bool, json: bool) -> None:
-    """Start failed or cancelled jobs over."""
+    """Retry failed or cancelled jobs; their attempts are counted from zero again."""
     each(arguments.job_ids(ids), "retried", lambda app, id_: app.retry_job(id_, fresh=fresh), json=json)
 
 
@@ -209,7 +209,7 @@ def retry(ids: tuple[str, ...], fresh: bool, json: bool) -> None:
 @id_argument
 @json_option
 def steps(id_: str, json: bool) -> None:
-    """Show what the job's handler recorded, and what it waits for."""
+    """Show the recorded steps of a job's handler, and what it waits for."""
     job_id = arguments.job_id(id_)
     rows = backend(lambda app: app.job_steps(job_id))
     if json:
@@ -226,7 +226,7 @@ def steps(id_: str, json: bool) -> None:
 @ids_argument
 @json_option
 def delete(ids: tuple[str, ...], json: bool) -> None:
-    """Hide jobs; waiting jobs do not run any more."""
+    """Hide jobs; pending jobs will not run."""
     each(arguments.job_ids(ids), "deleted", lambda app, id_: app.delete_job(id_), json=json)
 
 

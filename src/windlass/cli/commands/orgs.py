@@ -68,7 +68,7 @@ def show_org(name: str, json: bool) -> None:
 @click.argument("plan")
 @json_option
 def set_plan(org: str, plan: str, json: bool) -> None:
-    """Put an organisation on a plan; it takes effect within seconds."""
+    """Assign a plan to an organisation; it takes effect within seconds."""
     backend(lambda app: app.assign_plan(org, plan))
     if json:
         show_json({"org": org, "plan": plan})
@@ -80,7 +80,7 @@ def set_plan(org: str, plan: str, json: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @json_option
 def disable(names: tuple[str, ...], json: bool) -> None:
-    """Refuse the keys and sessions of organisations; their schedules and jobs wait."""
+    """Disable organisations: their keys and sessions are refused, their schedules and jobs wait."""
     each(names, "disabled", lambda app, name: app.disable_org(name), key="name", json=json)
 
 
@@ -98,10 +98,10 @@ def enable(names: tuple[str, ...], json: bool) -> None:
 @click.option("--worker", is_flag=True, help="It may also claim jobs and report on them.")
 @json_option
 def grant_sql(org: str, role: str, worker: bool, json: bool) -> None:
-    """Give a role of Postgres to an organisation, for plain SQL.
+    """Grant a Postgres role access to the jobs of an organisation, for plain SQL.
 
-    The role is created unless it exists; set its password in Postgres. It sees and changes jobs of the organisation
-    only.
+    The role is created unless it exists; set its password in Postgres. It can see and change only the jobs of the
+    organisation.
 
     \b
     Example:
@@ -119,14 +119,14 @@ def grant_sql(org: str, role: str, worker: bool, json: bool) -> None:
 @click.argument("roles", nargs=-1, required=True, metavar="ROLE...")
 @json_option
 def revoke_sql(roles: tuple[str, ...], json: bool) -> None:
-    """Take the privileges of roles of Postgres; the roles themselves stay."""
+    """Revoke the privileges of Postgres roles; the roles themselves are kept."""
     each(roles, "revoked", lambda app, role: app.revoke_sql(role), key="role", json=json)
 
 
 @orgs.command("sql-roles")
 @json_option
 def list_sql_roles(json: bool) -> None:
-    """List the roles of Postgres that belong to an organisation."""
+    """List the Postgres roles that belong to an organisation."""
     roles = backend(lambda app: app.sql_roles())
     show_page("roles", Page(list(roles), None), SQL_ROLE_COLUMNS, _sql_role_row, "--after", json=json)
 
@@ -182,7 +182,7 @@ def list_keys(limit: int, before: str | None, json: bool) -> None:
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 @json_option
 def revoke(keys: tuple[str, ...], json: bool) -> None:
-    """Revoke keys, given by id or name, for good."""
+    """Revoke keys, given by id or name, permanently."""
     each(keys, "revoked", lambda app, key: app.revoke_key(key), key="key", json=json)
 
 
@@ -217,7 +217,7 @@ def add_member(email: str, role: str, json: bool) -> None:
 @after_option
 @json_option
 def list_members(limit: int, after: str, json: bool) -> None:
-    """List the members by address."""
+    """List the members by email address."""
     page = backend(lambda app: app.members(after=after, limit=limit))
     show_page("members", page, MEMBER_COLUMNS, _member_row, "--after", json=json)
 
@@ -226,7 +226,7 @@ def list_members(limit: int, after: str, json: bool) -> None:
 @click.argument("emails", nargs=-1, required=True, metavar="EMAIL...")
 @json_option
 def remove_members(emails: tuple[str, ...], json: bool) -> None:
-    """Remove members; their sessions lose the organisation at once."""
+    """Remove members; their sessions lose access to the organisation immediately."""
     each(emails, "removed", lambda app, email: app.remove_member(email), key="email", json=json)
 
 

@@ -67,7 +67,9 @@ def show(name: str, json: bool) -> None:
 @click.option("--schedules/--no-schedules", default=None, help="Whether workflows may have a cron trigger.")
 @json_option
 def set_(name: str, json: bool, **limits: Any) -> None:
-    """Create a plan, or change its limits; what is left out is kept.
+    """Create a plan, or change its limits.
+
+    Omitted limits are kept; those of a new plan are unlimited.
 
     \b
     Example:
@@ -93,7 +95,7 @@ def delete(names: tuple[str, ...], json: bool) -> None:
 def usage(all_: bool, limit: int, after: str, json: bool) -> None:
     """Show what an org uses, and what its plan allows.
 
-    Executions are jobs and steps of runs, in calendar months (UTC).
+    Executions are jobs and steps of runs, counted per calendar month (UTC).
     """
     if all_:
         page = backend(lambda app: app.usage_of_orgs(after=after, limit=limit))

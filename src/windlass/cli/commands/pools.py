@@ -33,7 +33,7 @@ def pools() -> None:
 @pools.command("list")
 @json_option
 def list_(json: bool) -> None:
-    """List the pools by name, and what to do about those that cannot be used."""
+    """List the pools by name, with a fix for each that has a problem."""
     rows = backend(lambda app: app.pools())
     if json:
         show_json({"pools": rows})
@@ -75,10 +75,10 @@ def show(name: str, json: bool) -> None:
 @click.option("--allow-commands", is_flag=True, help="Test a pool that runs commands on this machine.")
 @json_option
 def test_(name: str, timeout: str, allow_commands: bool, json: bool) -> None:
-    """Launch a small command on a pool from this process, and report what works; exit code 1 if something does not.
+    """Launch a small command on a pool from this process and report each check; exit code 1 if one fails.
 
     It uses WINDLASS_POOLS and WINDLASS_OBJECTS_URL of this process, and no database: run it where the worker runs. It
-    removes everything that it made.
+    removes everything that it created.
     """
     from windlass.runtime.pools.probe import ProbeCheck, probe
 
@@ -109,7 +109,7 @@ def test_(name: str, timeout: str, allow_commands: bool, json: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @json_option
 def forget(names: tuple[str, ...], json: bool) -> None:
-    """Forget pools that no process offers; steps that name them wait until one does again."""
+    """Forget pools that no process offers; steps that name them wait until a process offers them again."""
     each(names, "forgot", lambda app, name: app.forget_pool(name), key="name", json=json)
 
 

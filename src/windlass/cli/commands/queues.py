@@ -29,7 +29,7 @@ names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME.
 
 
 def filter_options(command: FC) -> FC:
-    """Add the options that choose dead letters."""
+    """Add the options that select dead letters."""
     error = click.option("--error", metavar="TEXT", help="Jobs with this error, as `dead-letters list` prints it.")
     queue = click.option("--queue", metavar="NAME", help="Jobs of this queue.")
     type_ = click.option("--type", metavar="LIKE", help="Job types that match: 'billing.%'.")
@@ -53,7 +53,7 @@ def queues() -> None:
 @after_option
 @json_option
 def list_queues(limit: int, after: str, json: bool) -> None:
-    """List queues by name: those that hold jobs, and those that were ever paused."""
+    """List queues by name: those that have jobs, a depth limit, or were ever paused."""
     page = backend(lambda app: app.queues(after=after, limit=limit))
     show_page("queues", page, QUEUE_COLUMNS, _queue_row, "--after", json=json)
 
@@ -93,9 +93,9 @@ def list_dead_letters(json: bool, **options: Any) -> None:
 @dead_letters.command("retry")
 @batch_options
 def retry_dead_letters(**options: Any) -> None:
-    """Start matching jobs over, and retry the runs of failed steps.
+    """Retry matching jobs; failed steps are retried with their runs.
 
-    A run that continued after the failure of its step is not changed.
+    A run that is still live, or that succeeded in spite of the failure, is not changed.
 
     \b
     Examples:
@@ -108,7 +108,7 @@ def retry_dead_letters(**options: Any) -> None:
 @dead_letters.command("drop")
 @batch_options
 def drop_dead_letters(**options: Any) -> None:
-    """Hide matching jobs; failed steps stay until their runs are removed."""
+    """Hide matching jobs; failed steps are kept until their runs are removed."""
     _apply("dropped", lambda app, **batch: app.drop_dead_letters(**batch), **options)
 
 
@@ -123,7 +123,7 @@ def quarantine() -> None:
 def list_quarantine(limit: int, json: bool) -> None:
     """List quarantined items, latest failure first.
 
-    They are retried automatically, with growing pauses.
+    They are retried automatically, with increasing delays.
     """
     rows = backend(lambda app: app.quarantine(limit=limit))
     if json:
@@ -141,7 +141,7 @@ def list_quarantine(limit: int, json: bool) -> None:
 def retry_quarantined(kind: str, key: str, json: bool) -> None:
     """Retry a quarantined item now, for example after its cause was fixed.
 
-    KIND and KEY are those that `quarantine list` prints.
+    KIND and KEY are as printed by `quarantine list`.
 
     \b
     Example:

@@ -132,7 +132,7 @@ def wait(ids: tuple[str, ...], timeout: str | None, json: bool) -> None:
 
 
 async def _follow(run_: RunBackend, patience: timedelta | None, *, json: bool) -> RunState:
-    """Show the progress of a run until it has ended or the patience is over; print the result; return the state."""
+    """Show the progress of a run until it ends or the timeout expires, print its result and return its state."""
     from windlass.cli.progress import display, watch  # imports rich, which only waiting needs
 
     async with display(run_, quiet=json) as shown:
@@ -148,7 +148,7 @@ async def _follow(run_: RunBackend, patience: timedelta | None, *, json: bool) -
 
 
 async def _ended(run_: RunBackend, patience: timedelta | None, *, json: bool) -> RunState:
-    """Wait for the end of a run without showing its progress; return its state."""
+    """Wait until a run ends or the timeout expires, without showing progress; print its result and return its state."""
     try:
         async with asyncio.timeout(patience.total_seconds() if patience is not None else None):
             await run_.ended()
@@ -161,7 +161,7 @@ async def _ended(run_: RunBackend, patience: timedelta | None, *, json: bool) ->
 
 
 async def _print_result(run_: RunBackend, detail: "RunDetail") -> None:
-    """Print the state, then the output of a completed run or the reasons of the others."""
+    """Print the state of a run, then its output if it completed, otherwise the explanation."""
     took = "" if detail.duration_ms is None else f" in {duration.brief(timedelta(milliseconds=detail.duration_ms))}"
     say(f"{detail.status}{took}", COLOURS.get(detail.status, "bold"))
     if detail.status == RunState.COMPLETED:
@@ -178,7 +178,7 @@ async def _result(run_: RunBackend, detail: "RunDetail") -> dict[str, Any]:
 
 
 def _leave(states: list[RunState]) -> None:
-    """Exit with the lowest code that is not 0: a failure counts more than a cancelled or running run."""
+    """Exit with the lowest code other than 0: a failure takes precedence over a cancelled or running run."""
     codes = {EXIT_CODES[state] for state in states} - {0}
     if codes:
         raise click.exceptions.Exit(min(codes))
@@ -190,7 +190,7 @@ def _note_still_running(id_: UUID, state: RunState, patience: timedelta | None) 
 
 
 def _interrupted(ids: list[UUID]) -> click.exceptions.Exit:
-    """Print how to return to the runs, which continue after Ctrl-C."""
+    """Print the commands that wait for, explain or cancel the runs, which continue after Ctrl-C; return the exit."""
     if ids:
         some = " ".join(map(str, ids[:10]))
         note(f"\nstopped waiting; the {'run continues' if len(ids) == 1 else 'runs continue'}. To return or cancel:")

@@ -66,7 +66,7 @@ def list_(states: tuple[str, ...], labels: tuple[str, ...], before: str | None, 
 @id_argument
 @json_option
 def show(id_: str, json: bool) -> None:
-    """Show one run: its fields, its steps, its events."""
+    """Show one run: its fields, its steps and its events."""
 
     async def action(app: Backend) -> "tuple[RunDetail, Any, list[RunEvent]]":
         run = await app.run(arguments.run_ref(id_))
@@ -96,7 +96,7 @@ def show(id_: str, json: bool) -> None:
 @click.option("--follow", "-f", is_flag=True, help="Continue until the run has ended.")
 @json_option
 def logs(id_: str, json: bool, **options: Any) -> None:
-    """Show what the handlers of its steps logged, in order of time.
+    """Show the log lines of the steps of a run, ordered by time.
 
     \b
     Examples:
@@ -130,7 +130,7 @@ runs.add_command(wait)
 @click.option("--compensate", is_flag=True, help="Undo the steps that succeeded before the run ends.")
 @json_option
 def cancel(ids: tuple[str, ...], reason: str | None, compensate: bool, json: bool) -> None:
-    """Cancel runs: waiting steps end at once, running ones are asked to stop."""
+    """Cancel runs: waiting steps are cancelled immediately, running handlers are asked to stop."""
 
     async def act(app: Backend, id_: UUID) -> None:
         await (await app.run(id_)).cancel(reason=reason, compensate=compensate)
@@ -143,9 +143,9 @@ def cancel(ids: tuple[str, ...], reason: str | None, compensate: bool, json: boo
 @reason_option
 @json_option
 def pause(ids: tuple[str, ...], reason: str | None, json: bool) -> None:
-    """Pause runs: jobs under way end, no others start until the run is resumed. Timers go on.
+    """Pause runs: running jobs finish, no others start until the run is resumed.
 
-    Child runs are paused, too.
+    Timers continue. Child runs are paused, too.
     """
 
     async def act(app: Backend, id_: UUID) -> None:
@@ -158,7 +158,7 @@ def pause(ids: tuple[str, ...], reason: str | None, json: bool) -> None:
 @ids_argument
 @json_option
 def resume(ids: tuple[str, ...], json: bool) -> None:
-    """Resume paused runs: their jobs start at the times they had."""
+    """Resume paused runs: their jobs keep their original start times."""
 
     async def act(app: Backend, id_: UUID) -> None:
         await (await app.run(id_)).resume()

@@ -41,7 +41,7 @@ def list_(limit: int, after: str, json: bool) -> None:
 @click.option("--reason", metavar="TEXT", help="Reason, shown in the list.")
 @json_option
 def pause(names: tuple[str, ...], reason: str | None, json: bool) -> None:
-    """Start no scheduled runs until resumed; running ones continue."""
+    """Pause schedules: no ticks start runs until they are resumed; live runs continue."""
     each(names, "paused", lambda app, name: app.pause_schedule(name, reason=reason), key="name", json=json)
 
 
@@ -49,7 +49,7 @@ def pause(names: tuple[str, ...], reason: str | None, json: bool) -> None:
 @names_argument
 @json_option
 def resume(names: tuple[str, ...], json: bool) -> None:
-    """Resume with the next tick; ticks that passed during the pause are skipped."""
+    """Resume schedules with the next tick; ticks during the pause are skipped."""
     each(names, "resumed", lambda app, name: app.resume_schedule(name), key="name", json=json)
 
 
@@ -70,7 +70,7 @@ def run(name: str, json: bool) -> None:
 @click.option("--count", "-n", type=click.IntRange(1, PAGE_LIMIT), default=10, metavar="N", help="How many ticks.")
 @json_option
 def preview(name: str, count: int, json: bool) -> None:
-    """Print the next ticks, also those of a paused schedule."""
+    """Print the next ticks of a schedule, even if it is paused."""
     ticks = backend(lambda app: app.ticks(name, count=count))
     if json:
         show_json(ticks)

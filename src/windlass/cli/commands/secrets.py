@@ -29,8 +29,8 @@ def secrets() -> None:
 def set_(name: str, json: bool) -> None:
     """Create a secret, or replace its value.
 
-    The value is read from standard input without its last line break, or from a hidden prompt. It cannot be an
-    argument: other users of the machine can read those.
+    The value is read from standard input without its last line break, or from a hidden prompt. It cannot be passed as
+    an argument, which other users of the machine could read.
 
     \b
     Examples:
@@ -56,7 +56,7 @@ def list_(limit: int, after: str, json: bool) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @json_option
 def delete(names: tuple[str, ...], json: bool) -> None:
-    """Delete secrets; attempts that need them fail from now on."""
+    """Delete secrets; attempts that use them fail from now on."""
     each(names, "deleted", lambda app, name: app.delete_secret(name), key="name", json=json)
 
 

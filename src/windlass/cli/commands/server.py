@@ -45,8 +45,8 @@ def up(
 ) -> None:
     """Run the database, a server and a worker in one process until Ctrl-C.
 
-    The worker runs HTTP steps and, with MODULE:APP, the handlers of that app. Without WINDLASS_DATABASE_URL an embedded
-    Postgres is started and shared; its data is in WINDLASS_HOME.
+    The worker runs HTTP steps and, with MODULE:APP, the handlers of that app. Without WINDLASS_DATABASE_URL, the
+    embedded Postgres is used, and started if it is not running; its data is in WINDLASS_HOME.
 
     \b
     Examples:
@@ -93,7 +93,8 @@ def server(host: str, port: int, json: bool, log_format: str | None) -> None:
 def scheduler(log_format: str | None) -> None:
     """Run timers and schedules until Ctrl-C, without HTTP and without a worker.
 
-    Every worker and server runs these loops, too. This command runs them in a process of their own; any number may run.
+    Every worker and server runs these loops, too. This command runs them in a separate process; several may run at the
+    same time.
     """
     chosen = settings.read()
     logs.configure(chosen, log_format=log_format)

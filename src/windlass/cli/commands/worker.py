@@ -78,8 +78,8 @@ def worker(
 
     It runs the handlers of the app that MODULE:APP names, HTTP steps and, with --allow-commands, command steps.
 
-    The first SIGTERM or Ctrl-C drains: it claims no new jobs, running jobs have --grace to finish, the rest goes back
-    to its queue. The second exits at once.
+    The first SIGTERM or Ctrl-C drains the worker: it claims no new jobs, running jobs have --grace to finish, and the
+    others are released to their queues. The second releases running jobs at once and exits.
 
     \b
     Examples:

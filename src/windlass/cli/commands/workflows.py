@@ -105,7 +105,7 @@ def versions(name: str, limit: int, before: int | None, json: bool) -> None:
 @names_argument
 @json_option
 def enable(names: tuple[str, ...], json: bool) -> None:
-    """Allow new runs again."""
+    """Enable workflows: new runs are accepted again."""
     each(names, "enabled", lambda app, name: app.enable_workflow(name), key="name", json=json)
 
 
@@ -113,7 +113,7 @@ def enable(names: tuple[str, ...], json: bool) -> None:
 @names_argument
 @json_option
 def disable(names: tuple[str, ...], json: bool) -> None:
-    """Refuse new runs; live runs continue."""
+    """Disable workflows: new runs are refused, live runs continue."""
     each(names, "disabled", lambda app, name: app.enable_workflow(name, False), key="name", json=json)
 
 

@@ -1,1 +1,1 @@
-"""Cron expressions: syntax, calendar, and when they fire next."""
+"""Cron expressions: syntax, calendar and ticks."""

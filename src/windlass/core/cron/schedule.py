@@ -13,13 +13,13 @@ from uuid import UUID
 from windlass.core.cron.expression import Cron, parse
 from windlass.core.cron.syntax import CLASSIC, Dialect, Every
 
-LIMIT = 1000  # ticks of one schedule that are handled at once
+LIMIT = 1000  # ticks of one schedule that are handled in one pass
 GRACE = timedelta(minutes=1)  # a tick up to this old counts as on time, not as missed
 YEARS = 8  # far enough to find the next 29 February
 
 
 class Overlap(StrEnum):
-    """What a cron tick does while an earlier run is active."""
+    """The policy for a tick while an earlier run is active."""
 
     ALLOW = "allow"
     SKIP = "skip"
@@ -28,7 +28,7 @@ class Overlap(StrEnum):
 
 
 class CatchUp(StrEnum):
-    """What happens to missed ticks."""
+    """The policy for missed ticks."""
 
     NONE = "none"
     ONE = "one"
@@ -93,7 +93,7 @@ def between(schedule: Schedule, start: datetime, end: datetime, *, limit: int) -
 
 
 def fire(schedule: Schedule, now: datetime, *, live: bool, limit: int = LIMIT) -> Firing:
-    """Return what the schedule does now. `live`: a run that it started earlier is still active."""
+    """Return the runs to start now and the new state. `live`: an earlier run of the schedule is still active."""
     ticks, next_run_at = due(schedule, now, limit=limit)
     if schedule.catch_up is CatchUp.NONE and ticks and now - ticks[-1] > GRACE:
         firing = _apply_overlap(schedule, [], next_run_at, live=live)

@@ -32,7 +32,7 @@ class DayRule(Enum):
 
 
 class Gap(Enum):
-    """What happens to a time that is skipped at the start of DST: run right after the gap, or not at all."""
+    """The policy for a time that is skipped at the start of DST: run right after the gap, or not at all."""
 
     AFTER = auto()
     SKIP = auto()

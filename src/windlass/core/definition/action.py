@@ -138,7 +138,7 @@ def _command(fields: Fields) -> Action:
 
 
 def _placement(fields: Fields) -> Placement:
-    """Return where the step runs. Whether there is such a pool is checked when the workflow is published."""
+    """Return the placement of the step. Whether the pool exists is checked when the workflow is published."""
     runs_on = fields.text("runs_on") or LOCAL
     if not is_pool_name(runs_on):
         fields.refuse_value("runs_on", "local or the name of a pool: lower-case letters, digits and hyphens")
@@ -215,7 +215,7 @@ def _without_templates(url: str) -> str:
 
 
 def _address_mistake(filled: str) -> str | None:
-    """Return a mistake that the HTTP sender would certainly reject. The sender parses and checks the URL again."""
+    """Return why the HTTP sender would certainly reject the URL, or None. The sender parses and checks it again."""
     try:
         parts = urlsplit(filled)
         port = parts.port if parts.port is not None else 80

@@ -1,4 +1,4 @@
-"""Reads the `approve` of a step: the message, the form, who may decide, and what happens without a decision in time."""
+"""Reads the `approve` of a step: the message, the form, the roles that may decide, the timeout and the reminder."""
 
 from collections.abc import Mapping
 from datetime import timedelta

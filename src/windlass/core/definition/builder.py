@@ -42,10 +42,10 @@ class WorkflowBuilder:
         input: Any = None,  # noqa: A002 - as in definitions
         register: Register | None = None,
     ) -> None:
-        """Start a workflow. `input` is a JSON Schema that the input of a run must fit.
+        """Create a workflow without steps. `input` is a JSON Schema that the input of a run must fit.
 
-        `register` makes a function the handler of a type and returns what it serves; a function that is already a
-        handler keeps its type.
+        `register` registers a function as the handler of a type and returns the type and its default options; a
+        function that is already a handler keeps its type.
         """
         self.name = name
         self._register = register
@@ -152,7 +152,7 @@ class WorkflowBuilder:
         remind: Span | None = None,
         needs: Needs = None,
     ) -> StepBuilder:
-        """Add a step that waits until a person approves or rejects. `form` is a JSON Schema of what they fill in."""
+        """Add a step that waits until a person approves or rejects. `form` is a JSON Schema of the entered values."""
         words = {
             "message": message,
             "form": form,
@@ -214,7 +214,7 @@ class WorkflowBuilder:
         return step if needs is None else step.after(needs)
 
     def serve(self, name: str, work: Callable[..., Any] | str) -> Served:
-        """Return what handles the job of a step: a function is registered, a type of job is served elsewhere."""
+        """Return the job type and the default options of a step. A function is registered as a handler."""
         return Served(work) if isinstance(work, str) else self._served(name, work)
 
     def _served(self, name: str, work: object) -> Served:

@@ -36,9 +36,9 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE).fu
 class Mistakes:
     """The mistakes found so far: (path, message).
 
-    A stored version is not validated again: rules may have become stricter since, and a newer release may know more
-    keys. For it only values that cannot be understood count (`unreadable`): continuing with a default would change
-    what the workflow does.
+    A stored version is not validated again: rules may have become stricter since, and a newer release may have written
+    keys that this one does not know. Only values that cannot be understood are recorded (`unreadable`), because
+    continuing with a default would change what the workflow does.
     """
 
     def __init__(self, *, stored: bool = False) -> None:
@@ -47,7 +47,7 @@ class Mistakes:
         self._suggestions = 0
 
     def add(self, path: str, message: str) -> None:
-        """Record a broken rule; the value itself was understood."""
+        """Record that a value breaks a rule; ignored for stored versions, because the value was understood."""
         if not self.stored:
             self.errors.append((path, message))
 
@@ -56,7 +56,7 @@ class Mistakes:
         self.errors.append((path, message))
 
     def add_invalid(self, path: str, error: Invalid, field: str = "it") -> None:
-        """Record a broken rule of another module; `field` in its message is replaced, since the path names it."""
+        """Record an error of another module; a leading `field` in its message becomes "it", since the path names it."""
         self.add(path, _about(error, field))
 
     def unreadable_invalid(self, path: str, error: Invalid, field: str = "it") -> None:
@@ -97,7 +97,7 @@ class Fields:
         self.refuse(key, f"it is {format_value(self.values[key])}: it must be {rule}")
 
     def unreadable(self, key: str, rule: str) -> None:
-        """Record a value of a kind that this release does not know, or of an invalid kind."""
+        """Record a value of an invalid type, or one that this release does not know."""
         self.mistakes.unreadable(self.at(key), f"it is {format_value(self.values[key])}: it must be {rule}")
 
     def refuse_unknown(self, known: Collection[str]) -> None:

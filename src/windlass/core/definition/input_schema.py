@@ -15,7 +15,7 @@ from windlass.core.workflows.workflow import Workflow
 from windlass.errors import Invalid
 
 MAX_SCHEMA = 65_536  # bytes
-MAX_REFERENCES = 32  # that are followed from one schema to another
+MAX_REFERENCES = 32  # `$ref`s followed in a row
 BRANCHES = ("allOf", "anyOf", "oneOf", "if", "then", "else", "$dynamicRef", "dependentSchemas", "patternProperties")
 
 
@@ -50,9 +50,9 @@ def _type(schema: Any) -> str:
 
 
 def unknown_references(workflow: Workflow) -> Iterator[tuple[str, str]]:
-    """Yield the places that read a value which no input can have, each with the path.
+    """Yield the references to values that no valid input has: the position in the document, and the path.
 
-    Only where the schema excludes further properties: otherwise an input may have what the schema does not mention.
+    Only schemas that exclude additional properties rule a value out; others allow properties that they do not mention.
     """
     if workflow.input is None:
         return
@@ -73,7 +73,7 @@ def _source(step: Step) -> Iterator[tuple[str, Path]]:
 
 
 def _is_known(root: Mapping[str, Any], path: Sequence[Part]) -> bool:
-    """Return whether a value that fits the schema may have something at this path."""
+    """Return whether an input that is valid against the schema may have a value at this path."""
     schema: Any = root
     for part in path:
         schema = _resolved(root, schema)
@@ -90,7 +90,7 @@ def _is_known(root: Mapping[str, Any], path: Sequence[Part]) -> bool:
 
 
 def _resolved(root: Mapping[str, Any], schema: Any) -> Any:
-    """Return the schema that a reference into the document points to; None if that is unknown."""
+    """Return the schema, with `$ref`s followed within the document; None if one cannot be resolved."""
     for _ in range(MAX_REFERENCES):
         if not isinstance(schema, Mapping) or "$ref" not in schema:
             return schema

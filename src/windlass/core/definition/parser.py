@@ -93,7 +93,7 @@ def _read(document: Mapping[str, Any], mistakes: Mistakes) -> Workflow:
 
 
 def checked(workflow: Workflow) -> Workflow:
-    """Return a workflow that was built in code, checked by the rules of `parse`."""
+    """Validate a workflow that was built in code, by the rules of `parse`, and return it."""
     return parse(workflow.to_document())
 
 
@@ -150,7 +150,7 @@ class TaskSteps(NamedTuple):
 
 
 def _steps(fields: Fields) -> tuple[Step, ...]:
-    """Return the steps, then their compensations: a step's number is its place among the tasks."""
+    """Return the steps followed by their compensations, so that a step's number is its position among the tasks."""
     read = [*_tasks(fields)]
     steps = [task.step for task in read]
     if not any(task.compensation for task in read):
@@ -159,7 +159,7 @@ def _steps(fields: Fields) -> tuple[Step, ...]:
 
 
 def _undone_whole(task: TaskSteps) -> Step | None:
-    """Return the compensation of a step that runs another workflow and has none of its own: that run is undone."""
+    """Return the default compensation of a step that runs another workflow, unless excluded: undo the child run."""
     name, action = task.step.name, task.step.action
     if task.excluded or not isinstance(action, ChildAction):
         return None
@@ -280,7 +280,7 @@ def _cron(fields: Fields) -> CronTrigger:
 
 
 def _times(fields: Fields, key: str) -> tuple[str, str]:
-    """Return the cron line and its time zone. Mistakes in both are reported."""
+    """Return the cron line and its time zone; record the mistakes in both."""
     line, zone = fields.text(key), fields.text("timezone", limit=100) or "UTC"
     try:
         read_zone(zone)

@@ -1,7 +1,7 @@
-"""What publishing adds to parsing: rules that versions stored earlier need not meet, secrets behind a placeholder, and
-the difference to the live version.
+"""Checks the rules that apply only when a workflow is published, masks literal secrets, and compares versions.
 
-A document that is published with the placeholder keeps the stored secret.
+Versions that were stored earlier need not meet these rules. Documents are shown with a placeholder for each literal
+secret; a document that is published with the placeholder keeps the secret of the live version.
 """
 
 import json
@@ -119,12 +119,12 @@ def _of_secret(path: str, secret: str | None, scheme: Scheme = Scheme.STANDARD) 
 
 
 def is_literal(secret: str | None) -> TypeGuard[str]:
-    """Return whether a secret is in the definition itself, instead of a reference to one of the org."""
+    """Return whether the definition contains the secret itself instead of a reference to a secret of the org."""
     return secret is not None and secret_named(secret) is None
 
 
 def names_of_secrets(workflow: Workflow) -> dict[str, str]:
-    """Return the secrets of the org that a workflow refers to, each with the first place that does."""
+    """Return the names of the org's secrets that a workflow refers to, each with the path of its first reference."""
     places: dict[str, str] = {}
     for step in workflow.steps:
         for place, path in paths_of(step):
@@ -137,7 +137,7 @@ def names_of_secrets(workflow: Workflow) -> dict[str, str]:
 
 
 def _signed(workflow: Workflow) -> Iterator[tuple[str, str]]:
-    """Yield the secrets that inbound requests are signed with, each with its place."""
+    """Yield the path and the value of each secret that inbound requests are signed with."""
     if isinstance(workflow.trigger, WebhookTrigger) and workflow.trigger.secret is not None:
         yield "trigger.webhook.secret", workflow.trigger.secret
     for step in workflow.steps:
@@ -146,7 +146,7 @@ def _signed(workflow: Workflow) -> Iterator[tuple[str, str]]:
 
 
 def hidden(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document with a placeholder for each secret."""
+    """Return the document with a placeholder for each literal secret."""
     masked = {**document, "tasks": [_hidden_step(task) for task in document.get("tasks", ())]}
     if _trigger_secret(document) is not None:
         masked["trigger"] = {"webhook": {**document["trigger"]["webhook"], "secret": HIDDEN}}
@@ -154,7 +154,7 @@ def hidden(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def secrets(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the secrets in a document by step name; the trigger's has the key `TRIGGER`."""
+    """Return the literal secrets in a document by step name; that of the trigger has the key `TRIGGER`."""
     owners = {task["name"]: _step_secret(task) for task in document.get("tasks", ())}
     owners[TRIGGER] = _trigger_secret(document)
     return {name: secret for name, secret in owners.items() if secret is not None}
@@ -219,7 +219,7 @@ def _hidden_step(task: Mapping[str, Any]) -> Mapping[str, Any]:
 def difference(old: Document, new: Document) -> list[str]:
     """Return hunks: `@@ where @@`, then lines that begin with a blank, - or +; empty if nothing differs.
 
-    Steps are matched by name, so the cost grows with the number of steps, whatever changed in them.
+    Steps are matched by name and compared one by one, so that the cost is linear in the number of steps.
     """
     old, new = _canonical(old), _canonical(new)
     old_secrets, new_secrets = secrets(old), secrets(new)

@@ -46,7 +46,7 @@ _PATH = re.compile(r"[^.\s{}]+(?:\.[^.\s{}]+)*").fullmatch
 
 
 class Text(NamedTuple):
-    """A text of a step that refers to values of the run."""
+    """A string of a step that may refer to values of the run, and its parser."""
 
     place: str  # its path in the document
     text: str
@@ -95,9 +95,10 @@ def _check_needs(step: Step, named: Mapping[str, Step], mistakes: Mistakes) -> N
 
 
 def _parents(steps: Sequence[Step]) -> dict[str, Sequence[str]]:
-    """Return the parents of each step, without invalid edges; all other steps are parents of the final step.
+    """Return the parents of each step, without invalid edges.
 
-    A compensation runs after the step that it undoes.
+    All other steps except compensations are parents of the final step. The parent of a compensation is the step that
+    it undoes.
     """
     usual = [step.name for step in steps if not step.final and step.compensates is None]
     allowed = set(usual)
@@ -163,7 +164,7 @@ def check_references(steps: Sequence[Step], lineage: Lineage | None, mistakes: M
 
 
 def paths_of(step: Step) -> Iterator[tuple[str, Path]]:
-    """Yield the paths in a valid step's `if` and templates, each with its place in the document."""
+    """Yield the paths in a valid step's `if` and templates, each with its position in the document."""
     for text in _texts(step):
         for path in text.paths():
             yield text.place, path
@@ -218,7 +219,7 @@ class _Check:
 
 
 def _takes_secrets(step: Step, text: Text) -> bool:
-    """Return whether the values in this text are only sent, by a request or to a process, and stored nowhere."""
+    """Return whether a string may refer to secrets: its values are only sent to a server or a process, never stored."""
     if isinstance(step.action, CommandAction):
         return text.parse is compile_command
     return isinstance(step.action, HttpAction) and text.parse is not expression.parse

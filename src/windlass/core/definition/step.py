@@ -199,7 +199,7 @@ def _max_attempts(fields: Fields, action: Action) -> int:
         return default
     if key == "max_attempts":
         return fields.whole(key, 1, MAX_ATTEMPTS) or default
-    if key == "max_retries":  # despite its name the total, compared with attempts counted from 1
+    if key == "max_retries":  # despite its name the total number of attempts; 0 counts as 1
         total = fields.whole(key, 0, MAX_ATTEMPTS)
         return default if total is None else max(total, 1)
     again = fields.whole(key, 0, MAX_ATTEMPTS - 1)

@@ -46,7 +46,7 @@ class Owner(Protocol):
     def name(self) -> str: ...
 
     def serve(self, name: str, work: Callable[..., Any] | str) -> Served:
-        """Return what handles the job of a step, or of its compensation."""
+        """Return the job type and the default options of a step or a compensation."""
         ...
 
 
@@ -77,12 +77,12 @@ class Reference:
 
 
 def mentioned(text: str) -> Iterator[str]:
-    """Return the steps that the templates in a text refer to."""
+    """Return the names of the steps that the templates in a string refer to."""
     return (match[1] for match in _MENTION.finditer(text))
 
 
 def bare(text: str) -> str:
-    """Return the text with each template replaced by its path: expressions have no braces."""
+    """Return the string with each template replaced by its path: expressions have no braces."""
     return _TEMPLATE.sub(r"\1", text)
 
 
@@ -96,14 +96,14 @@ def _key(key: object) -> str:
 
 
 class StepBuilder:
-    """A step under construction. Methods return the step for chaining; order is free, each option may be set once."""
+    """A step under construction. Methods return the step for chaining, in any order; each option may be set once."""
 
     def __init__(self, owner: Owner, name: str, action: Mapping[str, Any], mistakes: Mistakes) -> None:
         self.name = name
         self._owner = owner
         self._mistakes = mistakes
         self._needs: list[tuple[str, Condition | str | None]] = []
-        self._reads: dict[str, None] = {}  # steps that it refers to, in order of mention
+        self._reads: dict[str, None] = {}  # names of the steps it refers to, in order of first reference
         self._defaults: Mapping[str, Any] = {}
         self._options = {key: self._plain(value, key) for key, value in action.items()}
 
@@ -174,11 +174,11 @@ class StepBuilder:
         return self._set("allow_failure", True)
 
     def compensate(self, work: Callable[..., Any] | str | bool | None = None, /, **action: Any) -> Self:
-        """Set what undoes the step if the run fails, times out or is cancelled with compensation.
+        """Set the action that undoes the step if the run fails, times out or is cancelled with compensation.
 
-        A function or the type of a job, or one of `url=`, `run=` and `workflow=`; other keywords are keys of that
-        action, such as `input`, `max_attempts` or `timeout`. For a step that runs another workflow, True undoes that
-        run, which is the default in a workflow with compensations, and False leaves it alone.
+        Give a function, the type of a job, or one of `url=`, `run=` and `workflow=`; other keywords are keys of that
+        action, such as `input`, `max_attempts` or `timeout`. For a step that runs another workflow, True undoes the
+        child run, which is the default in a workflow with compensations, and False does not.
         """
         if isinstance(work, bool):
             return self._set("compensate", work)
@@ -191,17 +191,17 @@ class StepBuilder:
             action["timeout"] = span(action["timeout"])
         reads = dict(self._reads)
         undo = self._plain(action, "compensate")
-        self._reads = reads  # a compensation runs after its step: what it reads adds no edges to it
+        self._reads = reads  # a compensation runs after its step: its references add no edges to the step
         return self._set("compensate", undo)
 
     # Fan-out
 
     def foreach(self, items: "Reference | StepBuilder", *, concurrency: int | None = None) -> Self:
-        """Run one instance for each item of a list, at most `concurrency` at a time."""
+        """Run one instance for each item of a list, at most `concurrency` concurrently."""
         return self._set("foreach", self._source(items, "foreach"))._set("concurrency", concurrency)
 
     def parallel(self, count: "int | Reference | StepBuilder", *, concurrency: int | None = None) -> Self:
-        """Run `count` instances, at most `concurrency` at a time."""
+        """Run `count` instances, at most `concurrency` concurrently."""
         number = count if is_number(count) else self._source(count, "parallel")
         return self._set("parallel", number)._set("concurrency", concurrency)
 
@@ -248,7 +248,7 @@ class StepBuilder:
         return self
 
     def to_document(self, known: Collection[str], mistakes: Mistakes) -> dict[str, Any]:
-        """Return its part of the document, with a `success` edge from each step that it reads and has no edge from."""
+        """Return the step as a task of a document, with a `success` edge from each referenced step without an edge."""
         explicit = {parent for parent, _ in self._needs}
         implied = [parent for parent in self._reads if parent in known and parent not in explicit]
         if "final" in self._options:
@@ -275,7 +275,7 @@ class StepBuilder:
         return self
 
     def _source(self, value: object, key: str) -> str:
-        """Return the path of a fan-out."""
+        """Return the path from which a fan-out takes its items or its count."""
         reference = value.output if isinstance(value, StepBuilder) else value
         if not isinstance(reference, Reference) or reference.items is None:
             rule = "a number, a step's output" if key == "parallel" else "a step's output"
@@ -307,7 +307,7 @@ class StepBuilder:
 
 
 def span(value: Any) -> Any:
-    """Return a duration as documents write it; other values are returned unchanged, for the parser to refuse."""
+    """Return a duration in the notation of documents, and other values unchanged, so that the parser refuses them."""
     if is_number(value):
         with contextlib.suppress(OverflowError, ValueError):
             value = timedelta(seconds=value)

@@ -85,8 +85,8 @@ class Snapshot:
 class Cursor:
     """The position of a reader. Without `before`, it has received all events that `upto` sees.
 
-    With `before`, it is inside a batch: it has received all events that `before` sees, and of the others that `upto`
-    sees those with ids up to `run_line` (run events) or `job_line` (job events).
+    With `before`, it is inside a batch: it has received all events that `before` sees and, of the other events that
+    `upto` sees, those with ids up to `run_line` (run events) or `job_line` (job events).
     """
 
     upto: Snapshot
@@ -125,7 +125,7 @@ class Cursor:
 
     @property
     def token(self) -> str:
-        """Return the cursor in characters that need no escaping in a URL."""
+        """Return the cursor as a string that needs no escaping in a URL."""
         return str(self).translate(_FOR_ADDRESS)
 
     def __str__(self) -> str:

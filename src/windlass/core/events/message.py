@@ -1,4 +1,4 @@
-"""Messages: the rules for their names, keys and ids, and what a place waits for."""
+"""The rules for the names, keys and ids of messages, and the description of a wait for messages."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,9 +8,9 @@ from windlass.errors import Invalid
 
 MAX_KEY = 400
 MAX_ID = 255
-MAX_COUNT = 100  # that one place waits for: it keeps the payloads of all
-MOST_SIGNALS = 1000  # with one name that a run or job has not received yet
-MOST_EVENTS = 1000  # with one name and key that are kept for waits that begin later
+MAX_COUNT = 100  # messages that one wait may require: all their payloads are kept
+MOST_SIGNALS = 1000  # pending signals of one name for a run or job
+MOST_EVENTS = 1000  # events of one name and key that are kept for later waits
 
 
 def check_message_name(name: object) -> None:
@@ -31,7 +31,7 @@ def check_id(id_: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """What a place waits for; without a key, signals to its run or job."""
+    """The messages that a step or handler waits for: events, or signals to its run or job if `key` is None."""
 
     name: str
     key: str | None = None
@@ -47,9 +47,9 @@ class Awaited:
 
 
 def filled_address(name: object, key: object) -> tuple[str, str | None]:
-    """Return the name and the key that the templates of a step resulted in; raise `Invalid` if they cannot be used.
+    """Return the rendered name and key of a step's wait; raise `Invalid` if they are not allowed.
 
-    A number is a key like any other: 42 and "42" are the same.
+    A key may be a number: 42 and "42" are the same key.
     """
     check_message_name(name)
     if isinstance(key, int) and not isinstance(key, bool):

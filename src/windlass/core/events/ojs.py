@@ -1,4 +1,4 @@
-"""Events under the names of the Open Job Spec, for polling clients and for subscriptions.
+"""Maps event-trail entries to events of the Open Job Spec, for polling clients and for subscriptions.
 
 One entry of the event trail can be two events: a failed attempt is `job.failed` followed by `job.retrying` or
 `job.discarded`. A subscription has a filter; its deliveries are signed and retried.
@@ -55,7 +55,7 @@ _NAME = re.compile(r"\*|[a-z]+(\.[a-z_]+)*(\.\*)?").fullmatch
 
 @functools.lru_cache(maxsize=1000)  # the jobs of a batch have the same times
 def instant(at: datetime) -> str:
-    """Return RFC 3339 in UTC with milliseconds; the fraction is left out if it is zero."""
+    """Return the time in RFC 3339, in UTC with milliseconds; the fraction is omitted if it is zero."""
     text = at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
     return text.removesuffix(".000") + "Z"
 
@@ -122,7 +122,7 @@ class EventFilter:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a delivery goes, and the secrets that sign it."""
+    """The destination of a delivery, the secrets that sign it and the time of the signature."""
 
     url: str
     secrets: Sequence[str]
@@ -130,7 +130,7 @@ class Target:
 
 
 def check_events(events: object) -> list[str]:
-    """Return the event names or prefixes with a star, without duplicates; raise `Invalid` if one is malformed."""
+    """Return the event names and patterns (`job.*`, `*`) without duplicates; raise `Invalid` if one is malformed."""
     if not isinstance(events, list) or not events or len(events) > MAX_EVENTS:
         raise Invalid(f"events must be a list of 1 to {MAX_EVENTS} names, for example job.completed", field="events")
     for name in events:

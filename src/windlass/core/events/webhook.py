@@ -24,7 +24,7 @@ from windlass.core.json_value import is_secret
 from windlass.errors import Invalid
 
 BODY_LIMIT = 1_048_576
-MOST_CONTAINERS = 50_000  # lists and objects: more of them would stop the event loop while they are parsed
+MOST_CONTAINERS = 50_000  # lists and objects; parsing more would block the event loop
 HEADER_LIMIT = 65_536  # all names and values together
 # Decoders that an untrusted sender may choose: others (punycode, idna, utf-7) are slow or surprising.
 CHARSETS = frozenset({"utf-8", "utf8", "us-ascii", "iso-8859-1", "latin1", "windows-1252", "utf-16"})
@@ -73,7 +73,7 @@ def signature_mistake(
 
 
 def signed_id(headers: Mapping[str, str], body: bytes, scheme: Scheme) -> str | None:
-    """Return the id that identifies a repeated request, made of what the signature covers.
+    """Return the id that identifies a repeated request, derived from the signed content if possible.
 
     GitHub signs the body only, and two deliveries may have the same body: its id is a header that a replay can change.
     """
@@ -168,7 +168,7 @@ def _decoded(secret: str) -> bytes | None:
 
 
 def parse_body(body: bytes, content_type: str | None) -> Any:
-    """Return the value of a JSON body, None for an empty one, and the text of any other."""
+    """Return the value of a JSON body, None for an empty body, and any other body as a string."""
     if len(body) > BODY_LIMIT:
         raise Invalid(f"the body is {len(body)} bytes, the limit is {BODY_LIMIT}", field="body")
     if not body:
@@ -185,7 +185,7 @@ def parse_body(body: bytes, content_type: str | None) -> Any:
 
 
 def stored_body(body: bytes, content_type: str | None) -> str:
-    """Return the stored text of a callback's body; on reading it is parsed as JSON if possible, else it is text."""
+    """Return a callback's body as it is stored; when read, it is parsed as JSON if possible, else it is a string."""
     if not body:
         return "null"
     if _is_json(_content_type(content_type or "")[0]):

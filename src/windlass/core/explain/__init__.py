@@ -1,1 +1,1 @@
-"""Explanations of a run in sentences: what it did and what it waits for."""
+"""Snapshots of runs, explanations of their state in sentences, and timelines."""

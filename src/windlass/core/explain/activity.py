@@ -1,7 +1,7 @@
-"""What a step is doing now: sentences, a one-line summary, an `Activity` for programs.
+"""Describes the current state of a step in sentences, in a one-line summary, and by an `Activity` for programs.
 
 A summary is for trees and tables; it changes only when the state changes, never because time passes. An activity is
-finer than a status such as `running`.
+more specific than a status such as `running`.
 """
 
 from collections.abc import Iterator
@@ -33,10 +33,10 @@ class Activity(StrEnum):
     TYPE_DISABLED = "type_disabled"  # its type is switched off in the registry
     OTHER_RUNTIME = "other_runtime"  # its type is registered to another runtime
     BACKING_OFF = "backing_off"  # an attempt failed, the next one is not due yet
-    LAUNCHING = "launching"  # its pool has it, and it has not reported that it runs
+    LAUNCHING = "launching"  # its pool has accepted it, and it has not reported that it runs
     RUNNING = "running"
     LOST = "lost"  # its pool does not list it any more
-    STOPPING = "stopping"  # its worker was asked to stop
+    STOPPING = "stopping"  # a stop was requested from its worker
     SLEEPING = "sleeping"
     WAITING_FOR_CALLBACK = "waiting_for_callback"
     WAITING_FOR_MESSAGE = "waiting_for_message"
@@ -59,7 +59,7 @@ WAITS = {
     "sleep": Activity.SLEEPING,
     "wait": Activity.WAITING_FOR_MESSAGE,
     "run": Activity.WAITING_FOR_CHILD,
-}  # of handlers, by the kind of call
+}  # of suspended handlers, by the kind of the durable call
 SERVED = {
     Served.YES: Activity.QUEUED,
     Served.NO_WORKER: Activity.NO_WORKER,
@@ -71,7 +71,7 @@ SERVED = {
 
 
 def current_sentences(run: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
-    """Yield what an active step is waiting for; for a fanned-out step, the counts of its instances come first."""
+    """Yield sentences about what an active step waits for; for a fanned-out step, after the counts of its instances."""
     if step.fan is not None:
         fan = step.fan
         failed = f", {fan.failed} failed" if fan.failed else ""
@@ -196,7 +196,7 @@ def summary(step: StepSnapshot) -> str:
 
 
 def progress(fan: Fan) -> str:
-    """Return the counts of the instances: 12/100, 1 failed."""
+    """Return the counts of the instances, such as `12/100, 1 failed`."""
     bad = [f"{count} {word}" for count, word in ((fan.failed, "failed"), (fan.cancelled, "cancelled")) if count]
     return ", ".join([f"{fan.ended}/{fan.count}", *bad])
 
@@ -243,7 +243,7 @@ def _job_summary(job: JobSnapshot) -> list[str]:
 
 
 def activity_of(step: StepSnapshot, run: RunState, now: datetime) -> StepActivity | None:
-    """Return what the step is doing; None: it has ended."""
+    """Return the current activity of a step; None if it has ended."""
     if step.letter is Letter.WAITING:
         return StepActivity(Activity.HELD if run is RunState.PENDING else Activity.WAITING_FOR_TASKS)
     if step.letter is not Letter.ACTIVE:

@@ -1,4 +1,4 @@
-"""Explanation of a run in sentences, made from a snapshot.
+"""Explains a run in sentences, based on a snapshot.
 
 Each step has a paragraph: why it ran, waits or was skipped, and how it ended. The run has one: why it ended as it did,
 or what it is waiting for now.
@@ -143,7 +143,7 @@ def _failure(run: RunSnapshot, step: StepSnapshot) -> Iterator[str]:
 
 
 def _handling(run: RunSnapshot, n: int) -> Iterator[str]:
-    """Yield which steps handled a failure; this is known only once the run has ended."""
+    """Yield a sentence on the steps that handled a failure; they are known only once the run has ended."""
     if run.is_live or run.state in (RunState.CANCELLED, RunState.TIMEOUT) or n in run.workflow.plan.compensations:
         return
     by = [run.steps[m].step.name for m in handlers(run.workflow.plan, run.letters, n)]
@@ -222,7 +222,7 @@ def _failures(run: RunSnapshot) -> Iterator[str]:
 
 
 def _compensated(run: RunSnapshot) -> Iterator[str]:
-    """Yield which steps of a run that ended were undone, and which were not."""
+    """Yield sentences on the steps of an ended run that were undone, and on those that were not."""
     plan, letters = run.workflow.plan, run.letters
     ran = {step: letters[by] for step, by in plan.undo.items() if letters[by] != Letter.SKIPPED}
     for verb, names in (
@@ -234,7 +234,7 @@ def _compensated(run: RunSnapshot) -> Iterator[str]:
 
 
 def _now(run: RunSnapshot) -> Iterator[str]:
-    """Yield what the active steps of the run are waiting for."""
+    """Yield sentences on what the active steps of the run are waiting for."""
     active = [step for step in run.steps if step.letter is Letter.ACTIVE]
     for step in active[:MOST_NAMES]:
         for sentence in current_sentences(run, step):
@@ -244,7 +244,7 @@ def _now(run: RunSnapshot) -> Iterator[str]:
 
 
 def _counted(run: RunSnapshot) -> str:
-    """Return the steps counted by state: of 5 steps 3 succeeded, 1 failed and 1 was skipped."""
+    """Return the counts of the steps by state, such as `of 5 steps 3 succeeded, 1 failed and 1 was skipped`."""
     letters = [step.letter for step in run.steps if step.step.compensates is None]
     counts = {letter: letters.count(letter) for letter in Letter}
     parts = [

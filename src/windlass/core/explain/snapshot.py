@@ -148,11 +148,11 @@ class JobSnapshot:
     due_at: datetime
     error: str | None = None
     worker: str | None = None  # the worker that holds it, or held it last
-    stopping: bool = False  # its worker was asked to stop
+    stopping: bool = False  # a stop was requested from its worker
     served: Served = Served.YES
     runtime: str = "python"
     launch: LaunchState | None = None  # of a job that a pool holds
-    launch_text: str | None = None  # the same for people
+    launch_text: str | None = None  # the state of the launch, for display
     wait: HandlerWait | None = None  # of a job whose handler is suspended
 
     @property
@@ -163,7 +163,7 @@ class JobSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSnapshot:
-    """The child runs of a step: how many there are, and the one that is most worth inspecting."""
+    """The child runs of a step: how many there are, and the most relevant one."""
 
     count: int
     live: int
@@ -192,7 +192,7 @@ class StepSnapshot:
     fan: Fan | None = None
     job: JobSnapshot | None = None  # of a fanned-out step: the job of the first instance
     busy: bool = False  # of a fanned-out step: a worker holds one of its instances
-    is_launching: bool = False  # of a fanned-out step: those are on a pool, and none of them has reported that it runs
+    is_launching: bool = False  # of a fanned-out step: the busy instances are on a pool, and none has reported running
     failed: JobSnapshot | None = None  # the first instance that failed
     child: ChildSnapshot | None = None
     answer: ResponseSnapshot | None = None
@@ -240,7 +240,7 @@ class RunSnapshot:
     paused_at: datetime | None = None
     is_undone: bool = False  # compensations run, or will once no other step is active
     actor: str | None = None  # who cancelled it or ended it early
-    last_restart: str | None = None  # the last retry or rerun, as text
+    last_restart: str | None = None  # a description of the last retry or rerun
     cursor: str | None = None  # later events are not in this snapshot
     running: int = 0  # active runs of this workflow; only set for a pending run
 

@@ -1,7 +1,7 @@
-"""What the steps of a run did: spans of queueing, running, backing off, sleeping and waiting.
+"""The timeline of a run: the spans in which its steps were queued, running, backing off, sleeping or waiting.
 
-Those of a step with one job come from that job's event trail; sleeps, waits, child runs and fanned-out steps have one
-span each, from start to end.
+The spans of a step with one job come from that job's event trail; sleeps, waits, child runs and fanned-out steps have
+one span each, from start to end.
 """
 
 from collections import defaultdict
@@ -41,7 +41,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A period of a step; without `ended_at` it still goes on."""
+    """A period in which a step was in one state; without `ended_at` it continues."""
 
     step: int
     kind: SpanKind
@@ -64,15 +64,15 @@ def timeline(run: RunSnapshot, moves: Iterable[Move]) -> list[Span]:
 
 
 def is_several(step: Step) -> bool:
-    """Return whether the work of a step is done by several jobs or by child runs."""
+    """Return whether a step is executed by several jobs or by child runs."""
     return step.fan_out is not None or isinstance(step.action, ChildAction)
 
 
 def during(run: RunSnapshot, round_: Round, moves: Iterable[Move], together: Iterable[Span]) -> list[Span]:
     """Return the spans of one round.
 
-    A step with several jobs or child runs may have been done in part in earlier rounds: `together` has the spans of
-    such steps in this round.
+    A step with several jobs or child runs may have been executed in part in earlier rounds: `together` has the spans
+    of such steps in this round.
     """
     until = round_.left_at
     alone = [

@@ -1,10 +1,10 @@
-"""The language of `if`: small, and every evaluation ends with a result and its explanation.
+"""The expression language of `if`. Every evaluation returns a result and its explanation.
 
     tasks.charge.status_code == 200 && (tasks.charge.body.total > 0 || 'vip' in trigger.body.tags)
 
 `parse` rejects invalid expressions with the column. `evaluate` never fails: missing values are null, values of
-different types are neither equal nor ordered, and an expression that would take too long is false. An explanation has
-the values that were read, shortened, without credentials in headers, since it is stored, shown and logged.
+different types are neither equal nor ordered, and an expression that would take too long is false. An explanation
+contains the values that were read, shortened and without credentials in headers, since it is stored, shown and logged.
 The manual: docs/reference/expressions.md.
 """
 

@@ -202,7 +202,7 @@ def _quote_part(part: Part) -> str:
 
 
 def cut(text: str, length: int = LONGEST_WORD) -> str:
-    """Return the text, shortened to a length that ends with three dots."""
+    """Return the string, shortened to at most `length` characters; a shortened one ends with three dots."""
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
@@ -210,7 +210,7 @@ def cut(text: str, length: int = LONGEST_WORD) -> str:
 
 
 class Nothing(Enum):
-    """Why a path has no value."""
+    """The reason why a path has no value."""
 
     MISSING = "missing"
     TRUNCATED = "truncated"
@@ -243,10 +243,10 @@ class TaskFacts:
     status: str  # success, failed, timeout, skipped, received, template_error, ...
     status_code: int | None = None
     body: Any = MISSING  # a JSON value or a `JsonText`
-    headers: Mapping[str, str] | None = None  # their names in lower case
+    headers: Mapping[str, str] | None = None  # with names in lower case
     error: Any = None
     attempt: int | None = None
-    artifacts: Mapping[str, Any] | None = None  # references by name; of a fanned-out step, lists of them by index
+    artifacts: Mapping[str, Any] | None = None  # references by name; for a fanned-out step, lists by index
     truncated: bool = False  # the body exceeded the limit and was cut
 
 
@@ -255,7 +255,7 @@ class Facts:
     """The scope of one evaluation. `tasks` and `waits` need only the steps that the expression or template names."""
 
     trigger_body: Any = None  # a JSON value or a `JsonText`
-    trigger_headers: Mapping[str, str] = field(default_factory=dict)  # their names in lower case
+    trigger_headers: Mapping[str, str] = field(default_factory=dict)  # with names in lower case
     tasks: Mapping[str, TaskFacts] = field(default_factory=dict)
     waits: Mapping[str, str] = field(default_factory=dict)  # the callback URL of each wait step
     item: Any = MISSING

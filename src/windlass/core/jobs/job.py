@@ -1,10 +1,10 @@
-"""A job: its states and transitions, the outcome of an attempt and what it means for the job, and expired leases.
+"""The rules of a job: states and transitions, the effect of an attempt's outcome on the job, and expired leases.
 
 Effects return an `Outcome` instead of raising.
 
 The lifecycle is the table EDGES. Each SQL query lists its transitions in a `moves:` note, and a test compares them with
 EDGES. `attempt` counts charged failures, `lost` counts expired leases. Both use up `max_attempts`, so that a job that
-repeatedly kills its worker ends.
+repeatedly kills its worker fails in the end.
 """
 
 import math
@@ -46,7 +46,7 @@ class JobMove(StrEnum):
     SUCCEED = "succeed"
     RETRY = "retry"  # a charged failure with attempts left
     FAIL = "fail"
-    RELEASE = "release"  # handed back, or the lease expired
+    RELEASE = "release"  # returned by the worker, or the lease expired
     SUSPEND = "suspend"  # the handler waits
     CANCEL = "cancel"
     EXPIRE = "expire"  # not started in time
@@ -78,7 +78,7 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The attempt failed. `error` has `type`, `message` and sometimes `traceback`; Postgres can store all its text."""
+    """The attempt failed. `error` has `type`, `message` and sometimes `traceback`: strings that Postgres can store."""
 
     error: Mapping[str, Any]
     retryable: bool = True
@@ -102,7 +102,7 @@ class Cancelled:
 
 Outcome = Succeeded | Failed | Released | Cancelled | Suspended
 
-Fence = tuple[UUID, int]  # job id, claim number: identifies one attempt; reports of a stale worker are refused by it
+Fence = tuple[UUID, int]  # job id, claim number: identifies one attempt, so that reports of a stale worker are rejected
 
 
 class Claimed(NamedTuple):
@@ -122,7 +122,7 @@ class Claimed(NamedTuple):
     retry: str | None
     created_at: datetime
     meta: str | None
-    alone: bool = False  # claimed by itself: one more lost lease would end it
+    alone: bool = False  # claimed without other jobs: one more lost lease would end it
     run_id: UUID | None = None  # the run that it is a step of
     version_id: int | None = None
     step: int | None = None
@@ -164,7 +164,7 @@ class Setback:
 
 
 class Suspension(NamedTuple):
-    """The job goes back to its queue until what its handler waits for has happened."""
+    """The job goes back to its queue until the first wait of its handler ends."""
 
     job: Claimed
     outcome: Suspended
@@ -174,7 +174,7 @@ Report = Success | Setback | Suspension
 
 
 def after(job: Claimed, outcome: Outcome, retry: Retry | None, roll: float) -> Report:
-    """Return what an outcome means for its job. `retry` is the handler's policy; the job's own takes precedence."""
+    """Return the report of an outcome. `retry` is the handler's policy; the job's own takes precedence."""
     if isinstance(outcome, Succeeded):  # not a case of the match below: that takes three times as long
         return Success(job, outcome.result)
     match outcome:
@@ -222,20 +222,20 @@ def fraction_of(value: object, *, whole: float = 1.0, field: str = "progress") -
 
 
 class Gap(NamedTuple):
-    """A time in which the database did not answer this process, measured by the database's clock."""
+    """A period in which the database did not answer this process, measured by the database's clock."""
 
     since: datetime
     until: datetime
 
 
 class Continuity:
-    """The recent gaps: an expired lease need not mean that its worker died.
+    """Records recent gaps, so that an expired lease is not taken as proof that its worker died.
 
-    Normally it means that the worker stopped sending heartbeats. After a frozen server, a failover or a network
-    partition it does not: no worker could send one. The loops query the database more often than once a second; two
-    answers more than LATE_ANSWER apart are a gap. `release_expired` releases a lease that was last extended before the
-    end of a gap only when one lease length has passed since that end, so a gap delays the recovery of a worker that
-    really died by at most the length of its lease.
+    Normally a lease expires because its worker stopped sending heartbeats. After a frozen server, a failover or a
+    network partition that does not follow: no worker could send one. The loops query the database more often than once
+    a second; two answers more than LATE_ANSWER apart are a gap. `release_expired` releases a lease that was last
+    extended before the end of a gap only when one lease length has passed since that end, so a gap delays the recovery
+    of a worker that really died by at most the length of its lease.
 
     Every process records gaps, whether it holds the leader term of upkeep or not. When the leader dies, its successor
     has its own record of answers: it sees no gap, and recovers the dead process's jobs when their leases expire. A

@@ -1,20 +1,20 @@
-"""Payloads and the JSON Schemas of handlers.
+"""Matches payloads to the JSON Schemas of handlers.
 
-The schema of a handler is about an object with its parameters, or about the whole payload. An array as the payload
-(`args` of the Open Job Spec) has the parameters in their order, or the whole payload as its only item.
+The schema of a handler describes an object with its parameters, or the whole payload. An array as the payload (`args`
+of the Open Job Spec) contains the parameters in order, or the whole payload as its only item.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-POSITIONAL = "x-positional"  # in a schema: the parameters that the items of an array are passed to
-MORE = "*"  # the last of them, if there may be more items
+POSITIONAL = "x-positional"  # schema keyword: the parameters to which the items of an array are passed
+MORE = "*"  # the last of these names if more items are allowed
 
 Path = Sequence[str | int]
 
 
 def is_object_schema(schema: Any) -> bool:
-    """Return whether a JSON Schema is about objects, itself or by a reference to one of its definitions."""
+    """Return whether a JSON Schema describes objects, directly or by a reference to one of its definitions."""
     if isinstance(schema, Mapping) and isinstance(reference := schema.get("$ref"), str):
         definitions = schema.get("$defs")
         schema = definitions.get(reference.removeprefix("#/$defs/")) if isinstance(definitions, Mapping) else None
@@ -22,9 +22,9 @@ def is_object_schema(schema: Any) -> bool:
 
 
 def subject(schema: Mapping[str, Any], payload: Any) -> Any:
-    """Return the value that a schema is about: of an array, the object that it stands for.
+    """Return the value to validate against a schema; an array becomes the object that it stands for.
 
-    Items beyond the parameters become fields that the schema does not have.
+    Items beyond the parameters become properties that the schema does not have.
     """
     if not isinstance(payload, list):
         return payload
@@ -35,7 +35,7 @@ def subject(schema: Mapping[str, Any], payload: Any) -> Any:
 
 
 def place(schema: Mapping[str, Any], payload: Any, path: Path) -> Path:
-    """Return where in the payload a path in its subject is."""
+    """Return the path in the payload that corresponds to a path in its subject."""
     if not isinstance(payload, list):
         return path
     if (names := _parameters(schema)) is not None:

@@ -4,9 +4,9 @@ A handler that was suspended, retried or killed is run again from its beginning.
 `ctx.sleep`, ...) whose result is recorded returns that result. Calls are matched by name and occurrence: the second
 call of `pack` is `pack#2`.
 
-A call also has a place: its number among the calls that the handler itself makes, one after the other. Calls in tasks
-or threads that the handler has started have none, because their order may change. A new call at or after the place of
-a recorded call that was not made means that the code has changed: `Mismatch`.
+A call also has a position (`place`): its index in the sequence of calls that the handler itself makes. Calls in tasks
+or threads that the handler has started have none, because their order may change. A new call at or after the position
+of a recorded call that was not made means that the code has changed: `Mismatch`.
 """
 
 from collections import Counter
@@ -34,8 +34,8 @@ class Recorded(NamedTuple):
     kind: str
     place: int | None
     value: Any
-    waits: bool  # it has not ended, or it is a sleep
-    over: bool  # its time is over
+    waits: bool  # the call has not ended, or it is a sleep
+    over: bool  # its time has passed
 
 
 class NewRecord(NamedTuple):
@@ -46,11 +46,11 @@ class NewRecord(NamedTuple):
     place: int | None
     value: str = "null"  # JSON
     waits: bool = False
-    delay: timedelta | None = None  # how long it waits; None: it does not wait, or for any time
+    delay: timedelta | None = None  # duration of the wait; None: no wait, or one without a limit
 
 
 class MessageWait(NamedTuple):
-    """A call that begins to wait for messages."""
+    """A call that starts to wait for messages."""
 
     place: str  # the name of the call
     name: str
@@ -60,7 +60,7 @@ class MessageWait(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A durable call of this attempt, with what is recorded of it."""
+    """A durable call of this attempt, with its record from an earlier attempt, if any."""
 
     name: str
     kind: CallKind
@@ -72,12 +72,12 @@ class Call(NamedTuple):
 
 
 class Mismatch(NonRetryable):
-    """The code of a handler has changed, so that its recorded calls no longer fit."""
+    """The code of a handler has changed, so that it no longer matches the recorded calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """The attempt ended because the handler waits. Nothing is charged."""
+    """The attempt ended because the handler waits. No failure is charged."""
 
     waits: Sequence[str]  # names of the calls that it waits in
     records: Sequence[NewRecord] = ()  # calls that are not recorded yet
@@ -89,14 +89,14 @@ class Replay:
 
     def __init__(self, recorded: Sequence[Recorded] = ()) -> None:
         self._recorded = {row.name: row for row in recorded}
-        self._ahead = {row.place: row.name for row in recorded if row.place is not None}  # those not made yet
+        self._ahead = {row.place: row.name for row in recorded if row.place is not None}  # recorded calls not made yet
         self._count: Counter[str] = Counter()
         self._place = 0
         self._is_new = False
 
     @property
     def is_behind(self) -> bool:
-        """Whether the attempt repeats what was recorded and has made no new call yet."""
+        """Whether the attempt is still repeating recorded calls and has made no new one."""
         return bool(self._ahead) and not self._is_new
 
     def call(self, name: str, kind: CallKind, *, in_order: bool) -> Call:

@@ -213,7 +213,7 @@ def check_queue(name: str) -> None:
 
 
 def reserved(type_: str, queue: str) -> tuple[str, str] | None:
-    """Return the field with a name that only the engine may use, and why; None if both are free."""
+    """Return the field whose value is reserved for the engine, and the reason; None if both are free."""
     if type_.startswith(OWN_PREFIX):
         return "type", f"types that begin with {OWN_PREFIX} are reserved for the engine: choose another name"
     if SEPARATOR in queue:
@@ -231,7 +231,7 @@ def advice(type_: str) -> str | None:
 
 
 def check_range(value: int, field: str, *, most: int) -> int:
-    """Return a number from 1 to `most`, or raise."""
+    """Return the value if it is between 1 and `most`; otherwise raise `Invalid`."""
     if not 1 <= value <= most:
         raise Invalid(f"{field} is {value}: it must be between 1 and {most}", field=field)
     return value
@@ -290,7 +290,7 @@ def _whole(value: object, field_: str, least: int, most: int) -> None:
 
 
 def unique_key(parts: Mapping[str, Any]) -> str:
-    """Return a hash that is equal for equal values: keys are sorted and text is normalized to NFC."""
+    """Return a hash that is equal for equal values: keys are sorted and strings are normalized to NFC."""
     text = json.dumps(_normalized(parts), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -316,10 +316,10 @@ def _normalized(value: Any) -> Any:
 
 
 class SchemaMode(StrEnum):
-    """What happens to a job whose arguments do not match the schema."""
+    """The treatment of jobs whose arguments do not match the schema."""
 
-    STRICT = "strict"  # it is refused
-    WARN = "warn"  # it is accepted with a warning; a job that names its schema is still refused
+    STRICT = "strict"  # the job is refused
+    WARN = "warn"  # the job is accepted with a warning; one that names its schema is still refused
     OFF = "off"  # arguments are not checked: the schema is documentation only
 
 

@@ -1,6 +1,6 @@
-"""The stream of a handler: chunks in order, in sections.
+"""The output stream of a handler: ordered chunks, grouped into sections.
 
-Each claim of the job begins a new section, so that a reader can tell what a repeated attempt produced again.
+Each claim of the job begins a new section, so that a reader can recognize the repeated output of a later attempt.
 """
 
 import re
@@ -19,7 +19,7 @@ _position = re.compile(r"(\d{1,10})\.(\d{1,10})", re.ASCII)
 
 
 class Position(NamedTuple):
-    """A place in a stream: after this chunk of this section."""
+    """A position in a stream: after this chunk of this section."""
 
     section: int
     number: int
@@ -58,7 +58,7 @@ class StreamChunk(NamedTuple):
 
 
 class StreamPage(NamedTuple):
-    """The next chunks of a stream. `ended`: the job has ended like this, and there are no more."""
+    """The next chunks of a stream. `ended` is the final state of the job, set if there are no more."""
 
     chunks: list[StreamChunk]
     ended: JobState | None = None

@@ -1,7 +1,7 @@
-"""The commands that `decide` returns: all that the caller does for a run.
+"""The commands that `decide` returns, for the caller to execute.
 
-`Judge` and `Expand` are questions: their answers come back as events. So do the results of commands that can end a step
-at once.
+`Judge` and `Expand` are questions: the caller answers them with events. Commands that can end a step immediately are
+answered with events, too.
 """
 
 from dataclasses import dataclass
@@ -66,14 +66,14 @@ class WakeAt:
 
 @dataclass(frozen=True, slots=True)
 class OpenHook:
-    """Create the callback address of a step; an address that exists is kept."""
+    """Create the callback address of a step; keep an existing one."""
 
     step: int
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetHook:
-    """Delete the callback that a step used and replace its address: the step runs again and waits for another one."""
+    """Delete the callback that a step used and replace its address: the step runs again and waits for a new one."""
 
     step: int
 
@@ -88,7 +88,7 @@ class ListenUntil:
 
 @dataclass(frozen=True, slots=True)
 class AwaitMessages:
-    """Wait for messages, whose name and key may have templates; if these have no value, the answer is an `Ended`."""
+    """Wait for messages. If their name or key cannot be filled in, the answer is an `Ended`."""
 
     step: int
     at: datetime | None
@@ -96,7 +96,7 @@ class AwaitMessages:
 
 @dataclass(frozen=True, slots=True)
 class RequestApproval:
-    """Wait for the decision of a person. If the message has no value, the answer is an `Ended`."""
+    """Wait for the decision of a person. If the message cannot be filled in, the answer is an `Ended`."""
 
     step: int
     at: datetime | None
@@ -104,7 +104,7 @@ class RequestApproval:
 
 @dataclass(frozen=True, slots=True)
 class CancelJobs:
-    """Cancel the jobs of a step: unclaimed ones end at once, which an `Ended` counts; workers are asked to stop."""
+    """Cancel the jobs of a step: unclaimed ones end immediately, counted by an `Ended`; workers are asked to stop."""
 
     step: int
 
@@ -145,7 +145,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Let the jobs of the run start again, each at the time it had, and resume its child runs."""
+    """Let the held jobs of the run start again, each at its original time, and resume its child runs."""
 
     reason: Reason
 
@@ -159,7 +159,7 @@ class Undoing:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Report to the parent run, at its compensation `step`, that this run is undone or why it is not."""
+    """Report to the compensation `step` of the parent run that this run is undone, or why it is not."""
 
     step: int
     reason: Reason | None = None

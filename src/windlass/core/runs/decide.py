@@ -6,7 +6,7 @@ Invariants
     ignored, so applying an event twice changes nothing.
   * Every step ends: a step whose edges can no longer be met is skipped, which in turn decides its dependents.
   * The result does not depend on the order of events (except for `any` joins, cancel and expiry).
-  * The caller executes the questions (`Judge`, `Expand`) and passes the answers to `decide` as events in the same
+  * The caller answers the questions (`Judge`, `Expand`): it passes the answers to `decide` as events in the same
     transaction.
 Failure policy
   * A step that cannot start (its template or its expansion failed) ends as failed with the reason. Its dependents treat
@@ -102,7 +102,7 @@ class _Decision(UndoMoves):
                 assert_never(event)
 
     def settle(self) -> None:
-        """Consider the dependents of every ended step, then start the final step or end the run if that is due."""
+        """Consider the dependents of every ended step, then start the final step or end the run if either is due."""
         while self._state is RunState.RUNNING and self._undo.move is None:  # `_advances`, inlined for speed
             while self._ended:
                 for child in self._plan.children[self._ended.pop()]:
@@ -138,9 +138,9 @@ class _Decision(UndoMoves):
         self._ended += [n for n, letter in enumerate(self._old.letters) if letter not in OPEN]  # ended before the start
 
     def _open_hooks(self) -> None:
-        """Create the addresses of all callbacks: one may be used before its step waits for it.
+        """Create the addresses of all callbacks: a callback may arrive before its step waits for it.
 
-        When a run starts, and again when it is retried: a run that expired while it was pending has none yet.
+        Called when a run starts, and again when it is retried or rerun: a run that expired while pending has none yet.
         """
         if self._advances:
             self.commands += [command.OpenHook(step) for step in self._plan.hooks]
@@ -160,7 +160,7 @@ class _Decision(UndoMoves):
 
     def _end_instances(self, event: Ended, fan: Fan) -> None:
         if event.reason is not None and event.reason.code in (NEVER_BEGAN, MISFIT) and not fan.failed:
-            # Instances that never began have no job that records why: the run records the first reason.
+            # Instances that never began have no job to record the reason: the run records the first one.
             self.commands.append(command.Note(event.step, Letter.ACTIVE, event.reason))
         fan = fan.after(event.letter, event.count)
         if self._advances:
@@ -172,7 +172,7 @@ class _Decision(UndoMoves):
             self._move(event.step, fan.letter, event.reason if refused else fan.reason)
 
     def _child_stopped(self, event: ChildStopped) -> None:
-        """Start the child run again if this run is running: an earlier round, not this one, had it cancelled."""
+        """Restart the child run if this run is running: an earlier round, not this one, requested its cancellation."""
         if not self._advances:
             self._end(Ended(event.step, Letter.CANCELLED, event.reason))
         elif self._letter(event.step) == Letter.ACTIVE:
@@ -231,8 +231,8 @@ class _Decision(UndoMoves):
             self._conclude(move, reason)
 
     def _undo_whole(self, event: UndoRequested) -> None:
-        """Undo this run because the run above is undone. A run that ended otherwise has undone itself, if it could."""
-        if self._state in LIVE:  # a rerun of it is under way
+        """Undo this run because its parent is undone. A run that did not complete has undone itself, if it could."""
+        if self._state in LIVE:  # it is being rerun
             self._stop(RunMove.CANCEL, event.reason, compensate=True)
         elif (self._state, RunMove.UNDO) in RUN_EDGES and self._undo.order:
             self._state = RUN_EDGES[self._state, RunMove.UNDO]
@@ -275,7 +275,7 @@ class _Decision(UndoMoves):
         # Also consider steps that were undone, and those that another version of the workflow has added.
         more = bool(self._undone_steps()) or Letter.WAITING in self._letters()
         for n in sorted(again):
-            if self._letter(n) not in OPEN:  # else still active since the run timed out: its outcome counts
+            if self._letter(n) not in OPEN:  # otherwise still active since the run timed out: its outcome counts
                 self._reopen(n, afresh=True)
         self._reset_compensations()
         if self._letter(step) == Letter.WAITING and again.isdisjoint(self._plan.ancestors(step)):
@@ -299,7 +299,7 @@ class _Decision(UndoMoves):
         return final if letters.count(Letter.WAITING) == 1 and Letter.ACTIVE not in letters else None
 
     def _finish(self, move: RunMove, reason: Reason | None) -> None:
-        """End a run whose steps have all ended; if it failed, undo what succeeded first."""
+        """End a run whose steps have all ended; if it failed, undo the succeeded steps first."""
         if reason is not None and self._undo.order:
             self._begin_undo(move, reason)
         else:

@@ -1,4 +1,4 @@
-"""What the ends of steps mean: whether a waiting step can start or must be skipped, and how the run ends."""
+"""Decides from the letters of steps whether a waiting step can start or must be skipped, and how the run ends."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -32,9 +32,9 @@ def readiness(plan: Plan, step: int, letter_of: Callable[[int], str]) -> bool | 
 
 
 def _every(plan: Plan, step: int, letter_of: Callable[[int], str]) -> bool | Reason:
-    """Decide once every parent has ended.
+    """Decide an `all` join; False until every parent has ended.
 
-    The last parent is checked first: in a fan-in it usually ends last, and the scan of the others is saved.
+    The last parent is checked first: in a fan-in it usually ends last, which saves scanning the other parents.
     """
     edges = plan.parents[step]
     if edges and letter_of(edges[-1][0]) in OPEN:
@@ -54,7 +54,7 @@ def _every(plan: Plan, step: int, letter_of: Callable[[int], str]) -> bool | Rea
 
 
 def _any(plan: Plan, step: int, letter_of: Callable[[int], str]) -> bool | Reason:
-    """Start on the first met edge; a step with an `if` waits until all parents have ended."""
+    """Decide an `any` join: start on the first met edge; a step with an `if` waits until all parents have ended."""
     eager = plan.steps[step].condition is None
     met = pending = False
     for parent, condition in plan.parents[step]:
@@ -69,9 +69,9 @@ def _any(plan: Plan, step: int, letter_of: Callable[[int], str]) -> bool | Reaso
 
 
 def verdict(plan: Plan, letters: str) -> tuple[RunMove, Reason | None]:
-    """Return how a run ends whose steps have all ended, and why if it failed.
+    """Return the move that ends a run whose steps have all ended, and the reason if it failed.
 
-    It completes if every failure is handled or belongs to a step with `allow_failure`.
+    The run completes if every failure is handled or belongs to a step with `allow_failure`.
     """
     failures = [n for n, letter in enumerate(letters) if letter in BAD and not plan.steps[n].allow_failure]
     names = [plan.steps[n].name for n in failures if not any(True for _ in handlers(plan, letters, n))]
@@ -103,7 +103,7 @@ def handlers(plan: Plan, letters: str, failure: int) -> Iterator[int]:
 def _ran_because_of(plan: Plan, child: int, failure: int) -> bool:
     """Return whether `child`, which ran, ran because of this failure.
 
-    Only a direct `failure` edge counts: one to a skipped step in between was not met.
+    Only a direct `failure` edge counts: one from a skipped step in between was not met.
     """
     if plan.steps[child].condition is not None:
         return True
@@ -111,7 +111,7 @@ def _ran_because_of(plan: Plan, child: int, failure: int) -> bool:
 
 
 def join_names(names: Sequence[str], glue: str = " and ") -> str:
-    """Return "a, b and c"; of a long list only the first names and how many more there are."""
+    """Return "a, b and c"; for a long list only the first names and the number of the remaining ones."""
     if len(names) > MOST_NAMES + 1:
         names = [*names[:MOST_NAMES], f"{len(names) - MOST_NAMES} more"]
     return glue.join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

@@ -1,4 +1,4 @@
-"""The events of a run, and those that follow from ended jobs, child runs and timers.
+"""Defines the events of a run, and derives them from ended jobs, ended child runs and fired timers.
 
 Steps are identified by their number in the plan.
 """
@@ -12,7 +12,7 @@ from windlass.core.runs.run import Letter, Reason
 from windlass.core.workflows.graph import Plan
 from windlass.core.workflows.step import EventAction, HookAction
 
-ERROR_LETTERS = {"Timeout": Letter.TIMED_OUT, "Skipped": Letter.SKIPPED}  # error types of jobs that did not just fail
+ERROR_LETTERS = {"Timeout": Letter.TIMED_OUT, "Skipped": Letter.SKIPPED}  # error types whose letter is not FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class CancelRequested:
 
 @dataclass(frozen=True, slots=True)
 class UndoRequested:
-    """The run above is undone, with this one: the answer is expected by its compensation `reply`."""
+    """The parent run is undone, and this run with it. The parent's compensation `reply` waits for the answer."""
 
     reason: Reason
     reply: int
@@ -77,9 +77,9 @@ class Expired:
 
 @dataclass(frozen=True, slots=True)
 class RetryRequested:
-    """Run all failed, timed-out, cancelled and skipped steps again; keep what succeeded.
+    """Run all failed, timed-out, cancelled and skipped steps again; keep the succeeded ones.
 
-    `held`: a concurrency limit has no room; it begins later.
+    `held`: the concurrency limit is reached; the retry begins later.
     """
 
     held: bool = False
@@ -95,7 +95,7 @@ class RerunRequested:
 
 @dataclass(frozen=True, slots=True)
 class PauseRequested:
-    """Start no more jobs until the run is resumed. Timers, callbacks and jobs under way go on."""
+    """Start no more jobs until the run is resumed. Timers, callbacks and running jobs continue."""
 
     reason: Reason
 
@@ -122,7 +122,7 @@ def ended_letter(status: str, error_type: str | None) -> Letter:
 def ended_jobs(ends: Iterable[tuple[UUID, int, Letter, Reason | None]]) -> dict[UUID, list[Event]]:
     """Return the events of runs whose jobs ended, given as (run, step, letter, reason).
 
-    Instances of a step that ended alike are counted together, with the latest reason.
+    Instances of a step that ended with the same letter are combined into one event, with the last reason.
     """
     counts: Counter[tuple[UUID, int, Letter]] = Counter()
     reasons: dict[tuple[UUID, int, Letter], Reason] = {}
@@ -139,7 +139,7 @@ def ended_jobs(ends: Iterable[tuple[UUID, int, Letter, Reason | None]]) -> dict[
 
 
 def ended_child(step: int, item: int, letter: Letter, reason: str | None, *, earlier: bool) -> Event:
-    """Return the event that the end of a child run is for its parent; `earlier`: an earlier round started the child."""
+    """Return the parent's event for the end of a child run; `earlier`: an earlier round started the child."""
     if letter is Letter.SUCCEEDED:
         return Ended(step, letter)
     why = Reason("child", reason or "the child run failed")
@@ -149,7 +149,7 @@ def ended_child(step: int, item: int, letter: Letter, reason: str | None, *, ear
 
 
 def fired_timer(plan: Plan, step: int) -> Event:
-    """Return the event of a timer: a sleep succeeds, a wait for a callback or a message has timed out."""
+    """Return the event of a timer: a sleep succeeds, a wait for a callback or a message times out."""
     if isinstance(plan.steps[step].action, HookAction):
         return Ended(step, Letter.TIMED_OUT, Reason("timeout", "no callback arrived in time"))
     if isinstance(plan.steps[step].action, EventAction):

@@ -1,7 +1,7 @@
-"""What a retry or a rerun does again, and how a run continues with another version of its workflow.
+"""Determines the steps that a retry or a rerun runs again, and moves a run to another version of its workflow.
 
 A run may continue with another version if the steps that it keeps are the same there: name, action, edges, `if` and
-fan-out. What it does again may have changed, be new or be gone.
+fan-out. Steps that run again may have changed, and steps may have been added or removed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from windlass.schemas.runs import RestartPreview
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A run as it continues with another version, and the new number of each step that it had before."""
+    """A run moved to another version. `numbers` maps old step numbers to new ones; `gone` has the removed steps."""
 
     run: Run
     version_id: int
@@ -30,9 +30,9 @@ class Carried:
 
 
 def steps_again(plan: Plan, letters: str, restart: Restart) -> set[int]:
-    """Return the steps that a retry or a rerun does again, without compensations.
+    """Return the steps that a retry or a rerun runs again, without compensations.
 
-    Steps that were undone are among them, with all that depends on them: their effects no longer exist.
+    Undone steps and all their descendants are included: the effects of undone steps no longer exist.
     """
     undone = {step for step, by in plan.undo.items() if letters[by] == Letter.SUCCEEDED}
     again = undone | plan.descendants(undone) if undone else set[int]()
@@ -43,7 +43,7 @@ def steps_again(plan: Plan, letters: str, restart: Restart) -> set[int]:
 
 
 def preview(run: Run, restart: Restart) -> RestartPreview:
-    """Return what a retry or a rerun on the same version does."""
+    """Return the preview of a retry or a rerun on the same version."""
     again, own = steps_again(run.plan, run.letters, restart), _own(run.plan)
     kept = [run.plan.steps[n].name for n in own if n not in again]
     return RestartPreview(kept=kept, again=[run.plan.steps[n].name for n in own if n in again], new=[], gone=[])
@@ -55,7 +55,7 @@ def preview_text(preview: RestartPreview) -> str:
 
 
 def carry_over(run: Run, version_id: int, new: Workflow, restart: Restart) -> Carried:
-    """Return the run on another version; raise `Conflict` if a step that it keeps differs there."""
+    """Return the run on another version; raise `Conflict` if a step is active, or a kept step differs there."""
     old, plan = run.plan, new.plan
     active = [old.steps[n].name for n, letter in enumerate(run.letters) if letter == Letter.ACTIVE]
     if active:
@@ -112,5 +112,5 @@ def _same(step: Step, plan: Plan) -> bool:
 
 
 def _essence(step: Step) -> tuple[Any, ...]:
-    """Return what a result depends on. Attempts, time limits and the compensation may change."""
+    """Return the fields that determine the result of a step. Attempts, time limits and the compensation may change."""
     return (step.action, step.edges, step.join, step.condition, step.fan_out, step.final)

@@ -15,8 +15,8 @@ from uuid import UUID
 from windlass.core.workflows.graph import Plan
 from windlass.errors import WindlassError
 
-NEVER_BEGAN = "template_error"  # the code of a step or instance whose input could not be filled in, and its status
-MISFIT = "input"  # the code of a child run that was not started because its input does not fit the workflow
+NEVER_BEGAN = "template_error"  # reason code and status of a step or instance whose input could not be filled in
+MISFIT = "input"  # reason code of a child run that was not started: its input does not fit the workflow
 
 
 class Letter(StrEnum):
@@ -54,7 +54,7 @@ STEP_EDGES: Mapping[tuple[Letter, StepMove], Letter] = {
     (Letter.ACTIVE, StepMove.SUCCEED): Letter.SUCCEEDED,
     (Letter.ACTIVE, StepMove.FAIL): Letter.FAILED,
     (Letter.ACTIVE, StepMove.TIME_OUT): Letter.TIMED_OUT,
-    (Letter.ACTIVE, StepMove.SKIP): Letter.SKIPPED,  # its worker declined: paused, still running
+    (Letter.ACTIVE, StepMove.SKIP): Letter.SKIPPED,  # its worker declined it: paused or still running
     (Letter.ACTIVE, StepMove.CANCEL): Letter.CANCELLED,
     (Letter.SUCCEEDED, StepMove.REOPEN): Letter.WAITING,  # downstream of a rerun
     (Letter.FAILED, StepMove.REOPEN): Letter.WAITING,
@@ -84,7 +84,7 @@ class RunMove(StrEnum):
     EXPIRE = "expire"
     RETRY = "retry"
     RERUN = "rerun"
-    UNDO = "undo"  # the run above is undone
+    UNDO = "undo"  # the parent run is undone
     WAIT = "wait"  # retried or rerun, and held by a concurrency limit
 
 
@@ -110,7 +110,7 @@ RUN_EDGES: Mapping[tuple[RunState, RunMove], RunState] = {
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a step ran, waits, was skipped or failed. Stored and shown to users unchanged."""
+    """The reason why a step ran, waits, was skipped or failed. Stored and shown to users unchanged."""
 
     code: str  # for programs
     text: str  # for people
@@ -174,13 +174,13 @@ NO_FANS: Mapping[int, Fan] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """What a run with compensations records beside its letters.
+    """The record of a run with compensations, stored beside its letters.
 
-    While a run is undone its state is `running`, and `move` and `reason` are how it ends afterwards.
+    While a run is being undone, its state is `running`; `move` and `reason` determine how it ends afterwards.
     """
 
     order: tuple[int, ...] = ()  # the succeeded steps that have a compensation, in the order of their completion
-    move: RunMove | None = None  # None: it is not being undone
+    move: RunMove | None = None  # None if the run is not being undone
     reason: Reason | None = None
     reply: int | None = None  # the compensation of the parent run that waits for this one to be undone
 
@@ -190,7 +190,7 @@ NO_UNDO = Undo()
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """A retry, or a rerun from a step, that begins when a concurrency limit has room. Until then no letter changes."""
+    """A retry, or a rerun from a step. While a concurrency limit holds it, no letter changes."""
 
     step: int | None = None
 
@@ -212,7 +212,7 @@ class Run(NamedTuple):
 
     @property
     def counters(self) -> str | None:
-        """Return what is stored beside the letters as JSON: counters of fanned-out steps, `undo` and `restart`."""
+        """Return the JSON stored beside the letters: counters of fanned-out steps, `undo`, `restart`; None if empty."""
         if not self.fans and self.restart is None and (self.undo is NO_UNDO or self.undo == NO_UNDO):
             return None
         restart = {} if self.restart is None else {"restart": {"step": self.restart.step}}
@@ -228,7 +228,7 @@ def first_letters(plan: Plan) -> str:
 
 
 class Counters(NamedTuple):
-    """What is stored beside the letters of a run."""
+    """The parsed `Run.counters`."""
 
     fans: Mapping[int, Fan]
     undo: Undo = NO_UNDO
@@ -261,7 +261,7 @@ class RunFailed(WindlassError):
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The state and output of a run. `output` is the result of its last step, or of its last steps by name."""
+    """The state and output of a run. `output` is that of its last step, or of several last steps by name."""
 
     id: UUID
     state: RunState

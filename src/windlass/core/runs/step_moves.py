@@ -1,6 +1,6 @@
-"""The part of a decision that moves steps: starts, ends, reopens and fills them up, and collects the commands.
+"""The part of a decision that moves steps: it starts, ends, reopens and refills them, and collects the commands.
 
-`core.runs.decide` decides which steps; nothing here depends on which event was applied.
+`core.runs.decide` selects the steps; nothing here depends on the event that was applied.
 """
 
 from collections.abc import Mapping
@@ -67,7 +67,7 @@ class StepMoves:
         self.commands: list[command.Command] = []
 
     def _consider(self, step: int) -> None:
-        """Start or skip a waiting step if its edges allow the decision now."""
+        """Start or skip a waiting step if the ends of its parents already decide which."""
         if self._letter(step) != Letter.WAITING or step in self._unanswered:
             return
         ready = readiness(self._plan, step, self._letter)
@@ -107,7 +107,7 @@ class StepMoves:
             return
         window = min(count, self._plan.steps[step].concurrency or count)
         self._set_fan(step, Fan(count=count, created=window))
-        self._move(step, Letter.ACTIVE, None, noted=self._plan.steps[step].condition is not None)  # by `_fire`
+        self._move(step, Letter.ACTIVE, None, noted=self._plan.steps[step].condition is not None)  # noted by `_fire`
         self._create(step, 0, window)
 
     def _create(self, step: int, first: int, count: int) -> None:
@@ -137,9 +137,9 @@ class StepMoves:
         return step
 
     def _reopen(self, step: int, *, afresh: bool) -> None:
-        """Set the step back to waiting. With `afresh`, because a step before it runs again, drop its instances."""
+        """Set the step back to waiting. With `afresh`, drop its instances, so that all of them run again."""
         if self._letter(step) == Letter.SUCCEEDED and isinstance(self._plan.steps[step].action, HookAction):
-            self.commands.append(command.ForgetHook(step))  # it was used; one that came early is kept until it is used
+            self.commands.append(command.ForgetHook(step))  # its callback was used; one that came early is kept
         self._move(step, Letter.WAITING, None)
         if step in self._undo.order:
             self._undo = replace(self._undo, order=tuple(n for n in self._undo.order if n != step))
@@ -147,7 +147,7 @@ class StepMoves:
             self._drop_fan(step)
 
     def _resume(self, step: int, fan: Fan) -> None:
-        """Keep the succeeded instances and run the others again, within the concurrency."""
+        """Keep the succeeded instances and run the others again, at most `concurrency` concurrently."""
         fan = replace(fan, failed=0, cancelled=0, parked=fan.parked + fan.failed + fan.cancelled)
         free = (self._plan.steps[step].concurrency or fan.count) - fan.active
         self._set_fan(step, self._refill(step, fan, free))
@@ -165,7 +165,7 @@ class StepMoves:
 
     def _note(self, step: int, letter: Letter, reason: Reason | None) -> None:
         if letter is Letter.WAITING:
-            return  # the retry of the run is in its trail
+            return  # the run's event trail has the retry, rerun or undo itself
         if letter is Letter.CANCELLED and self._plan.composition and self._state in STOPPED:
             return  # the end of the composition covers all its parts
         self.commands.append(command.Note(step, letter, reason))

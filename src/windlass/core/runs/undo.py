@@ -2,9 +2,9 @@
 
 Invariants
   * Compensations run one after the other, in reverse order of completion, once no other step is active. A step that is
-    active when its run is stopped may still succeed; then it is undone like the others.
-  * A compensation whose attempts are used up is reported with the run's end, and the others still run.
-  * Each runs at most once in a round, and nothing stops it: not cancelling the run, nor its time limit.
+    active when its run is stopped may still succeed; then it is undone, too.
+  * A compensation whose attempts are used up is reported with the run's end, and the remaining ones still run.
+  * Each compensation runs at most once in a round. Neither cancelling the run nor its time limit stops it.
 """
 
 from dataclasses import replace
@@ -89,7 +89,7 @@ class UndoMoves(StepMoves):
         return {step for step, by in self._plan.undo.items() if self._letter(by) == Letter.SUCCEEDED}
 
     def _reset_compensations(self) -> None:
-        """Set the compensations back for another round. Those of steps that are kept may run again in it."""
+        """Reset the compensations for another round, in which those of kept steps may run again."""
         for compensation in self._plan.compensations:
             if self._letter(compensation) != Letter.SKIPPED:
                 self._reopen(compensation, afresh=True)

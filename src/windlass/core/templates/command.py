@@ -1,14 +1,14 @@
-"""Templates in a command. A value reaches the shell only as an environment variable, never as text of the script.
+"""Templates in a command. A value reaches the shell only as an environment variable, never as part of the script.
 
 Each template is replaced by a reference to a variable: `"${WINDLASS_VALUE_1?}"`, or `${WINDLASS_VALUE_1?}` where the
 script has opened a double quote or a here-document. The choice is made by scanning the script, which is never exact,
-so neither form may be dangerous in the wrong place. Neither is: a shell parses the script before it expands variables
-and does not parse the expanded values. The worst effect of a wrong choice is that a value is split into words, matched
-against file names, or that the reference stays literal text. The `?` ends the script if the variable is missing, as it
-is when a worker of an older release runs the job.
+so neither form may be dangerous in the wrong position. Neither is: a shell parses the script before it expands
+variables and does not parse the expanded values. The worst effect of a wrong choice is that a value is split into words
+or matched against file names, or that the reference stays literal text. The `?` ends the script if the variable is
+missing, as it is when a worker of an older release runs the job.
 
-Two kinds of places do parse the expanded value and are rejected when a workflow is published: arithmetic (bash runs
-the command substitution in `a[$(id)]`) and commands that take a script (`eval`, `sh -c`, `trap`, ...).
+Two kinds of positions in which the value is parsed are rejected when a workflow is published: arithmetic (bash runs the
+command substitution in `a[$(id)]`) and commands that take a script (`eval`, `sh -c`, `trap`, ...).
 
 `Script` determines the context of a position in the script: quoted, in a here-document, in an expansion. It decides
 only how the reference to a variable is written; as said above, safety does not depend on it.
@@ -46,7 +46,7 @@ class Context(Enum):
     HEREDOC_QUOTED = auto()  # its delimiter is quoted, so nothing is expanded
 
 
-OPENINGS = (  # what opens a context, and what closes it
+OPENINGS = (  # opening string, context, closing string
     ("$((", Context.ARITHMETIC, "))"),
     ("$(", Context.PLAIN, ")"),
     ("${", Context.EXPANSION, "}"),
@@ -64,7 +64,7 @@ REFUSED = {
     Context.ARITHMETIC: "it is in an arithmetic expression, which evaluates the value: assign it to a variable"
     " first and check that it is a number",
 }
-_EVALUATES = (  # commands and other places that evaluate their text; matched against the command read so far
+_EVALUATES = (  # commands and constructs that evaluate their text as code; matched against the command read so far
     (re.compile(r"(?:^|[\s;&|(`])eval\s").search, "eval"),
     (re.compile(r"(?:^|[\s;&|(`])let\s").search, "let"),
     (re.compile(r"(?:^|[\s;&|(`])trap\s").search, "trap"),
@@ -88,7 +88,7 @@ class Script:
     """Reads a script piece by piece; `context` is the context of the next character."""
 
     def __init__(self) -> None:
-        self._open: list[tuple[Context, str]] = []  # the open contexts, each with its closing text
+        self._open: list[tuple[Context, str]] = []  # the open contexts, each with its closing string
         self._escaped = False
         self._pending: list[Heredoc] = []  # here-documents that begin after this line
         self._line = ""  # the current line of a here-document
@@ -103,7 +103,7 @@ class Script:
 
     @property
     def enclosing(self) -> Context:
-        """Return the context, where a double quote inside ${ } or (( )) counts as that ${ } or (( ))."""
+        """Return the context; inside double quotes within ${ } or (( )), the context of that ${ } or (( ))."""
         inner = next((context for context, _ in reversed(self._open) if context is not Context.DOUBLE), Context.PLAIN)
         return inner if inner in (Context.EXPANSION, Context.ARITHMETIC) else self.context
 
@@ -113,7 +113,7 @@ class Script:
         return self._commands[-1]
 
     def value(self) -> None:
-        """Read a value: it counts as one character of a word or line."""
+        """Read past a value, which counts as one character of a word or line."""
         self._previous, self._escaped = "x", False
         self._line += "x"
         self._remember("x")
@@ -184,7 +184,7 @@ class Script:
         return 1
 
     def _opened(self, text: str, at: int, context: Context) -> int:
-        """Enter the context that opens here and return the length of its opening; 0 if none opens."""
+        """Enter the context that opens at this position and return the length of its opening; 0 if none opens."""
         for opening, inner, end in OPENINGS:
             if text.startswith(opening, at) and not (inner is Context.SINGLE and context is Context.DOUBLE):
                 self._push(inner, end)
@@ -254,7 +254,7 @@ def compile_command(text: str) -> Binding:
 
 
 def check_places(text: str) -> None:
-    """Raise `Invalid` for a template where the shell would not expand its value, or would evaluate it."""
+    """Raise `Invalid` for a template where the shell would not expand its value, or would run the value as code."""
     script = Script()
     for piece in pieces(text):
         if isinstance(piece, Path):

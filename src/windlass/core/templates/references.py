@@ -1,7 +1,7 @@
-"""References to secrets in resolved templates: the text keeps `{{secrets.NAME}}`, and its position is noted.
+"""References to secrets in resolved templates: the string keeps `{{secrets.NAME}}`, and its position is recorded.
 
-A stored payload contains no value of a secret. The position makes a reference: the same characters in a value of the
-run are not one, so no input can make a step send a secret.
+A stored payload never contains the value of a secret. Only characters at a recorded position are a reference: the same
+characters in a value of the run are not replaced, so no input can make a step send a secret.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from windlass.core.expressions.scope import Path
 
-Place = tuple[str | int, ...]  # keys and indexes from the payload to a text
+Place = tuple[str | int, ...]  # the keys and indexes that lead from the payload to a string
 
 
 class Form(StrEnum):
-    """How a value is written into its place."""
+    """How the value of a secret is inserted."""
 
     TEXT = "text"  # unchanged
     BASE = "base"  # the beginning of a URL
@@ -35,7 +35,7 @@ class Span(NamedTuple):
 
 
 class SecretText(str):
-    """A text with references to secrets. Text that came from values of the run is never part of a span."""
+    """A string with references to secrets. Characters that came from values of the run are never part of a span."""
 
     __slots__ = ("spans",)
     spans: tuple[Span, ...]
@@ -59,12 +59,12 @@ def written(name: str) -> str:
 
 
 def refer(path: Path, form: Form = Form.TEXT) -> SecretText:
-    """Return the text that stands for a secret until the attempt."""
+    """Return the placeholder for a secret, which each attempt replaces with the value."""
     return SecretText(written(path.name), (Span(0, path.name, form),))
 
 
 def join(parts: Sequence[str]) -> str:
-    """Join texts and keep the references in them."""
+    """Join strings and keep the references in them."""
     text = "".join(parts)
     if not any(part.__class__ is SecretText for part in parts):
         return text
@@ -100,7 +100,7 @@ def text_at(value: Any, at: Place) -> str:
 
 
 def reveal(text: str, spans: Sequence[Span], values: Mapping[str, str]) -> str:
-    """Return a text with the values of its secrets; the spans are in order."""
+    """Return the string with each span replaced by the value of its secret; the spans must be in order."""
     pieces, end = [], 0
     for span in spans:
         pieces += [text[end : span.start], values[span.name]]
@@ -109,7 +109,7 @@ def reveal(text: str, spans: Sequence[Span], values: Mapping[str, str]) -> str:
 
 
 def replaced(value: Any, at: Place, text: str) -> Any:
-    """Return a JSON value with the text at this place replaced; the rest is shared."""
+    """Return a copy of a JSON value with the string at this position replaced; unchanged members are shared."""
     if not at:
         return text
     first, *rest = at

@@ -2,8 +2,8 @@
 
 Strict: a path without a value is a `TemplateError`, never an empty string. Typed: a string that is a single template
 becomes the value itself. In a longer string, strings are inserted unchanged; numbers, true, false, null, lists and
-objects as compact JSON. Inserted values are not searched for templates, and keys are not templates. `{{ '...' }}` is
-the quoted text, to write literal braces. The manual: docs/reference/templates.md.
+objects as compact JSON. Inserted values are not searched for templates, and keys are not templates. `{{ '...' }}`
+yields the quoted string, for literal braces. The manual: docs/reference/templates.md.
 """
 
 import json
@@ -69,7 +69,7 @@ def compile_header(text: str) -> Binding:
 
 
 def compile_text(text: str, template: Callable[[Pieces], Template]) -> Binding:
-    """Compile a string in a place with rules of its own; `template` makes the node from literal text and paths."""
+    """Compile a string with rules of its own, such as a URL; `template` builds the node from literal text and paths."""
     parts = pieces(text)
     return Binding(Constant("".join(map(str, parts))) if is_plain(parts) else template(parts))
 
@@ -203,7 +203,7 @@ def refusal(path: Path, why: str) -> TemplateError:
 
 
 def one_line(facts: Facts, path: Path) -> str:
-    """Return a value for a header: a line break would begin another header, or the body."""
+    """Return the value of a path for a header; refuse line breaks, which would begin another header or the body."""
     text = text_at(facts, path)
     if _control(text):
         raise refusal(path, "its value has a line break, a NUL or another control character")
@@ -239,7 +239,7 @@ class Single:
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """Literal text with templates in it; `written` turns the value of a path into text."""
+    """Literal text with templates in it; `written` returns the value of a path as a string."""
 
     pieces: Pieces
     written: Callable[[Facts, Path], str] = text_at

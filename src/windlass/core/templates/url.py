@@ -1,4 +1,4 @@
-"""Templates in a URL. A value cannot leave its place: it cannot change the host, path or query around it.
+"""Templates in a URL. A value is confined to its part of the URL: it cannot change the host, path or query around it.
 
 A template at the start is the base, which the author trusts: it is used unchanged, and the sender must check its scheme
 and host. Later values are percent-encoded; in the host only the characters of a host are allowed. A value that ends a
@@ -47,7 +47,7 @@ PLACES = {Form.HOST: Place.HOST, Form.PORT: Place.PORT, Form.QUOTED: Place.PATH}
 class Url:
     base: Path | None
     tail: tuple[tuple[str | Path, Place], ...]
-    hollow: int  # the number of such segments in the literal text
+    hollow: int  # the number of `HOLLOW` segments in the literal text
 
     @classmethod
     def of(cls, pieces: Pieces) -> "Url":
@@ -96,7 +96,7 @@ def _behind(base: Path | None, text: str) -> str:
 
 
 def _place(behind: str) -> Place:
-    """Return the part of the URL that a template is in, from the text before it."""
+    """Return the part of the URL that a template is in, given the text before it."""
     if _end_of_path.search(behind):
         return Place.QUERY
     return Place.PATH if "/" in behind else Place.HOST
@@ -106,7 +106,7 @@ def _host_place(base: Path | None, before: str, after: Pieces) -> Place:
     if before.endswith(":"):
         return Place.PORT
     if base is None and not before.replace(STAND_IN, ""):
-        return Place.HOST  # the author leaves the whole host to values
+        return Place.HOST  # the author lets values determine the whole host
     rest = "".join(piece if isinstance(piece, str) else STAND_IN for piece in after)
     return Place.HOST if _own_domain(rest) else Place.HOST_END
 
@@ -135,7 +135,7 @@ def _fit(facts: Facts, path: Path, place: Place) -> str:
 
 
 def reveal(url: str, spans: Sequence[Span], values: Mapping[str, str]) -> str:
-    """Return a stored URL with the values of its secrets, which obey the same rules as values of the run."""
+    """Return a stored URL with the values of its secrets inserted, by the same rules as values of the run."""
     paths = [Path(f"secrets.{span.name}", "secrets", span.name) for span in spans]
     base = paths[0] if spans[0].form is Form.BASE else None
     head = "" if base is None else _checked_base(base, values[base.name])

@@ -1,1 +1,1 @@
-"""Workflows as values: steps, their graph, compositions, and the builder."""
+"""Workflows as values: definitions, their steps, the graph and the payloads of steps."""

@@ -81,7 +81,7 @@ class Lineage:
 
 
 def _cycles_from(start: str, followers: Mapping[str, list[str]], done: set[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the cycles found depth first. A name that is already on the path closes a cycle; its names are done."""
+    """Yield the cycles found depth first. A name that is already on the path closes a cycle, whose names are done."""
     path: list[str] = []
     waiting: list[Iterator[str]] = [iter([start])]
     on_path: set[str] = set()
@@ -122,7 +122,7 @@ class Plan:
     """
 
     steps: Sequence[Step]
-    composition: bool = False  # of jobs: the run's event trail records its parts in its own way
+    composition: bool = False  # of jobs: its event trail records other starts and ends
 
     @cached_property
     def number(self) -> dict[str, int]:
@@ -134,7 +134,7 @@ class Plan:
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
-        """Return, for each step, the steps with an edge from it. The final step is in none: it waits for all steps."""
+        """Return, for each step, the steps with an edge from it. The final step has none: it waits for all steps."""
         followers: list[dict[int, None]] = [{} for _ in self.steps]
         for child, edges in enumerate(self.parents):
             for parent, _ in edges:
@@ -166,14 +166,14 @@ class Plan:
 
     @cached_property
     def noted_starts(self) -> frozenset[int]:
-        """Return the steps whose starts are in the run's event trail even if there is no reason to give."""
+        """Return the steps whose starts are recorded in the run's event trail even without a reason."""
         if self.composition:
             return frozenset(self.number[name] for name in CALLBACKS if name in self.number)
         return frozenset(range(len(self.steps))).difference(self.single_jobs)
 
     @cached_property
     def noted_ends(self) -> frozenset[int]:
-        """Return the steps whose ends are in the run's event trail even if there is no reason to give."""
+        """Return the steps whose ends are recorded in the run's event trail even without a reason."""
         return frozenset(range(len(self.steps))) if self.composition else self.noted_starts
 
     @cached_property
@@ -191,7 +191,10 @@ class Plan:
         return frozenset(self.undo.values())
 
     def before(self, step: int) -> set[int]:
-        """Return the steps that must end before this one: all others for the final step, its own for a compensation."""
+        """Return the steps that must end before this one.
+
+        They are its parents; for the final step all other steps; for a compensation the step that it undoes.
+        """
         if step == self.final:
             return set(range(len(self.steps))) - self.compensations - {step}
         undone = self.steps[step].compensates

@@ -33,7 +33,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where a step runs: in the worker (`local`), or as a job of a pool, with what that job needs."""
+    """The placement of a step: in the worker (`local`), or on a pool with an image, resources and variables."""
 
     runs_on: str = LOCAL
     image: str | None = None
@@ -95,7 +95,7 @@ class EventAction:
 
 
 class OnTimeout(StrEnum):
-    """What happens without a decision in time."""
+    """The outcome of an approval that times out without a decision."""
 
     FAIL = "fail"  # the step times out
     APPROVE = "approve"
@@ -104,7 +104,7 @@ class OnTimeout(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Escalation:
-    """Others may decide once the time of an approval is over; after another `timeout` the step times out."""
+    """The roles that may decide once the timeout of an approval expires; after another `timeout` the step times out."""
 
     roles: tuple[Role, ...]
     timeout: timedelta | None = None
@@ -116,10 +116,10 @@ class ApprovalAction:
 
     message: str
     form: Mapping[str, Any] | None = None
-    roles: tuple[Role, ...] = (Role.OPERATOR,)  # with those above
+    roles: tuple[Role, ...] = (Role.OPERATOR,)  # and higher roles
     timeout: timedelta | None = None
     on_timeout: OnTimeout | Escalation = OnTimeout.FAIL
-    remind: timedelta | None = None  # publish its event again after each such time
+    remind: timedelta | None = None  # the interval at which its event is published again
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def pool_of(action: Action) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """`count` instances: a number, or the path of one."""
+    """`count` instances; `count` is a number or the path of one."""
 
     count: int | str
 

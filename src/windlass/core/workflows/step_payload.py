@@ -107,7 +107,7 @@ def _http(action: HttpAction) -> Payload:
 
 
 def _many(parts: Iterable[Binding], fill: Callable[[Facts], dict[str, Any]]) -> Payload:
-    """Return the payload of these parts. Secrets are no values of the run: the payload notes where they belong."""
+    """Return the payload of these parts. Secrets are not values of the run: the payload records their positions."""
     paths = dict.fromkeys(path for part in parts for path in part.references)
     values = tuple(path for path in paths if path.root != "secrets")
     return Payload(values, fill if len(values) == len(paths) else lambda facts: references.noted(fill(facts)))
@@ -120,7 +120,7 @@ def secrets_of(payload: Any) -> list[str]:
 
 
 def reveal(payload: dict[str, Any], values: Mapping[str, str]) -> dict[str, Any]:
-    """Return a stored payload with the values of its secrets; raise `TemplateError` if one does not fit its place."""
+    """Return a stored payload with the values of its secrets; raise `TemplateError` if one is not valid there."""
     revealed = {key: value for key, value in payload.items() if key != "secrets"}
     spans: dict[references.Place, list[references.Span]] = {}
     for reference in references.read(payload["secrets"]):

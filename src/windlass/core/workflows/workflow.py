@@ -72,7 +72,10 @@ class CronTrigger:
 
 @dataclass(frozen=True, slots=True)
 class WebhookTrigger:
-    """A request to the workflow's own URL; its body and headers are the trigger. With a secret it must be signed."""
+    """Starts a run for each request to the workflow's own URL; its body and headers are the `trigger` of the run.
+
+    With a secret, requests must be signed.
+    """
 
     secret: str | None = field(default=None, repr=False)
     scheme: Scheme = Scheme.STANDARD
@@ -80,7 +83,7 @@ class WebhookTrigger:
 
 @dataclass(frozen=True, slots=True)
 class EventTrigger:
-    """Each published event with this name for which the `if` holds; its payload is the input of the run."""
+    """Starts a run for each published event with this name that meets the condition; its payload is the input."""
 
     event: str
     condition: str | None = None
@@ -107,7 +110,7 @@ class Workflow:
 
     @cached_property
     def input_schema(self) -> str | None:
-        """Return the text of `input`, as the validator takes it."""
+        """Return `input` as JSON text for the validator."""
         return None if self.input is None else json.dumps(self.input)
 
     @cached_property
@@ -147,7 +150,7 @@ class Workflow:
         )
 
     def _compensation_document(self, step: int) -> dict[str, Any]:
-        """Return the `compensate` of a step. Where others have one, a child run is undone unless it is excluded."""
+        """Return the `compensate` of a step. If any step has one, child runs are undone unless excluded."""
         compensation = self.plan.undo.get(step)
         if compensation is not None:
             undo = self.steps[compensation]

@@ -1,8 +1,8 @@
 """Kills a command when the process that runs it is killed, so that its next attempt does not run beside it.
 
-The guard is a shell in a session of its own that reads from a pipe. The end of file, before it was released, means that
-the process at the other end has died. This needs no help of the kernel for a parent's death (PR_SET_PDEATHSIG), which
-would reach only the first process of the command.
+The guard is a shell in a session of its own that reads from a pipe. An end of file before the guard is released means
+that the process at the other end has died. The kernel's signal for a parent's death (PR_SET_PDEATHSIG) would reach only
+the first process of the command.
 """
 
 import subprocess
@@ -29,7 +29,7 @@ class Guard:
         self._write(f"{group}\n")
 
     def release(self) -> None:
-        """End the guard; the group is left alone."""
+        """End the guard without killing the group."""
         self._write("released\n")
         assert self._popen.stdin is not None
         with suppress(BrokenPipeError):

@@ -43,7 +43,7 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class Lines:
-    """One stream. At most `room` bytes of a line are kept; `last` is the last line that is not blank."""
+    """Splits an output stream into lines. Keeps at most `room` bytes of a line; `last` is the last non-blank line."""
 
     def __init__(self, level: str, keep: Keep, *, room: int = MAX_LINE) -> None:
         self.last = b""
@@ -98,13 +98,13 @@ class Lines:
 
 
 def readable(line: bytes) -> str:
-    """Return a line as text that can be stored, without a partial character where it was cut."""
+    """Return a line as a string that can be stored, without a partial character where it was cut."""
     text, _ = codecs.utf_8_decode(line[:MAX_LINE], "replace", len(line) < MAX_LINE)
     return plain(text)[:MAX_LINE]
 
 
 class Process:
-    """A command. One that is guarded does not outlive this process, however that ends."""
+    """A running command. A guarded one does not outlive this process, however this process ends."""
 
     def __init__(
         self, command: str, *, cwd: Path, env: Mapping[str, str], out: Lines, err: Lines, is_guarded: bool = False
@@ -139,7 +139,7 @@ class Process:
         return int(self._popen.returncode)
 
     async def end(self, grace: float) -> None:
-        """Send SIGTERM to the rest of the group, and SIGKILL after `grace` seconds, or at once if this is cancelled."""
+        """Send SIGTERM to the rest of the group, then SIGKILL after `grace` seconds, or immediately if cancelled."""
         try:
             if self._group.signal(signal.SIGTERM) and not await self._dead(grace):
                 self._group.signal(signal.SIGKILL)
@@ -217,7 +217,7 @@ class Pipe:
 
 
 class Group:
-    """`number` is the pid of the group's first process; the kernel does not reuse it while the group has members."""
+    """A process group. Its id, the pid of its first process, is not reused while the group has members."""
 
     def __init__(self, number: int) -> None:
         self._number = number

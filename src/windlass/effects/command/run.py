@@ -65,7 +65,7 @@ class CommandOptions:
     environment: Mapping[str, str] = field(default_factory=lambda: inherited({}))  # base environment of commands
     grace: timedelta = timedelta(seconds=5)  # between SIGTERM and SIGKILL
     folder: Path | None = None  # parent of the commands' folders; None: the system's temporary directory
-    is_guarded: bool = False  # commands are killed when this process is: see guard.py
+    is_guarded: bool = False  # kill the commands if this process is killed: see guard.py
 
 
 class Commands:
@@ -119,7 +119,7 @@ def command_line(request: CommandRequest) -> str:
 
 
 def environment(request: CommandRequest, folder: Folder, base: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the command, and write its input file."""
+    """Write the input file of the command and return its environment."""
     text = encode(request.input, field="input", limit=RESULT_LIMIT)
     data = text.encode()
     folder.input.write_bytes(data)

@@ -47,7 +47,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A request as it is sent, once."""
+    """A request as it is sent. Each redirect makes a new one."""
 
     method: str
     url: URL
@@ -56,7 +56,7 @@ class Message:
 
     @property
     def name(self) -> str:
-        """A description for messages. Without path and query: they may contain secrets, and messages are logged."""
+        """A description for messages, without path and query: they may contain secrets, and messages are logged."""
         return f"{self.method} {self.url.origin()}"
 
 
@@ -123,7 +123,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def _text(value: Any, field: str) -> str:
-    """Return a value as text; raise `Invalid` for types without an obvious text form."""
+    """Return a value as a string; raise `Invalid` for types without an obvious string form."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -146,7 +146,7 @@ def read_url(text: str, base: URL | None = None) -> URL:
 
 
 def redirected(message: Message, status: int, location: str) -> Message:
-    """Return the next message. The new URL is checked like the first one."""
+    """Return the message for a redirect. The new URL is checked like the first one."""
     url = read_url(location, base=message.url)
     followed = _changed_to_get(replace(message, url=url, headers=message.headers.copy()), status)
     if url.origin() != message.url.origin():

@@ -45,12 +45,12 @@ class Body:
 
     @property
     def is_whole(self) -> bool:
-        """False if the compressed data ended early."""
+        """Whether the body is complete: compressed data may end early."""
         return not self._taken or self._inflate.is_done
 
     def text(self, charset: str | None) -> str:
-        """Return the body as text that can be stored. Replacement characters may make it longer than the bytes, so the
-        limit applies to the text as well."""
+        """Return the body as a string that can be stored. Replacement characters may make it longer than the bytes, so
+        the limit applies to the string as well."""
         text = plain(bytes(self._kept[: self._limit]).decode(_codec(charset), "replace"))
         if len(text) * 4 > self._limit and len(raw := text.encode()) > self._limit:
             self.is_cut, text = True, raw[: self._limit].decode("utf-8", "ignore")
@@ -65,7 +65,7 @@ class _Plain:
 
 
 class _Gzip:
-    """Decompresses at most `room` bytes at a time. Several gzip members may follow each other; other trailing data is
+    """Decompresses at most `room` bytes per call. Several gzip members may follow each other; other trailing data is
     ignored as padding."""
 
     def __init__(self) -> None:

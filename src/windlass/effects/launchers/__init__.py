@@ -1,4 +1,4 @@
-"""Launchers: start, list and stop jobs of a pool. Each kind is a module; others are found by entry points.
+"""Launchers: start, list and stop jobs of a pool. Each kind is a module; other packages add kinds by entry points.
 
 All operations are idempotent: a process may die after any of them, and its successor repeats it.
 """
@@ -21,7 +21,7 @@ SHARED = ("kubernetes", "ray", "dask")  # clusters, which several installations 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What a job may use, in the words of Kubernetes: cpu "500m", memory "512Mi", gpu 1."""
+    """The resources of a job, in the notation of Kubernetes: cpu "500m", memory "512Mi", gpu 1."""
 
     cpu: str | None = None
     memory: str | None = None
@@ -30,7 +30,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolOptions:
-    """A pool as it is configured."""
+    """The configuration of a pool."""
 
     name: str
     launcher: str
@@ -57,17 +57,17 @@ class LaunchRequest:
 
 
 class Launcher(Protocol):
-    """Starts jobs elsewhere. `Unavailable` is raised if the pool does not answer, `Invalid` if it refuses a request
-    for good."""
+    """Starts, lists and stops the jobs of a pool. Raises `Unavailable` if the pool does not answer, `Invalid` if it
+    rejects a request permanently."""
 
     hint: asyncio.Event  # set when something may have changed, so that the next list need not wait
     list_every: float  # seconds between two lists without a hint
 
     async def start(self, request: LaunchRequest) -> None:
-        """Start a job. If there is one with this name, running or ended, do nothing."""
+        """Start a job; do nothing if a job with this name exists, running or ended."""
 
     async def list(self) -> Sequence[RemoteJob]:
-        """Return all jobs of this pool that were not removed yet."""
+        """Return all jobs of this pool that have not been removed."""
 
     async def stop(self, name: str) -> None:
         """Stop a job and remove it; it may still be listed for a while. An unknown name is ignored."""
@@ -79,7 +79,7 @@ class Launcher(Protocol):
         """Return the last output of a job, to explain one that wrote no status; "" if there is none."""
 
     async def check(self) -> None:
-        """Raise an error that says what is wrong with the pool: not reachable, not allowed, wrongly configured."""
+        """Raise an error with the reason if the pool is unreachable, denies access or is misconfigured."""
 
     async def close(self) -> None: ...
 
@@ -90,7 +90,7 @@ class StoreWarning(NamedTuple):
 
 
 def store_warning(launcher: str, objects_url: str) -> StoreWarning | None:
-    """Return what is wrong with an object store that jobs on other machines cannot reach; None if they can."""
+    """Return a warning if jobs on other machines may be unable to reach the object store; otherwise None."""
     if launcher == SUBPROCESS or not is_folder(objects_url):
         return None
     return StoreWarning(

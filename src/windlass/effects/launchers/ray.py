@@ -1,7 +1,7 @@
-"""Jobs of a Ray cluster, by the REST API of its dashboard: each launch is a job whose submission id is its name.
+"""The launcher of Ray, through the REST API of its dashboard: each launch is a job whose submission id is its name.
 
-Ray itself is not imported: client and cluster need not have the same version of it. There is no event for the end of a
-job; that is seen from its status object, or from the next list.
+Ray itself is not imported: client and cluster need not have the same version of it. Ray sends no event when a job ends:
+the end is detected from its status object, or by the next list.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ CAUSES = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RayOptions:
     address: str
-    instance: str = "windlass"  # workers set it: installations that share a cluster need different ones
+    instance: str = "windlass"  # set by workers: installations that share a cluster need different ones
     command: Sequence[str] = ("python", "-m", "windlass.exec")
     runtime_env: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -130,7 +130,7 @@ class RayLauncher:
 
     def _submission(self, request: LaunchRequest) -> dict[str, Any]:
         env = {**self._pool.env, **request.env, **request.secret_env}
-        # Ray expands $NAME in the values of `env_vars`, and there is no way to write a dollar sign.
+        # Ray expands $NAME in the values of `env_vars`, and has no escape for a dollar sign.
         verbatim = [f"{name}={value}" for name, value in env.items() if "$" in value]
         plain = {name: value for name, value in env.items() if "$" not in value}
         runtime_env = dict(self._options.runtime_env)
@@ -171,7 +171,7 @@ class RayLauncher:
         return (job.get("metadata") or {}).get(POOL) == self._owner and parse_name(name) is not None
 
     async def _call(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Any:
-        """Return the answer; raise `Refusal` if it is an error, `Unavailable` if there is none."""
+        """Return the decoded response; raise `Refusal` for an error status, `Unavailable` if there is no response."""
         import aiohttp
 
         if self._session is None:
@@ -213,7 +213,7 @@ def _remote_job(job: Mapping[str, Any]) -> RemoteJob:
 
 
 def _amount(quantity: str | None) -> float | None:
-    """Return an amount in the words of Kubernetes as a number: 500m is 0.5, 512Mi is 536870912."""
+    """Return an amount in the notation of Kubernetes as a number: 500m is 0.5, 512Mi is 536870912."""
     if quantity is None:
         return None
     match = re.fullmatch(r"([0-9.]+)(m|k|M|G|T|Ki|Mi|Gi|Ti)?", quantity)

@@ -1,4 +1,4 @@
-"""Jobs as processes of this machine, which outlive the process that started them.
+"""The launcher of local processes, which outlive the process that started them.
 
 Each job has a lock file, whose lock its process inherits and holds until it ends: a name cannot be started twice, and
 a launcher that is opened later finds which jobs run. The file holds the pid once the job was started.
@@ -30,7 +30,7 @@ except ImportError:  # Windows
 
 GRACE = 8.0  # seconds between SIGTERM and SIGKILL
 LOG_TAIL = 4096  # bytes
-STARTS, START_AGAIN = 50, 0.01  # seconds
+STARTS, START_AGAIN = 50, 0.01  # tries to take the lock, and the seconds between them
 NO_CHILD = -1000  # in place of the exit code of a process that another launcher has started
 PROCESSES = Path("/proc")
 PASSED_ON = ("PYTHONPATH", "VIRTUAL_ENV")  # to import the same modules as this process
@@ -57,9 +57,9 @@ class SubprocessLauncher:
         self._folder = folder
         self._command = command
         self._children: dict[int, int | None] = {}  # pid -> exit code, None while it runs
-        self._removed: set[int] = set()  # their exit codes are of no interest any more
+        self._removed: set[int] = set()  # pids of removed jobs, whose exit codes are no longer needed
         self._watched: dict[str, int] = {}  # name -> descriptor that becomes readable when the process ends
-        self._stopping: dict[str, float] = {}  # since when
+        self._stopping: dict[str, float] = {}  # name -> time of the first stop
         self._swept: set[str] = set()  # ended jobs whose leftover processes were killed
 
     async def start(self, request: LaunchRequest) -> None:
@@ -101,10 +101,10 @@ class SubprocessLauncher:
             os.close(descriptor)
         self._watched.clear()
 
-    # In a thread: starting a process and looking through files may take a while
+    # Run in a thread: starting a process and reading many files may block
 
     def _start(self, request: LaunchRequest) -> int | None:
-        """Start a process unless there was one with this name; return its pid."""
+        """Start a process and return its pid; return None if a job with this name exists."""
         self._folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(self._lock_file(request.name), os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -123,7 +123,7 @@ class SubprocessLauncher:
                     start_new_session=True,
                     pass_fds=(lock,),
                 )
-            process.returncode = 0  # it outlives this object, which must not complain about that; see `_reap`
+            process.returncode = 0  # suppresses the warning that it outlives this object; see `_reap`
             os.pwrite(lock, str(process.pid).encode(), 0)
             self._children[process.pid] = None
             return process.pid
@@ -151,7 +151,7 @@ class SubprocessLauncher:
         return jobs
 
     def _reap(self) -> None:
-        """Collect the exit codes of children that have ended. A job that another process started has none."""
+        """Collect the exit codes of children that have ended; jobs that another process started are not children."""
         for pid in [pid for pid, code in self._children.items() if code is None]:
             with suppress(ChildProcessError):
                 ended, status = os.waitpid(pid, os.WNOHANG)
@@ -162,7 +162,7 @@ class SubprocessLauncher:
             self._removed.discard(pid)
 
     def _ended(self, name: str, code: int | None) -> RemoteJob:
-        if code not in (0, 1) and name not in self._swept:  # 0 and 1 are those of windlass.exec, which cleans up
+        if code not in (0, 1) and name not in self._swept:  # windlass.exec exits with 0 or 1 after its cleanup
             self._swept.add(name)
             _kill_leftovers(name)
         if code is None or code >= 0:
@@ -212,7 +212,7 @@ class SubprocessLauncher:
         return self._folder / f"{name}.log"
 
     def _watch(self, name: str, pid: int) -> None:
-        """Set `hint` when a process ends, where the system can tell; otherwise the next list finds out."""
+        """Set `hint` when a process ends, if the system has pidfds; otherwise the next list detects the end."""
         if name in self._watched or not hasattr(os, "pidfd_open"):
             return
         with suppress(OSError):
@@ -237,7 +237,7 @@ def _seize(lock: int) -> bool:
 
 
 def _seize_to_start(lock: int) -> bool:
-    """Take the lock to start a job. `list` holds it for a moment, when no job has written its pid yet."""
+    """Take the lock to start a job. Tries repeatedly while the file has no pid: `list` may hold the lock briefly."""
     for _ in range(STARTS):
         if _seize(lock):
             return True

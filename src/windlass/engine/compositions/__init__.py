@@ -1,1 +1,1 @@
-"""Chains, groups and batches of the Open Job Spec, stored as hidden workflows."""
+"""Compositions (chains, groups, batches, graphs) of the Open Job Spec, executed as runs of hidden workflows."""

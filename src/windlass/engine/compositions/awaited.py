@@ -1,7 +1,8 @@
-"""Runs that a handler starts and waits for: of a workflow, or of a single job, which is a chain of one.
+"""Starts runs that a handler waits for: runs of a workflow, or of a single job, as a chain with one step.
 
-Each is started once for each call of the handler: its key, or its id, is derived from the job and the call. When it
-ends, `runs.save` publishes an event with its id as the key, and the handler waits for that like for any message.
+Each call in a handler starts one run, even if later attempts repeat it: the run's key, or its id, is derived from the
+job and the call. When the run ends, `runs.save` publishes an event with the run's id as its key, and the handler waits
+for that event as for any message.
 """
 
 from typing import Any
@@ -44,7 +45,7 @@ async def submit(db: Database, job: Claimed, key: str, spec: JobSpec) -> UUID:
 
 
 async def watch(db: Database, job: Claimed, run: UUID) -> RunResult | None:
-    """Begin to wait for a run; return its result if it has ended already."""
+    """Register the handler of a job as waiting for a run; return the run's result if it has already ended."""
     async with db.once() as conn:
         state = await waiters.await_run(conn, run, job.id, org=job.org)
     if state is None:

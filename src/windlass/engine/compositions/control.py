@@ -36,7 +36,7 @@ ATTEMPTS = 3  # where a part gives no number: see compositions.sql
 
 
 async def create(db: Tenant, composition: Composition) -> UUID:
-    """Record and begin a composition in one transaction, then begin what is due inside it before returning."""
+    """Insert and begin a composition in one transaction; before returning, begin the nested ones that are due."""
     if composition.levels > MAX_LEVELS:
         raise Invalid(f"there are {composition.levels} levels, the limit is {MAX_LEVELS}", field="$")
     text = encode(composition.input, field="$", limit=INPUT_LIMIT)
@@ -59,14 +59,14 @@ async def create(db: Tenant, composition: Composition) -> UUID:
         )
     wakeups.poke(db)
     if replaces:
-        db.poke("cancel", "settle")  # workers stop the jobs that were cancelled, and their runs go on
+        db.poke("cancel", "settle")  # for the cancelled jobs: workers stop them, loops settle their runs
     if wakeups.unsettled:
         await sweep.follow(db, [root])
     return root
 
 
 async def find_shapes(db: Tenant, composition: Composition) -> dict[str, Live]:
-    """Return the workflow of a composition and those of everything inside it, by name. They never change."""
+    """Return the workflows of a composition and all nested ones, by name; publish new ones. They never change."""
     needed = dict(_shapes(composition))
     live_shapes = {name: live for name in needed if (live := db.shapes.get(db.org, name)) is not None}
     missing = [workflow for name, workflow in needed.items() if name not in live_shapes]
@@ -82,7 +82,7 @@ def _shapes(composition: Composition) -> Iterable[tuple[str, Workflow]]:
 
 
 async def _publish(db: Tenant, missing: list[Workflow]) -> dict[str, Live]:
-    """Publish in a transaction of its own: concurrent creators of the same shape need not wait for the composition."""
+    """Publish in a separate transaction: concurrent creators of the same shape need not wait for the composition."""
     names = [workflow.name for workflow in missing]
     async with db.begin() as conn:
         live_shapes = await workflows.live(conn, names, org=db.org)
@@ -153,7 +153,7 @@ def job_columns(db: Tenant, template: JobTemplate) -> dict[str, Any]:
 
 
 async def cancel(db: Tenant, id_: str) -> None:
-    """Stop a composition and everything inside it: what waits ends at once, running jobs may finish."""
+    """Cancel a composition and all nested ones: waiting jobs end at once, running jobs may finish."""
     async with db.once() as conn:
         run, root = await find(conn, db, id_)
     if run != root:
@@ -181,7 +181,7 @@ async def find(conn: Connection, db: Tenant, id_: str) -> tuple[UUID, UUID]:
 
 
 def own_id(text: str) -> UUID | None:
-    """Return the id if it is in our format. Any other text is a client's id and is kept as it is."""
+    """Return the UUID if the string is one in canonical form. Any other string is a client's id and kept as it is."""
     try:
         return UUID(text) if len(text) == 36 and str(UUID(text)) == text else None
     except ValueError:
@@ -219,7 +219,7 @@ def _id(client_id: str | None) -> UUID:
 
 
 async def _reserve(conn: Connection, db: Tenant, composition: Composition, rows: list[NewComposition]) -> bool:
-    """Take the ids and unique keys of the whole tree, or raise; return whether other jobs were cancelled for them."""
+    """Reserve the ids and unique keys of the whole tree, or raise; return whether jobs were cancelled for them."""
     members = [
         (row.run_id, n, part)
         for row, part_of in zip(rows, _compositions(composition), strict=True)
@@ -238,7 +238,7 @@ async def _reserve(conn: Connection, db: Tenant, composition: Composition, rows:
 
 
 async def _reserve_ids(conn: Connection, members: Sequence[tuple[UUID, Part]]) -> None:
-    """Take the ids that clients gave to jobs, or raise with the one that is taken, in the client's spelling."""
+    """Reserve the ids that clients gave to jobs, or raise `Duplicate` with a taken one in the client's spelling."""
     ids = {UUID(part.fields["id"]): run for run, part in members}
     free = await store.reserve(conn, list(ids.items())) if ids else set()
     seen: set[UUID] = set()
@@ -264,7 +264,7 @@ def _compositions(composition: Composition) -> Iterator[Composition]:
 async def take_keys(conn: Connection, db: Tenant, members: Sequence[tuple[UUID, int, Unique]]) -> bool:
     """Reserve the keys of these steps, or raise; return whether other jobs were cancelled for them.
 
-    `ignore` is treated like `reject`: a workflow cannot have a job that is not its own.
+    `ignore` is treated like `reject`: a composition cannot contain a job that belongs elsewhere.
     """
     if not members:
         return False

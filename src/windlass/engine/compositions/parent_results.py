@@ -1,9 +1,9 @@
 """Loads the results that jobs of compositions receive from the jobs before them, by index, for many jobs at once.
 
 A job of a chain receives the results of all steps before it, a callback those of all jobs of its batch. The first jobs
-of a nested composition receive what that composition as a whole would receive. The result of a chain is that of its
-last step; that of a group, a batch or a graph are those of its parts, by index. Results beyond a number of bytes are
-replaced by OMITTED, those of the last steps last: the spec requires the result of the step right before.
+of a nested composition receive the results that the composition as a whole would receive. The result of a chain is that
+of its last step; the result of a group, a batch or a graph has those of its parts, by index. Results beyond a size
+limit are replaced by OMITTED, those of the earliest steps first: the spec requires the result of the preceding step.
 """
 
 from collections import defaultdict
@@ -62,7 +62,7 @@ class Positions:
 
 
 async def of_jobs(db: Database, jobs: Sequence[ClaimedJob]) -> Positions:
-    """Return the positions of the jobs that belong to compositions. One that fails does not affect the others."""
+    """Return the positions of the jobs that belong to compositions. Unreadable data of a job affects only that job."""
     errors: dict[StepRef, Exception] = {}
 
     async def isolate(job: ClaimedJob, error: Exception) -> None:
@@ -106,7 +106,7 @@ async def _positions(conn: Connection, db: Database, places: Iterable[StepRef]) 
 
 
 def _giver(place: StepRef, around: Mapping[UUID, Around], known: Mapping[int, Workflow]) -> StepRef:
-    """Return the step whose parents' results count: the job's own, or that of the composition it begins."""
+    """Return the step whose predecessors' results a job receives: its own, or that of the composition it begins."""
     run, step = place
     while not sources(known[around[run].version_id], step):
         one = around[run]
@@ -148,7 +148,7 @@ async def _inner(conn: Connection, db: Database, places: Sequence[StepRef]) -> d
 
 
 def _given(workflow: Workflow, letters: str) -> list[int]:
-    """Return the steps that make the result of a composition; of a chain only the last step that ran."""
+    """Return the steps whose results make up that of a composition; of a chain only the last step that ran."""
     if workflow.primitive is CompositionKind.CHAIN:
         return [n for n, letter in enumerate(letters) if letter == Letter.SUCCEEDED or letter in BAD][-1:]
     return list(range(len(workflow.steps) - len(callbacks_of(workflow))))

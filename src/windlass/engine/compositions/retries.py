@@ -1,4 +1,4 @@
-"""Retries compositions. An ended composition stays ended: its retry is a new one that copies what succeeded."""
+"""Retries compositions. An ended composition stays ended: its retry is a new one that copies the successful parts."""
 
 import json
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from windlass.store.workflows import Live
 
 
 async def retry(db: Tenant, id_: str, *, as_: str | None = None) -> UUID:
-    """Retry a composition that ended; return the run of the new one, which `as_` may give an id."""
+    """Retry a composition that ended; return the run of the new one. `as_` is the client's id for the new one."""
     async with db.begin() as conn:
         run, root = await compositions.find(conn, db, id_)
         if run != root:
@@ -59,7 +59,7 @@ async def retry(db: Tenant, id_: str, *, as_: str | None = None) -> UUID:
 
 @dataclass
 class _Plan:
-    """What happens to each composition of a tree: copied whole, begun again with what succeeded, or begun afresh."""
+    """The rows with which a tree is retried: each composition is copied whole, restarted in part, or started anew."""
 
     tree: Mapping[UUID, Node]
     known: Mapping[int, Workflow]
@@ -69,7 +69,7 @@ class _Plan:
     again: list[tuple[UUID, UUID, int]] = field(default_factory=list)
 
     def take(self, node: Node, new: UUID, parent: UUID | None = None, *, whole: bool = False) -> str:
-        """Plan a composition and everything inside it; return the letters it begins with."""
+        """Plan a composition and all nested ones; return the state letters of the steps that it begins with."""
         workflow = self.known[node.version_id]
         before = letters_of(node, workflow)
         letters = before if whole else letters_to_retry(workflow, before)

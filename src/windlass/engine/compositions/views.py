@@ -1,7 +1,7 @@
-"""Reads compositions for their clients: one with everything inside it, and the list of the outermost ones.
+"""Reads compositions for their clients: one with all nested ones, and the list of the outermost ones.
 
-A nested composition has no run before its turn. If its turn never comes (the chain around it failed, the composition
-around it was cancelled) it has ended as `cancelled`: that is derived from the runs around it and stored nowhere.
+A nested composition has no run until it is due. If it never becomes due (the chain around it failed, the composition
+around it was cancelled), it has ended as `cancelled`: this is derived from the enclosing runs and not stored.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,19 +68,19 @@ class View:
 
     @property
     def is_stopped(self) -> bool:
-        """Return whether it was cancelled or ran out of time: jobs cancelled with it did not fail."""
+        """Return whether the composition was cancelled or timed out: jobs cancelled with it do not count as failed."""
         return self.node.state in STOPPED
 
     @property
     def bad(self) -> list[PartJob]:
-        """Return the failed jobs of it and of everything inside it, in the order of steps."""
+        """Return the failed jobs of the composition and of all nested ones, in the order of steps."""
         own = [job for job in self.failed if not (job.status == "cancelled" and self.is_stopped)]
         by_step = [(job.step, job.item, [job]) for job in own] + [(n, 0, view.bad) for n, view in self.inside.items()]
         return [job for _, _, jobs in sorted(by_step, key=lambda one: one[:2]) for job in jobs]
 
 
 async def view(db: Tenant, id_: str) -> View:
-    """Return a composition and everything inside it."""
+    """Return a composition with all nested ones."""
     async with db.begin() as conn:
         run, root = await find(conn, db, id_)
         tree = await store.tree(conn, root)
@@ -99,7 +99,7 @@ async def list_(db: Tenant, *, name: str | None, limit: int, offset: int) -> tup
 
 
 class _Reading:
-    """Builds views from the outermost composition inwards: whether one has ended depends on those around it."""
+    """Builds views from the outermost composition inwards: whether one has ended depends on the enclosing ones."""
 
     def __init__(
         self, known: Mapping[int, Workflow], below: Mapping[UUID, Sequence[Node]], jobs: Sequence[PartJob]
@@ -110,7 +110,7 @@ class _Reading:
             self._jobs.setdefault(job.run_id, []).append(job)
 
     def views(self, node: Node, around: Node | None = None) -> dict[UUID, View]:
-        """Return the views of a composition and of all inside it."""
+        """Return the views of a composition and of all nested ones."""
         workflow = self._known[node.version_id]
         letters = letters_of(node, workflow)
         if node.state == RunState.CANCELLED and node.letters is None:
@@ -129,7 +129,7 @@ class _Reading:
 
 
 def _resolved(inner: Node, around: Node, letters: str) -> Node:
-    """Return a composition in its current state: one without a run whose turn can no longer come is cancelled."""
+    """Return a composition in its current state: one without a run that can no longer begin is cancelled."""
     assert inner.parent_step is not None
     if inner.state is not None or (around.state in LIVE and letters[inner.parent_step] in OPEN):
         return inner

@@ -1,4 +1,4 @@
-"""Makes Open Job Spec events from the event trail: of jobs, of workflows, and of schedule ticks without a job."""
+"""Converts the event trail to Open Job Spec events: of jobs, of workflows, and of schedule ticks without a job."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ from windlass.store.compositions import CompositionSummary, NestedComposition, S
 from windlass.store.events import NamedJob
 from windlass.store.steps import StepRef
 
-RECENT = 2000  # lines that a reader without a cursor is shown
+RECENT = 2000  # lines that a reader without a cursor gets
 FAILURES = frozenset({"failed", "retried"})
 ENDS = frozenset({"succeeded", "failed", "retried", "cancelled"})
 RUN_EVENTS: Mapping[str, str] = {
@@ -44,12 +44,12 @@ STEP_ENDS: Mapping[str, str] = {
     "timed out": "failed",
     "cancelled": "failed",
 }
-REQUESTS = frozenset({"active", REMINDED, ESCALATED})  # words of lines about an approval
+REQUESTS = frozenset({"active", REMINDED, ESCALATED})  # event types about an approval
 Began = dict[tuple[UUID, int | None], datetime]  # by job and attempt number
 
 
 class Fields(NamedTuple):
-    """An event of a workflow; `beside` is repeated beside the data."""
+    """An event of a workflow; `beside` appears in the data and on the top level."""
 
     type: str
     workflow_id: str  # the client's id
@@ -59,7 +59,7 @@ class Fields(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Compositions:
-    """What the events of a batch of lines need to know about compositions, their jobs and those inside them."""
+    """The data about compositions, their jobs and nested compositions that the events of a batch need."""
 
     runs: Mapping[UUID, CompositionSummary] = field(default_factory=dict)
     jobs: Mapping[StepRef, StepJob] = field(default_factory=dict)
@@ -73,7 +73,7 @@ async def recent(db: Database) -> Cursor:
 
 
 async def of_batch(db: Database, batch: Batch) -> list[tuple[OjsEvent, Cursor]]:
-    """Return the events of a batch, each with the cursor after its line; the server's own steps have none."""
+    """Return the events of a batch, each with the cursor after its line. Jobs in the engine's own queue have none."""
     entries = [entry for entry in batch.entries if not (entry.line.of_job and entry.line.queue == OWN_QUEUE)]
     lines = [entry.line for entry in entries]
     projection = _Projection(
@@ -90,7 +90,7 @@ async def of_batch(db: Database, batch: Batch) -> list[tuple[OjsEvent, Cursor]]:
 
 
 async def _named(db: Database, lines: Sequence[Line]) -> Mapping[UUID, NamedJob]:
-    """Return the clients' ids and the errors of the lines' jobs, where they are steps of runs or failed."""
+    """Return the clients' ids and the errors of those of the lines' jobs that are steps of runs or failed."""
     ids = {
         line.job_id
         for line in lines
@@ -111,7 +111,7 @@ async def _approvals(db: Database, entries: Sequence[TrailEntry]) -> Mapping[Ste
 
 
 def _is_request(entry: TrailEntry) -> bool:
-    """Return whether a line says that a step waits for a decision, for the first time or still."""
+    """Return whether a line is about the request for a decision, a reminder or an escalation."""
     if entry.line.of_job or entry.line.word not in REQUESTS or entry.line.step is None or entry.line.run_id is None:
         return False
     steps = entry.workflow.steps if entry.workflow is not None else ()
@@ -119,7 +119,7 @@ def _is_request(entry: TrailEntry) -> bool:
 
 
 def _requested(entry: TrailEntry, approval: Described | None) -> Fields | None:
-    """Return the event of a step that waits for a decision. Deliveries to subscribers get the links, too."""
+    """Return the event of a step that waits for a decision. Deliveries to subscribers also contain the links."""
     if approval is None:
         return None
     line, id_ = entry.line, str(entry.line.run_id)
@@ -144,7 +144,7 @@ async def _began(db: Database, lines: Sequence[Line]) -> Began:
 
 
 async def _events_of(db: Database, entry: TrailEntry, projection: "_Projection") -> list[OjsEvent]:
-    """Return the events of a line. A line that cannot be converted is set aside: readers go on after it."""
+    """Return the events of a line. A line that cannot be converted goes into quarantine: readers continue after it."""
     try:
         return list(projection.events(entry))
     except Exception as error:
@@ -208,7 +208,7 @@ def _tick(tick: Skipped) -> OjsEvent:
 
 
 async def load_compositions(db: Database, entries: Sequence[TrailEntry]) -> Compositions:
-    """Return what the lines of compositions need, read for all of them at once."""
+    """Return the data that the lines of compositions need, loaded for all of them at once."""
     composed = [entry for entry in entries if entry.workflow is not None and entry.workflow.primitive is not None]
     runs = sorted({entry.line.run_id for entry in composed if entry.line.run_id is not None})
     if not runs:
@@ -225,7 +225,7 @@ async def load_compositions(db: Database, entries: Sequence[TrailEntry]) -> Comp
 
 
 def _is_nested(entry: TrailEntry) -> bool:
-    """Return whether a line is about a nested composition; a step unknown to the workflow costs only its own line."""
+    """Return whether a line is about a nested composition; an unknown step must fail only its own line."""
     steps = entry.workflow.steps if entry.workflow is not None else ()
     step = entry.line.step
     return step is not None and step < len(steps) and isinstance(steps[step].action, ChildAction)
@@ -238,7 +238,7 @@ def _place(entry: TrailEntry) -> StepRef:
 
 
 def composition_fields(entry: TrailEntry, known: Compositions) -> Fields | None:
-    """Return the event for a line of a composition; None: the spec has none for it."""
+    """Return the event for a line of a composition; None if the spec has none."""
     composition = known.runs.get(entry.line.run_id) if entry.line.run_id is not None and not entry.line.of_job else None
     if composition is None:
         return None
@@ -254,7 +254,7 @@ def composition_fields(entry: TrailEntry, known: Compositions) -> Fields | None:
 
 
 def plain_fields(entry: TrailEntry) -> Fields | None:
-    """Return the event for a line of any other run, where the spec has one."""
+    """Return the event for a line of any other run; None if the spec has none."""
     line, id_ = entry.line, str(entry.line.run_id)
     if line.step is None:
         name = "workflow.started" if line.word == "running" else RUN_EVENTS.get(line.word)
@@ -326,7 +326,7 @@ def _of_job(entry: TrailEntry, job: StepJob | None) -> tuple[dict[str, Any], dat
 
 
 def _of_nested(nested: NestedComposition) -> tuple[dict[str, Any], datetime | None]:
-    """Return the data of a step that is a workflow; its error is that of the failed job inside it."""
+    """Return the data of a step that is a nested composition; its error is that of the failed job inside it."""
     error = {"job_id": nested.job, **error_document(nested.error)} if nested.error else None
     return {"type": nested.kind, "child_workflow_id": nested.client_id, "error": error}, nested.started_at
 

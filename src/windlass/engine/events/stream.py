@@ -20,7 +20,7 @@ BATCH = 5_000
 class TrailEntry:
     """A line of the event trail. `cursor` is the reader's position after it.
 
-    All readers of a process share the object, and `rendered` caches what the first of them made of it.
+    All readers of a process share the object, and `rendered` caches its encoded forms, created by the first reader.
     """
 
     line: Line
@@ -48,11 +48,11 @@ class Batch:
     upto: Snapshot
     next: Cursor
     more: bool = False
-    state: str | None = None  # of the run that was requested
+    state: str | None = None  # of the requested run
     letters: str = ""  # of its steps
 
     def after(self, had: Snapshot) -> "Batch":
-        """Return the batch for a reader that has seen more than `at` since it was read."""
+        """Return the batch without what `had` sees, for a reader that has advanced beyond `at`."""
         if self.at.upto.covers(had):
             return self
         if not self.upto.covers(had):
@@ -70,7 +70,7 @@ class ForeignCursor(Invalid):
 
 
 async def here(db: Database) -> Cursor:
-    """Return the current position: only later events follow it."""
+    """Return a cursor for the current end of the event trails."""
     async with db.once() as conn:
         return Cursor(await events.here(conn))
 

@@ -1,7 +1,8 @@
-"""Webhook subscriptions: delivers each event once to each subscription, by signed requests.
+"""Manages webhook subscriptions and delivers events to them by signed requests.
 
-Events are read as the live stream reads them. The cursor and the delivery jobs are written in one transaction, so an
-event makes exactly one job even after a crash; the job is retried until the receiver accepts it.
+Events are read in the same way as for the live stream. The cursor and the delivery jobs are written in one transaction,
+so each event creates exactly one job per subscription, even after a crash. The job is retried until the receiver
+accepts the event or the attempts are used up.
 """
 
 import logging
@@ -49,7 +50,7 @@ from windlass.store.postgres.pool import Connection
 from windlass.store.subscriptions import Change, Interest, Subscription
 
 __all__ = ["Subscription"]
-TOPIC = "subscriptions"  # of the notification after one was created or activated
+TOPIC = "subscriptions"  # of the notification after a subscription was created or changed
 MOST = 1000  # per org
 MOST_GIVEN_UP = 50  # consecutive failed deliveries that deactivate a subscription
 MAX_METADATA = 16_384
@@ -124,7 +125,7 @@ async def remove(db: Tenant, id_: UUID) -> None:
 
 
 async def target(db: Database, id_: UUID, *, job: UUID | None = None) -> Target | None:
-    """Return a delivery's URL and secrets; None: it is not wanted any more. A job delivers only for its own org."""
+    """Return a delivery's URL and secrets; None if the subscription is inactive or not of the job's org."""
     async with db.begin() as conn:
         row = await store.target(conn, id_, job, overlap=OVERLAP)
         if row is None:
@@ -148,7 +149,7 @@ async def delivery_failed(db: Database, id_: UUID, *, reason: str | None = None)
 
 
 async def place(db: Database) -> str | None:
-    """Return the position of the event reader; None: no subscription is active."""
+    """Return the cursor of the event reader; None if no subscription is active."""
     async with db.once() as conn:
         return await store.place(conn)
 
@@ -179,7 +180,7 @@ async def feed(db: Database, *, batch: int = 500) -> FeedResult:
 
 
 async def _with_links(events: Sequence[OjsEvent], db: Database) -> list[OjsEvent]:
-    """Add the links that decide to the events of open approvals. Only subscribers get them: they permit to decide."""
+    """Add the links to the events of open approvals. Only subscribers get them: anyone with a link may decide."""
     ids = [UUID(event.data["approval_id"]) for event in events if event.type == REQUESTED]
     links = await approvals.links_of(db, ids) if ids else {}
     return [
@@ -197,7 +198,7 @@ def _links(links: ApprovalLinks) -> dict[str, str]:
 async def _deliver(db: Database, events: Sequence[OjsEvent], begun: str, place: str | None) -> int | None:
     """Enqueue the delivery jobs of these events and move the cursor, in one transaction; return the number of jobs.
 
-    None: another process holds the cursor or has moved it.
+    Return None if another process has locked or moved the cursor.
     """
     async with db.begin() as conn:
         if await store.lock_cursor(conn) != begun:  # locks the cursor; None if another process has it locked
@@ -210,7 +211,7 @@ async def _deliver(db: Database, events: Sequence[OjsEvent], begun: str, place: 
 
 
 async def _deliver_apart(db: Database, events: Sequence[OjsEvent]) -> None:
-    """Enqueue the delivery jobs in smaller batches; set aside an event that cannot be delivered.
+    """Enqueue the delivery jobs in smaller batches; put events that cannot be delivered into quarantine.
 
     The idempotency keys prevent a second job for a delivery that was enqueued before.
     """
@@ -220,7 +221,7 @@ async def _deliver_apart(db: Database, events: Sequence[OjsEvent]) -> None:
             return await _enqueue(conn, db, await _deliveries(conn, batch))
 
     async def set_aside(event: OjsEvent, error: Exception) -> None:
-        if isinstance(error, Locked):  # the event is not the cause, and what is set aside here is not tried again
+        if isinstance(error, Locked):  # not caused by the event, and quarantined events are not retried
             raise error
         await quarantine.set_aside(db, Kind.EVENT, event.id, error, retry=False)
 
@@ -238,7 +239,7 @@ async def _deliveries(conn: Connection, events: Sequence[OjsEvent]) -> Mapping[s
 
 
 async def _restart(db: Database, begun: str) -> FeedResult:
-    """Restart at the end of the event trail and log it: events between the copy and now are not delivered."""
+    """Move the cursor to the end of the event trail, and log that events since the dump are not delivered."""
     async with db.begin() as conn:
         if await store.lock_cursor(conn) == begun:
             await store.save_cursor(conn, str(Cursor(await event_store.here(conn))))
@@ -308,7 +309,7 @@ def _names(filter_: Mapping[str, Any] | None, name: str) -> list[str] | None:
 
 
 async def _signed_with(conn: Connection, db: Tenant, subscription: Subscription, own: str | None) -> str:
-    """Store the secret of this rotation and return it; without one of its own it is derived from the hook key."""
+    """Store the secret of this rotation and return it. If `own` is None, it is derived from the hook key instead."""
     id_, rotation = subscription.id, subscription.rotation
     kept = [subscription_secret(id_, number) for number in (rotation, rotation - 1)]
     await secrets.lock(conn, db.org)

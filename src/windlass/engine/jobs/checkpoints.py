@@ -1,8 +1,8 @@
-"""Data that outlives an attempt: a worker's saved state, the results of a handler's finished steps, and the progress.
+"""Data that outlives an attempt: the state that a worker saved, the results of durable steps, and the latest progress.
 
-State and steps are kept for all attempts, also after a reopen. A job that succeeded and is repeated (its run is retried
-from an earlier step), or one that got another payload, starts without them. Of the progress only the latest report is
-kept, also after the job ends.
+State and steps are kept across attempts and reopens; the recorded steps are ignored if the payload has changed since,
+or if the job has succeeded since and is repeated (its run is retried from an earlier step). Of the progress only the
+latest report is kept, also after the job ends.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +30,7 @@ Work = Callable[[Connection], Awaitable[str]]  # returns JSON
 
 
 async def save(db: Tenant, job: UUID, state: Any, *, worker: str | None = None, fence: int | None = None) -> Checkpoint:
-    """Replace the saved state of a live job. If `worker` or `fence` is given, it must hold the job."""
+    """Replace the saved state of a live job. `worker` and `fence`, if given, must be those of its current claim."""
     text = encode(state, field="state", limit=PAYLOAD_LIMIT)
     if db.label is not None:
         await jobs.get(db, job)
@@ -46,7 +46,7 @@ async def save(db: Tenant, job: UUID, state: Any, *, worker: str | None = None, 
 
 
 async def _refuse(db: Tenant, job: UUID, rule: str, *, is_fenced: bool) -> NoReturn:
-    """Raise why nothing can be saved for a job."""
+    """Raise `LeaseLost` if the job is live and the claim no longer holds it, else `Conflict` with `rule`."""
     row = await jobs.get(db, job)
     if is_fenced and row.status not in TERMINAL:
         raise LeaseLost(job)
@@ -65,7 +65,7 @@ async def get(db: Tenant, job: UUID) -> Checkpoint:
 
 async def of_jobs(db: Database, ids: Sequence[UUID]) -> dict[UUID, Resumption]:
     """Return the checkpoints of the jobs that a worker has just claimed, and how their waits ended. A wait that is
-    still open is over: its time has come."""
+    still open has timed out, and is ended here."""
     async with db.once() as conn:
         resumed = await store.of_jobs(conn, ids)
     if opened := {job: row.open for job, row in sorted(resumed.items()) if row.open is not None}:
@@ -77,7 +77,7 @@ async def of_jobs(db: Database, ids: Sequence[UUID]) -> dict[UUID, Resumption]:
 
 
 async def remove(db: Tenant, job: UUID) -> None:
-    """Delete checkpoint and steps, if any: the next attempt starts without them."""
+    """Delete the checkpoint and the recorded steps of a job, if any: the next attempt starts from the beginning."""
     await jobs.get(db, job)
     async with db.once() as conn:
         await store.remove(conn, job)
@@ -98,10 +98,10 @@ async def record(db: Database, job: UUID, *, fence: int, records: Sequence[NewRe
 
 async def record_steps(db: Tenant, job: UUID, steps: Sequence[tuple[str, Any]], *, worker: str, fence: int) -> int:
     """Record the results of steps, given as (name, result), for an HTTP worker; return the number of different names.
-    Raise `LeaseLost` if it no longer holds the job. Of two results for one name the first counts.
+    Raise `LeaseLost` if the worker no longer holds the job. Of two results for one name the first counts.
 
-    All or none, unlike log lines: a later step may have used the result of an earlier one. If only the earlier one were
-    refused, the next attempt would run it again and combine its new result with the recorded result of the later one.
+    All or none, unlike log lines: a step may have used the result of an earlier step. If only the earlier result were
+    refused, the next attempt would run that step again and combine its new result with the record of the later step.
     """
     texts: dict[str, str] = {}
     for n, (name, value) in enumerate(steps):
@@ -127,7 +127,7 @@ async def transact(
 ) -> Any:
     """Call `work` with a connection, and record its result in the same transaction; return the result.
 
-    `again`: an earlier try ended without an answer from the database, so it may have been committed.
+    `again`: an earlier try ended without a response from the database, so it may have committed.
     """
     async with db.begin() as conn:
         if again:
@@ -141,7 +141,7 @@ async def transact(
 
 
 async def end_wait(db: Database, job: UUID, *, fence: int, place: str) -> EndedWait:
-    """End the wait for a message whose time is over. A message that has arrived until now counts."""
+    """End a wait for a message whose timeout has expired. A message that arrived before this call still counts."""
     async with db.begin() as conn:
         if not await store.hold(conn, job, fence):
             raise LeaseLost(job)
@@ -164,7 +164,7 @@ async def timeline(db: Tenant, job: UUID, *, limit: int = 100, skip: int = 0) ->
 
 
 async def report_progress(db: Database, reports: Sequence[ProgressReport]) -> None:
-    """Record the progress of our own workers' attempts, one report per job; stale claims are ignored."""
+    """Record the progress that attempts of Python workers reported, one report per job; ignore stale claims."""
     async with db.once() as conn:
         await store.report_progress(conn, reports)
 
@@ -179,8 +179,8 @@ async def record_progress(
     worker: str | None = None,
     fence: int | None = None,
 ) -> Progress:
-    """Record the progress of a live job, reported by a worker in any language. If `worker` or `fence` is given, it must
-    hold the job."""
+    """Record the progress of a live job, reported by a worker in any language. `worker` and `fence`, if given, must be
+    those of its current claim."""
     text = None if message is None else plain(message[:MAX_MESSAGE])
     data_json = None if data is None else encode(data, field="data", limit=MAX_DATA)
     if db.label is not None:
@@ -194,7 +194,7 @@ async def record_progress(
 
 
 async def progress(db: Tenant, job: UUID) -> Progress | None:
-    """Return a job's progress; None: it has reported none."""
+    """Return the latest progress of a job; None if it has reported none."""
     await jobs.get(db, job)
     async with db.once() as conn:
         return await store.get_progress(conn, job)

@@ -41,7 +41,7 @@ class Page:
 
 class Recorded(NamedTuple):
     ids: list[UUID]  # one for each job, in the same order
-    new: AbstractSet[UUID]  # the keys of the others existed already
+    new: AbstractSet[UUID]  # the ids that were inserted; the keys of the other jobs existed already
 
 
 async def submit(
@@ -51,9 +51,9 @@ async def submit(
     *,
     connection: Connection | None = None,
 ) -> list[UUID]:
-    """Record jobs, all or none; for a key that exists, return the id of the job that has it.
+    """Record jobs, all or none, and return their ids; for a key that exists, the id of the job that has it.
 
-    `payloads`: instead of those of the specs, so that many jobs can share a spec, which is then validated once. With
+    `payloads` replace those of the specs, so that many jobs can share a spec, which is then validated once. With
     `connection` the jobs become part of the caller's transaction.
     """
     return (await record(db, specs, payloads, connection=connection)).ids
@@ -67,7 +67,7 @@ async def record(
     connection: Connection | None = None,
     listed: bool = False,
 ) -> Recorded:
-    """Record jobs and return which of them are new; `payloads` and `connection` as for `submit`.
+    """Record jobs; return their ids and which of them are new. `payloads` and `connection` as for `submit`.
 
     `listed`: errors name the job's index in the list.
     """
@@ -84,18 +84,18 @@ async def record(
             return await _insert(connection, db, rows)
     if not quota.is_unlimited(db, db.org):
         await _admit(db, rows)
-    # One statement, unless the labels of known jobs are looked up: then a refusal must undo the insert.
+    # One statement, unless the labels of existing jobs have to be checked: then a refusal must roll back the insert.
     async with db.once() if db.label is None else db.begin() as conn:
         recorded = await _insert(conn, db, rows)
-        # Already committed: poking before the connection is released saves a tenth of a millisecond. Behind a pooler
-        # the commit is still to come: there are no notifications there, and a worker of this process polls.
+        # A single statement has committed by now: to poke before the connection is released saves 0.1 ms. Behind a
+        # pooler the commit is still to come, but there are no notifications there, and a worker of this process polls.
         for queue in {row.queue for row in rows}:
             db.poke(queue)
     return recorded
 
 
 async def _admit(db: Tenant, rows: Sequence[NewJob], connection: Connection | None = None) -> None:
-    """Count the jobs against the plan. Those whose keys exist already are not new: they are never refused."""
+    """Count the jobs against the plan. Jobs whose idempotency keys exist already are not new and are never refused."""
     try:
         await quota.admit(db, len(rows), connection)
     except QuotaExceeded:
@@ -117,7 +117,7 @@ async def get(db: Tenant, id_: UUID) -> Job:
 
 
 async def steps(db: Database, jobs: Iterable[Job]) -> dict[UUID, str]:
-    """Return the step names of those jobs that are steps of runs and whose version can be read and has the step."""
+    """Return the step names of the jobs that are steps of runs, if their version can be read and has the step."""
     places = [(job.id, job.version_id, job.step) for job in jobs]
     versions = {version for _, version, _ in places if version is not None}
     if not versions:
@@ -143,7 +143,7 @@ async def list_(
     before: int | None = None,
     limit: int = 50,
 ) -> Page:
-    """Return a page, newest first; without `steps` only jobs that are not steps of runs."""
+    """Return a page of jobs, newest first; without `steps`, only jobs that are not steps of runs."""
     check_range(limit, "limit", most=PAGE_LIMIT)
     if run is not None and not steps:
         raise Invalid("steps is false, and run asks for the steps of a run: leave one of them out", field="steps")
@@ -151,7 +151,7 @@ async def list_(
         if status not in set(JobState):
             raise Invalid(f"status is {status!r}: one of {', '.join(JobState)}", field="status")
     for name, value in (("queue", queue), ("type", type_), ("tag", tag)):
-        encode(value, field=name)  # raise for text that Postgres cannot store, which would match nothing
+        encode(value, field=name)  # raise for a string that Postgres cannot store: it would match nothing
     check_pattern(type_, "type")
     if before is not None and not 0 <= before < 2**63:
         raise Invalid(f"before is {before}: pass the `next` of the page before", field="before")
@@ -194,13 +194,13 @@ async def activate(db: Tenant, id_: UUID) -> None:
 
 
 def check_label(db: Tenant, job: Job) -> None:
-    """Refuse a job of another label as if it did not exist."""
+    """Raise `NotFound` for a job with another label, as if it did not exist."""
     if db.label is not None and job.meta.get(LABEL) != db.label:
         raise NotFound("job", job.id)
 
 
 async def cancel(db: Tenant, id_: UUID, *, reason: str | None = None) -> None:
-    """End a live job at once and notify its holder."""
+    """Cancel a live job at once and notify the worker that holds it."""
     encode(reason, field="reason", limit=MAX_REASON)
     async with db.begin() as conn:
         await _check_labels(conn, db, [id_])
@@ -211,7 +211,7 @@ async def cancel(db: Tenant, id_: UUID, *, reason: str | None = None) -> None:
 
 
 async def reopen(db: Tenant, id_: UUID, *, fresh: bool = False) -> None:
-    """Return a failed or cancelled job to its queue, with its attempts counted from zero; `fresh`: without records."""
+    """Return a failed or cancelled job to its queue with its attempts reset; `fresh` also deletes its checkpoints."""
     async with db.begin() as conn:
         await _check_labels(conn, db, [id_])
         queues = await store.reopen(conn, [id_], org=db.org, actor=db.actor)
@@ -224,7 +224,7 @@ async def reopen(db: Tenant, id_: UUID, *, fresh: bool = False) -> None:
 
 
 async def cancel_many(db: Tenant, ids: Sequence[UUID], *, reason: str | None = None) -> set[UUID]:
-    """End those of these jobs that are live, in one statement; return their ids."""
+    """Cancel the live ones among these jobs, in one statement; return their ids."""
     async with db.begin() as conn:
         await _check_labels(conn, db, ids)
         ended = await store.cancel(conn, ids, org=db.org, actor=db.actor, reason=reason)
@@ -234,7 +234,7 @@ async def cancel_many(db: Tenant, ids: Sequence[UUID], *, reason: str | None = N
 
 
 async def reopen_many(db: Tenant, ids: Sequence[UUID]) -> set[UUID]:
-    """Reopen those of these jobs that failed or were cancelled and are not steps of runs; return their ids."""
+    """Reopen the failed and cancelled ones among these jobs, except steps of runs; return their ids."""
     async with db.begin() as conn:
         await _check_labels(conn, db, ids)
         queues = await store.reopen(conn, ids, org=db.org, actor=db.actor)
@@ -244,7 +244,7 @@ async def reopen_many(db: Tenant, ids: Sequence[UUID]) -> set[UUID]:
 
 
 async def delete(db: Tenant, id_: UUID) -> None:
-    """Hide a job; one that is still pending is never claimed."""
+    """Mark a job as deleted; a pending job is no longer claimed."""
     async with db.begin() as conn:
         await _check_labels(conn, db, [id_])
         if not await store.soft_delete(conn, [id_], org=db.org):
@@ -254,12 +254,12 @@ async def delete(db: Tenant, id_: UUID) -> None:
 
 
 def _listed(ids: Iterable[UUID]) -> list[str]:
-    """Return the ids for the audit log, the first MOST_LISTED of them."""
+    """Return the first MOST_LISTED of these ids, sorted, for the audit log."""
     return [str(id_) for id_ in sorted(ids)[:MOST_LISTED]]
 
 
 async def events(db: Tenant, id_: UUID, *, after: int = 0, limit: int = PAGE_LIMIT) -> list[Event]:
-    """Return a job's event trail after an event, oldest first."""
+    """Return the events of a job after the event with the id `after`, oldest first."""
     check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.begin() as conn:
         await _known(conn, db, id_)
@@ -276,7 +276,7 @@ async def logs(
 
 
 async def depth(db: Database, *, cap: int = 100_000) -> list[tuple[str, str, int]]:
-    """Return (queue, type, due jobs), each counted up to `cap`."""
+    """Return (queue, type, number of due jobs), counted up to `cap` in each lane."""
     async with db.once() as conn:
         return await store.depth(conn, cap=cap)
 
@@ -316,7 +316,7 @@ async def _known(conn: Connection, db: Tenant, id_: UUID) -> Job:
 
 
 async def _check_labels(conn: Connection, db: Tenant, ids: Sequence[UUID]) -> None:
-    """Refuse to change jobs of another label as if they did not exist."""
+    """Raise `NotFound` if one of these jobs has another label, as if it did not exist."""
     if db.label is not None and (others := await claims.unlabelled(conn, ids, db.label)):
         raise NotFound("job", min(others))
 

@@ -1,6 +1,6 @@
-"""Dead letters: jobs that failed for good and were not reopened. Lists them by error; retries or drops many at once.
+"""Dead letters: jobs that failed permanently and were not reopened. Groups them by error; retries or drops batches.
 
-Steps of runs are included, but a step is repeated by retrying its run, and is removed with it.
+Steps of runs are included, but a step is retried by retrying its run, and is removed with its run.
 """
 
 from collections.abc import Sequence
@@ -68,7 +68,7 @@ async def list_(db: Tenant, filter_: DeadLetterFilter, *, limit: int = 50) -> Pa
 
 
 async def list_by_queue(db: Tenant, *, queue: str | None, limit: int, offset: int) -> tuple[list[Job], int]:
-    """Return a page of dead letters, latest first, and their total number."""
+    """Return a page of dead letters, latest first, and their total number: at most 10,000, and 0 for an empty page."""
     async with db.once() as conn:
         return await store.list_by_queue(conn, org=db.org, queue=queue, limit=limit, offset=offset)
 
@@ -86,7 +86,7 @@ async def matching(db: Tenant, filter_: DeadLetterFilter) -> int:
 
 
 async def retry(db: Tenant, filter_: DeadLetterFilter, *, limit: int = 100) -> BatchResult:
-    """Reopen a batch of jobs, all or none, and retry the runs of steps, each in its own transaction.
+    """Reopen a batch of jobs, all or none, and retry the runs of its steps, each in its own transaction.
 
     A run that cannot be retried (it is still live, or succeeded in spite of the failure) is left unchanged. The audit
     log has an entry with the number of the reopened jobs, and one for each run.
@@ -108,7 +108,7 @@ async def retry(db: Tenant, filter_: DeadLetterFilter, *, limit: int = 100) -> B
 
 
 async def drop(db: Tenant, filter_: DeadLetterFilter, *, limit: int = 100) -> BatchResult:
-    """Hide a batch of jobs, all or none. Steps stay: they are removed with their runs."""
+    """Mark a batch of jobs as deleted, all or none. Steps are kept: they are removed with their runs."""
     filter_ = droppable(filter_)
     batch = await _batch(db, filter_, limit)
     async with db.begin() as conn:
@@ -144,7 +144,7 @@ async def _batch_result(
 
 def _kinds(db: Tenant, filter_: DeadLetterFilter) -> Kinds:
     for name, value in (("type", filter_.type), ("queue", filter_.queue), ("error", filter_.error)):
-        encode(value, field=name)  # raise for text that Postgres cannot store, which would match nothing
+        encode(value, field=name)  # raise for a string that Postgres cannot store: it would match nothing
     check_pattern(filter_.type, "type")
     return Kinds(
         org=db.org,

@@ -21,14 +21,14 @@ _log, _warned = logging.getLogger("windlass.jobs"), set[str]()
 
 
 def labelled(db: Tenant, specs: Sequence[JobSpec]) -> Sequence[JobSpec]:
-    """Return the jobs with the label of the caller, if it has one; refuse those with another."""
+    """Return the specs with the label of the caller, if it has one; raise `Invalid` for a spec with another label."""
     if db.label is None:
         return specs
     for n, spec in enumerate(specs):
         if (spec.meta or {}).get(LABEL, db.label) != db.label:
             field = f"jobs[{n}].meta.{LABEL}" if len(specs) > 1 else f"meta.{LABEL}"
             raise Invalid(f"{field} differs from the tenant of the request, {db.label}", field=field)
-    # By identity: jobs that share a spec still do.
+    # Keyed by identity: jobs that share a spec still share one.
     with_label = {id(spec): replace(spec, meta={**(spec.meta or {}), LABEL: db.label}) for spec in specs}
     return [with_label[id(spec)] for spec in specs]
 
@@ -36,7 +36,7 @@ def labelled(db: Tenant, specs: Sequence[JobSpec]) -> Sequence[JobSpec]:
 def new_rows(
     db: Tenant, specs: Sequence[JobSpec], payloads: Sequence[Any] | None = None, *, listed: bool = False
 ) -> list[store.NewJob]:
-    """Return rows for new jobs, validated and with ids. A spec that follows itself is validated once."""
+    """Return rows for new jobs, validated and with ids. Consecutive jobs with the same spec share its validation."""
     rows: list[store.NewJob] = []
     if payloads is None:
         payloads = [spec.payload for spec in specs]
@@ -67,7 +67,7 @@ async def insert(conn: Connection, db: Tenant, rows: Sequence[store.NewJob]) -> 
 
 
 def _options(org: str, spec: JobSpec) -> Sequence[Any]:
-    """Return the columns after the payload, validated."""
+    """Validate a spec and return the values of the columns after `payload`."""
     check(spec)
     _advise(spec.type)
     return (

@@ -17,7 +17,7 @@ from windlass.store import queues as store
 from windlass.store.queues import DepthLimit, QueueRow, RateLimit
 
 __all__ = ["DepthLimit", "QueueRow", "RateLimit"]
-LINES = 10_000  # of the event trail, for rates
+LINES = 10_000  # latest events that rates are computed from
 RATE_WITHIN = timedelta(minutes=1)
 MAX_DEPTH = 10_000_000
 MAX_CONFIG = 65_536
@@ -26,7 +26,7 @@ MAX_CONFIG = 65_536
 @dataclass(frozen=True, slots=True)
 class Queue:
     row: QueueRow
-    rate: float  # ended jobs per second, over the last minute or the last lines of the event trail
+    rate: float  # ended jobs per second, in the last minute or in the shorter time that the last LINES events span
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +58,19 @@ async def get(db: Tenant, name: str) -> Queue:
 
 
 async def ends(db: Tenant) -> tuple[int, int]:
-    """Return how many jobs of the org succeeded and failed in the last minute."""
+    """Return how many jobs of the org succeeded and failed in the last minute, within the last LINES events."""
     async with db.once() as conn:
         return await store.ends(conn, org=db.org, lines=LINES)
 
 
 async def state_counts(db: Tenant, name: str) -> dict[str, int]:
-    """Return how many jobs of a queue are in each state: available, scheduled and so on, and the latest outcomes."""
+    """Return the number of jobs of a queue by state (available, scheduled, ...), of finished jobs only the latest."""
     async with db.once() as conn:
         return await store.state_counts(conn, name, org=db.org, cap=MOST_COUNTED)
 
 
 async def pause(db: Tenant, name: str) -> None:
-    """Pause a queue: our workers claim nothing from it until it is resumed; they finish the jobs they hold."""
+    """Pause a queue: Windlass workers claim nothing from it until it is resumed, and finish the jobs they hold."""
     _check(name)
     async with db.begin() as conn:
         await store.pause(conn, name, org=db.org)
@@ -90,11 +90,11 @@ def _check(name: str) -> None:
     encode(name, field="queue")
 
 
-# Depth limits: only interfaces with backpressure enforce them, by refusing new jobs
+# Depth limits: enforced only by the APIs with backpressure, which refuse new jobs
 
 
 async def set_depth_limit(db: Tenant, name: str, *, max_depth: int | None, config: dict[str, Any]) -> DepthLimit:
-    """Set how many jobs may wait (None: any number); `config` is stored unchanged."""
+    """Set the maximum number of pending jobs (None: unlimited); `config` is stored unchanged."""
     _check(name)
     if max_depth is not None and not 1 <= max_depth <= MAX_DEPTH:
         raise Invalid(f"max_depth is {max_depth}: it must be between 1 and {MAX_DEPTH}", field="max_depth")
@@ -112,13 +112,13 @@ async def depth_limit(db: Tenant, name: str) -> DepthLimit:
 
 
 async def depth_limits(db: Tenant) -> dict[str, DepthLimit]:
-    """Return the queues that have a limit."""
+    """Return the depth limits by queue, of the queues that have one."""
     async with db.once() as conn:
         return await store.depth_limits(conn, org=db.org)
 
 
 async def depth(db: Tenant, name: str, *, cap: int) -> int:
-    """Return how many jobs wait in a queue, counted up to `cap`."""
+    """Return the number of pending jobs in a queue, counted up to `cap`."""
     async with db.once() as conn:
         return await store.depth(conn, name, org=db.org, cap=cap)
 
@@ -143,7 +143,7 @@ async def rate_limits(db: Tenant, *, limit: int, offset: int) -> list[RateLimit]
 
 
 async def wake_rate_limited(db: Database) -> int:
-    """Make jobs that wait for a rate limit due where there is room for them; return their number."""
+    """Make jobs that wait for a rate limit due, as far as it has capacity; return their number."""
     async with db.once() as conn:
         queues = await store.wake_rate_limited(conn)
     db.poke(*set(queues))

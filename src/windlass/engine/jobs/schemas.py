@@ -30,7 +30,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A job whose arguments do not match: the problems and their paths; `is_refused`: it may not be recorded."""
+    """The problems of a job's arguments, with their paths. `is_refused`: the job must not be recorded."""
 
     schema: str
     problems: Sequence[tuple[str, str]]
@@ -62,7 +62,7 @@ async def versions(db: Tenant, type_: str) -> list[JobSchema]:
 
 
 async def get(db: Tenant, type_: str, version: str | None = None) -> JobSchema:
-    """Return a version, or the latest."""
+    """Return a version of the schema of a type, by default the latest."""
     for one in await versions(db, type_):
         if version in (None, one.version):
             return one
@@ -104,7 +104,7 @@ class Schemas:
         return type_ in self._of_type
 
     async def misfit(self, spec: JobSpec) -> Misfit | None:
-        """Return what is wrong with a job's arguments. A job names its schema, or a version, or uses the latest."""
+        """Return the problems of a job's arguments, if any. A job names a schema or a version, or uses the latest."""
         known = self._of_type.get(spec.type)
         if known is None:
             return None
@@ -142,7 +142,7 @@ class Schemas:
 
 
 async def checked(validator: SchemaValidator, document: Any) -> str:
-    """Return the text of a schema that is usable for validation, or raise `Invalid`."""
+    """Return a schema as JSON, or raise `Invalid` if it cannot be used for validation."""
     if not isinstance(document, dict):
         raise Invalid("schema must be an object: a JSON Schema of the arguments", field="schema")
     text = encode(document, field="schema", limit=MAX_DOCUMENT)
@@ -158,9 +158,9 @@ async def checked(validator: SchemaValidator, document: Any) -> str:
 
 
 async def check_definitions(db: Tenant, workflows: Sequence[Workflow]) -> None:
-    """Raise `InvalidWorkflow` with every JSON Schema that is not usable, and every input of a cron that does not fit.
+    """Raise `InvalidWorkflow` with every unusable JSON Schema and every cron input that violates its schema.
 
-    Definitions have schemas of the inputs of runs and of the forms of approvals.
+    Definitions contain schemas for the inputs of runs and for the forms of approvals.
     """
     mistakes = [
         (place if len(workflows) == 1 else f"{workflow.name}: {place}", message)
@@ -192,13 +192,13 @@ async def _mistakes(validator: SchemaValidator, workflow: Workflow) -> list[tupl
 
 
 def _about_it(error: Invalid) -> str:
-    """Return the message about a schema without the place, which stands before it."""
+    """Return the message of an error about a schema without the leading path, which the caller reports separately."""
     text = str(error).removeprefix(f"{error.field}: ")
     return text.replace("schema", "it", 1) if text.startswith("schema") else text
 
 
 def _check_keywords(document: Any) -> None:
-    """Refuse keywords that give a part of the schema another base URI or dialect, and too many references.
+    """Raise `Invalid` for another base URI or dialect, a reference to another document, and too many references.
 
     Iterative, not recursive: the author of a document chooses its depth.
     """
@@ -232,5 +232,5 @@ def _own_name(document: Any) -> str | None:
 
 
 def path_text(place: str, path: Sequence[str | int]) -> str:
-    """Return a path as the Open Job Spec writes it: args[0].items[2]."""
+    """Return a path in the notation of the Open Job Spec: args[0].items[2]."""
     return place + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)

@@ -1,4 +1,4 @@
-"""Streams of handlers: writes what attempts produced, and reads it for those who watch."""
+"""Writes the chunks that handlers stream, and reads them for subscribers."""
 
 import logging
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from windlass.engine.database import Database
 from windlass.engine.quarantine import split_batch
 from windlass.store.outputs import streams
 
-PAGE = 500  # chunks of one stream that are read at once
+PAGE = 500  # chunks of each stream per read
 _log = logging.getLogger("windlass.streams")
 
 
 async def append(db: Database, chunks: Sequence[NewChunk]) -> None:
-    """Store chunks of claims that are still held. One that cannot be stored is dropped alone, and logged."""
+    """Store the chunks whose claims still hold their jobs. A chunk that cannot be stored is logged and dropped."""
 
     async def together(some: Sequence[NewChunk]) -> None:
         async with db.once() as conn:

@@ -32,7 +32,7 @@ REPLACED = "a job with the same unique key replaced it"
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """A job as recorded; `existed`: it is an earlier one with the same unique key."""
+    """A job as recorded. `existed`: it is an earlier job with the same unique key."""
 
     job: Job
     existed: bool = False
@@ -54,7 +54,7 @@ def job_spec(
     tags: Sequence[str] = (),
     meta: Mapping[str, Any] | None = None,
 ) -> JobSpec:
-    """Return a job with the defaults that its handler declares."""
+    """Return the spec of a job, with the defaults that the handler of its type declares."""
     handler = handlers.find(type) if isinstance(type, str) else None
     if queue is None:
         queue = handler.queue if handler else "default"
@@ -79,7 +79,7 @@ def job_spec(
 def complete(
     handlers: Handlers, jobs: Iterable[JobSpec | Mapping[str, Any]]
 ) -> tuple[Sequence[JobSpec], Sequence[Any]]:
-    """Return the specs of jobs and their payloads. Jobs in a row that differ in their payloads only share a spec."""
+    """Return the specs and the payloads of jobs. Consecutive jobs that differ only in their payloads share a spec."""
     specs: list[JobSpec] = []
     payloads: list[Any] = []
     shared: Mapping[str, Any] | None = None
@@ -100,12 +100,12 @@ def complete(
 def _is_equal(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     try:
         return bool(one == other)
-    except Exception:  # values compare themselves, and may refuse: then they are validated like any other
+    except Exception:  # the `__eq__` of a value may raise: then the options count as different
         return False
 
 
 def as_timedelta(value: timedelta | float | None, field: str = "timeout") -> timedelta | None:
-    """Return a duration given as a timedelta or in seconds."""
+    """Convert a duration, given as a timedelta or in seconds, to a timedelta."""
     if value is None or isinstance(value, timedelta):
         return value
     with contextlib.suppress(TypeError, OverflowError, ValueError):
@@ -149,7 +149,7 @@ async def _push(conn: Connection, db: Tenant, rows: Sequence[NewJob], specs: Seq
     existing, specs = await _resolve_conflicts(conn, db, specs)
     if limits := [(f"{db.org}/{spec.limit.key}", spec.limit) for spec in specs if spec.limit]:
         await claims.put_rate_limits(conn, limits)
-    taken: dict[str, int] = {}  # unique keys that first occur in this batch
+    taken: dict[str, int] = {}  # index of the first job of this batch with each unique key
     new: list[int] = []
     for n, spec in enumerate(specs):
         if spec.unique and spec.unique.key in taken and spec.unique.on_conflict is not OnConflict.IGNORE:
@@ -177,7 +177,7 @@ async def _push(conn: Connection, db: Tenant, rows: Sequence[NewJob], specs: Seq
 async def _resolve_conflicts(
     conn: Connection, db: Tenant, specs: Sequence[JobSpec]
 ) -> tuple[dict[int, UUID], list[JobSpec]]:
-    """Lock the unique keys and resolve conflicts: return the existing jobs by index, and the specs for the rest."""
+    """Lock the unique keys and resolve conflicts; return the existing jobs to keep, by index, and the updated specs."""
     keys = [(f"{db.org}/{spec.unique.key}", spec.unique) for spec in specs if spec.unique]
     if not keys:
         return {}, list(specs)
@@ -209,7 +209,7 @@ def _replacing(owner: KeyOwner, spec: JobSpec) -> JobSpec:
 
 
 def _timed(row: NewJob, spec: JobSpec) -> NewJob:
-    """Return the row with the spec's current start time."""
+    """Return the row with the start time of the spec, which may be that of the job it replaces."""
     return row._replace(run_at=FAR if spec.held else spec.run_at, delay=spec.delay)
 
 

@@ -1,9 +1,9 @@
-"""Job types: the schemas that workers publish for the payloads of their handlers, and the check of payloads with them.
+"""Job types: publishes the schemas of workers for the payloads of their handlers, and checks payloads against them.
 
 A payload is checked when its job is submitted, if live workers serve its type and all of them have a schema: it is
-accepted if one of the schemas accepts it. The check spares producers a failure later; it is not what protects a
-handler. So whatever keeps it from being done, such as a schema that takes too long, does not hold up the job: its
-worker converts the payload, or fails the job.
+accepted if one of the schemas accepts it. The check reports mistakes to producers early; it is not what protects a
+handler. So if it cannot be done, for example because a schema takes too long, the job is accepted: its worker converts
+the payload, or fails the job.
 """
 
 import asyncio
@@ -33,26 +33,26 @@ from windlass.store.jobs import NewJob
 from windlass.store.workers import ALIVE_WITHIN
 
 __all__ = ["HandlerSchema"]
-UNTYPED = "any"  # the digest of a handler that takes any values
-MOST_PROBLEMS = 3  # in a message
+UNTYPED = "any"  # the digest of a handler that accepts any payload
+MOST_PROBLEMS = 3  # in an error message
 _log = logging.getLogger("windlass.jobs")
 
 
 async def publish(db: Database, worker: str, schemas: Sequence[HandlerSchema], *, version: str | None) -> None:
-    """Record the schemas of a registered worker, in place of those that it has published before."""
+    """Record the schemas of a registered worker, replacing those that it published before."""
     async with db.once() as conn:
         await store.publish(conn, worker=worker, schemas=[_bounded(schema) for schema in schemas], version=version)
     db.poke(TOPIC)
 
 
 def _bounded(row: HandlerSchema) -> HandlerSchema:
-    """Leave out a schema that is too large."""
+    """Return the row without a schema, as untyped, if its schema is too large."""
     is_large = row.schema is not None and len(row.schema) > MAX_DOCUMENT
     return HandlerSchema(row.type, UNTYPED, None) if is_large else row
 
 
 async def list_(db: Tenant, *, after: str = "", limit: int = 100) -> Page[JobType]:
-    """Return the types that workers serve, or have served, by name."""
+    """Return a page of the types that workers serve or have served, by name."""
     encode(after, field="after")
     check_range(limit, "limit", most=PAGE_LIMIT)
     rows = await _published(db, after=after, limit=limit)
@@ -69,7 +69,7 @@ async def get(db: Tenant, type_: str) -> JobTypeDetail:
 
 
 async def _published(db: Tenant, *, after: str = "", limit: int, type_: str | None = None) -> list[PublishedSchema]:
-    # As the engine: which workers serve a type is not visible to the org that submits its jobs.
+    # As the engine: an org that submits jobs of a type cannot see the workers that serve it.
     async with db.database.once() as conn:
         return await store.published(conn, org=db.org, after=after, limit=limit, type_=type_, alive_within=ALIVE_WITHIN)
 
@@ -133,8 +133,7 @@ async def first_misfit(
 ) -> PayloadMisfit | None:
     """Return the first payload that no schema of its type accepts. `text` returns the payload of an index as JSON.
 
-    Without `wait` only what this process knows already is used: the caller holds a connection, and another one may not
-    be free.
+    Without `wait` only the cached schemas are used: the caller holds a connection, and the pool may have no other free.
     """
     known = db.known_types
     if not known.is_fresh:
@@ -153,7 +152,7 @@ async def first_misfit(
 
 
 async def _refused(db: Tenant, type_: str, schemas: Sequence[str], texts: dict[int, str]) -> list[PayloadMisfit]:
-    """Return the first of these payloads of a type that none of the schemas accepts."""
+    """Return the first of these payloads of a type that none of the schemas accepts, if there is one."""
     left = list(texts)
     try:
         for schema in schemas:
@@ -162,7 +161,7 @@ async def _refused(db: Tenant, type_: str, schemas: Sequence[str], texts: dict[i
             if not left:
                 return []
         problems = await _problems(db, schemas[-1], json.loads(texts[left[0]]))
-    except Exception as error:  # whatever it is: the worker checks the payload, so the job is not refused for it
+    except Exception as error:  # of any kind: the worker checks the payload anyway, so the job is accepted
         if db.known_types.may_warn(type_, time.monotonic()):
             reason = f"{type(error).__name__}: {error}"
             _log.warning("payloads of %s are not checked before they run: %s", type_, reason)
@@ -171,7 +170,7 @@ async def _refused(db: Tenant, type_: str, schemas: Sequence[str], texts: dict[i
 
 
 def _subject(schema: str, text: str) -> str:
-    """Return what the schema is about, as JSON: only arrays differ from it."""
+    """Return the value that the schema describes, as JSON: for an array it may differ from the payload."""
     return json.dumps(payloads.subject(_document(schema), json.loads(text))) if text.startswith("[") else text
 
 
@@ -188,7 +187,7 @@ def _document(schema: str) -> dict[str, Any]:
 
 
 def _reading(db: Tenant) -> "asyncio.Task[None]":
-    """Return the task that reads what live workers serve; concurrent submits share it."""
+    """Return the task that reads the schemas of live workers; concurrent submits share it."""
     known = db.known_types
     if known.reading is None or known.reading.done():
         known.reading = asyncio.create_task(_read(db.database))

@@ -1,8 +1,8 @@
 """The audit log: who did what to which object of an org.
 
 An action is recorded in its own transaction, so that there is no action without an entry and no entry without an
-action. Work itself (submitting jobs, starting runs, what workers report) is not recorded here: the event trails of
-jobs and runs have the actor of each line.
+action. Work itself (submitting jobs, starting runs, reports of workers) is not recorded here: the event trails of jobs
+and runs have the actor of each event.
 """
 
 import re
@@ -26,14 +26,14 @@ _is_place = re.compile(r"[0-9]{1,17}\.[0-9]{1,18}", re.ASCII).fullmatch
 
 
 async def record(conn: Connection, db: Tenant, action: str, object_: str | None = None, **data: Any) -> None:
-    """Record what the caller did, such as `key.create`. `data` holds what changed, and never a secret."""
+    """Record an action of the caller, such as `key.create`. `data` describes the change, and never has a secret."""
     await record_many(conn, db, action, [(object_, data)])
 
 
 async def record_many(
     conn: Connection, db: Tenant, action: str, objects: Iterable[tuple[str | None, Mapping[str, Any]]]
 ) -> None:
-    """Record what the caller did to each of these objects, with what changed."""
+    """Record an action of the caller on each of these objects, with the data that describes the change."""
     entries = [
         (object_, {name: value for name, value in data.items() if value is not None}) for object_, data in objects
     ]
@@ -42,7 +42,7 @@ async def record_many(
 
 
 def described(filter_: Any) -> dict[str, Any]:
-    """Return the fields of a filter that are set, for the entry of an action on all that it selects."""
+    """Return the fields of a filter that are set, for the entry of an action on everything that it selects."""
     values = {
         one.name: getattr(filter_, one.name) for one in fields(filter_) if getattr(filter_, one.name) != one.default
     }

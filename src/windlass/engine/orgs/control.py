@@ -1,4 +1,4 @@
-"""Organisations: create, list, disable and enable them. Only the operator of the installation may."""
+"""Operations on organisations, for the operator of the installation: create, list, disable and enable them."""
 
 from windlass.core.jobs.spec import check_range
 from windlass.core.json_value import encode
@@ -23,13 +23,13 @@ async def create(db: Tenant, name: str, *, plan: str = DEFAULT_PLAN) -> Org:
         if plan not in (plans := await store.plans(conn)):
             raise Invalid(f"plan is {plan!r}: one of {', '.join(plans)}", field="plan")
         queue = await store.default_queue(conn, f"{name}{SEPARATOR}")
-        if queue is not None:  # the queues of the new org would have names such as this one
+        if queue is not None:  # it would be taken for a queue of the new org
             raise Conflict(f"org {DEFAULT_ORG} has a queue {queue!r}: choose a name that no queue begins with")
         row = await store.insert(conn, name, plan=plan)
         if row is None:
             raise Conflict(f"org {name} exists")
         await store.create_api_role(conn)
-        await usage.begin(conn)  # what it executes counts from now on, even if nothing was counted before
+        await usage.begin(conn)  # executions count from now on, even if nothing was counted before
         await audit.record(conn, db, "org.create", name, plan=plan)
     db.poke(TOPIC)
     return row

@@ -1,7 +1,7 @@
 """Keys of the API: create, list, rotate, revoke and check them.
 
-A key is shown once, when it is created or rotated. What is stored is HMAC-SHA256(pepper, secret): the secret has 256
-random bits, so a slow hash would add nothing, and the database alone cannot tell whether a guess is right.
+A key is shown once, when it is created or rotated. Only HMAC-SHA256(pepper, secret) is stored: the secret has 256
+random bits, so a slow hash would add nothing, and a guess cannot be verified with the database alone.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from windlass.store.orgs.keys import KeyRow, StoredKey
 from windlass.store.postgres.pool import Connection
 
 __all__ = ["KeyRow", "StoredKey"]
-GRACE = timedelta(hours=24)  # how long the secret before a rotation stays valid
+GRACE = timedelta(hours=24)  # how long the previous secret stays valid after a rotation
 MAX_NAME = 100
 MAX_LABEL = 255
 TOPIC = "keys"  # of the notification after each change
@@ -34,7 +34,7 @@ _SECRET_ALPHABET = string.ascii_letters + string.digits
 
 @dataclass(frozen=True, slots=True)
 class NewKey:
-    """A key and its row. The key itself is shown once and never again."""
+    """A new key, or one with a new secret, and its row. The key itself is shown only once."""
 
     row: KeyRow
     key: ApiKey
@@ -84,7 +84,7 @@ async def create(
 
 
 async def list_(db: Tenant, *, limit: int = 100, before: str | None = None) -> Page[KeyRow]:
-    """List the keys of the org, newest first, with those that are revoked or expired."""
+    """List the keys of the org, newest first, including revoked and expired keys."""
     encode(before, field="before")
     check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.once() as conn:
@@ -93,7 +93,7 @@ async def list_(db: Tenant, *, limit: int = 100, before: str | None = None) -> P
 
 
 async def revoke(db: Tenant, ref: str) -> KeyRow:
-    """Revoke a key, given by its id or name, for good. Every server refuses it within a moment."""
+    """Revoke a key, given by its id or name, permanently. Servers refuse it as soon as they are notified."""
     async with db.begin() as conn:
         row = await _lock(conn, db, ref)
         if row.revoked_at is None:
@@ -104,7 +104,7 @@ async def revoke(db: Tenant, ref: str) -> KeyRow:
 
 
 async def rotate(db: Tenant, ref: str, *, at_once: bool = False) -> NewKey:
-    """Give a key a new secret; the one before stays valid for GRACE, or not at all."""
+    """Replace the secret of a key. The previous secret stays valid for GRACE, or not at all if `at_once`."""
     secret = _random(_SECRET_ALPHABET, KEY_SECRET_LENGTH)
     hash_ = _hash(await db.key_pepper(), secret)
     async with db.begin() as conn:

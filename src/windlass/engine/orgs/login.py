@@ -1,8 +1,8 @@
-"""Sessions of browsers: begin one with a key or as a person, use it, and end it.
+"""Sessions of browsers: begin, find, extend and end them.
 
-A session belongs to a key, to a person, or to the operator. What it may do is looked up at each use: a revoked key, a
-removed member or a disabled org ends that at once. The hash of an operator's session includes the operator's key, so
-that the session ends when that key is replaced.
+A session belongs to a key, to a person, or to the operator. Its access is looked up at each use: revoking a key,
+removing a member or disabling an org takes effect at once. The hash of an operator's session includes the operator's
+key, so that the session ends when that key is replaced.
 """
 
 import hashlib
@@ -27,12 +27,12 @@ MOST_ORGS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session that goes on: what it may do, and in which orgs."""
+    """A session that has not ended, with its access and the orgs that it may act for."""
 
     access: Access
-    orgs: tuple[str, ...]  # that it may choose from; those of the operator are not listed
+    orgs: tuple[str, ...]  # that it may act for; empty for the operator, who may act for all
     role: str | None
-    disabled: bool  # the org
+    disabled: bool  # its org is disabled
     stale: bool
     hash: bytes
 
@@ -41,7 +41,7 @@ class Session:
 
 
 async def begin_with_key(db: Database, key_id: str, org: str, actor: str) -> str:
-    """Begin a session of a valid key and return the cookie."""
+    """Begin a session of a key, which the caller has checked; return the cookie."""
     cookie = secrets.token_urlsafe(COOKIE_BYTES)
     async with db.begin() as conn:
         await store.insert(conn, hash_of(cookie), identity_id=None, key_id=key_id, org=org, length=LENGTH)
@@ -50,7 +50,7 @@ async def begin_with_key(db: Database, key_id: str, org: str, actor: str) -> str
 
 
 async def begin_as_operator(db: Database, operator_key: bytes) -> str:
-    """Begin a session of the operator, with the digest of the key; return the cookie."""
+    """Begin a session of the operator, who logged in with the key of this digest; return the cookie."""
     cookie = secrets.token_urlsafe(COOKIE_BYTES)
     async with db.begin() as conn:
         hash_ = hash_of(cookie, operator_key)
@@ -60,7 +60,7 @@ async def begin_as_operator(db: Database, operator_key: bytes) -> str:
 
 
 async def begin_as_person(db: Database, person: Person, *, admins: Collection[str]) -> str:
-    """Begin a session of a member of some org, or of an operator; return the cookie."""
+    """Begin a session of a person who is a member of an org or an operator; return the cookie."""
     cookie, email = secrets.token_urlsafe(COOKIE_BYTES), person.email
     if email is None:
         raise LoginRefused("the provider names no verified email address", reason=LoginRefusal.UNVERIFIED)
@@ -111,7 +111,7 @@ async def find(db: Database, cookie: str, *, operator_keys: Sequence[bytes], adm
 
 
 async def choose_org(db: Database, session: Session, org: str) -> None:
-    """Let a session act for another org: one that its person is a member of; for the operator, any."""
+    """Switch a session to another org: one that its person is a member of; for the operator, any org."""
     if org not in session.orgs and not session.access.operates:
         raise Forbidden(f"{session.access.actor} is not a member of org {org[:100]!a}")
     async with db.begin() as conn:
@@ -122,7 +122,7 @@ async def choose_org(db: Database, session: Session, org: str) -> None:
 
 
 async def extend(db: Database, hash_: bytes) -> None:
-    """Let a session that is used go on for LENGTH from now."""
+    """Extend a session: it ends LENGTH from now."""
     async with db.once() as conn:
         await store.extend(conn, hash_, LENGTH)
 
@@ -136,13 +136,13 @@ async def end(db: Database, cookie: str, *, operator_keys: Sequence[bytes]) -> N
 
 
 async def names_of_all(db: Database) -> list[str]:
-    """Return the orgs that the operator may choose from."""
+    """Return the names of the first MOST_ORGS orgs, which the operator may switch to."""
     async with db.once() as conn:
         return [row.name for row in await orgs.list_(conn, after="", limit=MOST_ORGS)]
 
 
 def hash_of(cookie: str, operator_key: bytes = b"") -> bytes:
-    """Return what is stored of a cookie, which is as random as a key: no slow hash is needed."""
+    """Return the hash under which a session is stored. The cookie is as random as a key: no slow hash is needed."""
     return hashlib.sha256(operator_key + cookie.encode("utf-8", "replace")).digest()
 
 

@@ -1,4 +1,4 @@
-"""Members of an org: people who log in with OpenID Connect, each with a role. A verified address makes the member."""
+"""Members of an org: people who log in with OpenID Connect, each with a role, identified by a verified address."""
 
 import re
 
@@ -45,7 +45,7 @@ async def list_(db: Tenant, *, after: str = "", limit: int = 100) -> Page[Member
 
 
 async def remove(db: Tenant, email: str) -> None:
-    """Remove a member; sessions of the org end at once."""
+    """Remove a member; the sessions of this person lose access to the org at once."""
     address = check_email(email)
     async with db.begin() as conn:
         rows = {row.email: row for row in await store.lock(conn, org=db.org, email=address)}
@@ -66,7 +66,7 @@ def check_email(email: object) -> str:
 
 
 def _keep_an_admin(db: Tenant, rows: dict[str, MemberRow], address: str) -> None:
-    """Refuse the last admin who would give up that role: afterwards no member could correct it."""
+    """Raise `Conflict` if the caller is the only admin and would lose that role: no member could restore it."""
     admins = {email for email, row in rows.items() if row.role == Role.ADMIN}
     if admins == {address} and db.actor == f"user:{address}":
         raise Conflict(f"{address} is the only admin of org {db.org}: make another member an admin first")

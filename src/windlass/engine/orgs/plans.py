@@ -1,4 +1,4 @@
-"""Operations on plans: list, show, create, change, delete, and put an org on one. They are the operator's."""
+"""Operations on plans, for the operator: list, show, create, change and delete them, and put orgs on them."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -16,7 +16,7 @@ from windlass.store.orgs import usage
 from windlass.store.orgs.plans import PlanRow
 from windlass.store.postgres.pool import Connection
 
-NAMED_ORGS = 5  # in the refusal to delete a plan
+NAMED_ORGS = 5  # in the error for deleting a plan that is in use
 
 
 async def list_(db: Database) -> list[Plan]:
@@ -32,7 +32,7 @@ async def get(db: Database, name: str) -> Plan:
 
 
 async def put(db: Tenant, name: str, changes: Mapping[str, Any]) -> Plan:
-    """Create a plan, or change some limits of one; the other limits are kept, and those of a new plan are unlimited."""
+    """Create a plan, or change some limits of one. Other limits are kept; those of a new plan are unlimited."""
     check_name(name)
     check_limits(changes)
     if name == UNLIMITED:
@@ -73,7 +73,7 @@ async def assign(db: Tenant, org: str, plan: str) -> None:
         former = await store.assign(conn, org, plan)
         if former is None:
             raise NotFound("org", org)
-        await usage.begin(conn)  # what the org executes counts from now on, even if nothing was counted before
+        await usage.begin(conn)  # executions count from now on, even if nothing was counted before
         await audit.record(conn, db, "org.plan", org, plan=plan, before=former)
     db.poke(TOPIC)
 

@@ -1,8 +1,8 @@
-"""What an org may still do under its plan.
+"""Enforces the limits of plans.
 
 Monthly executions are compared with a count that may be a second old, plus what this process has admitted since: other
-processes may admit as much in that second. The other limits are exact: they are counted in the transaction that they
-limit, behind a lock of the org. An org without limits takes no lock and no statement.
+processes may admit as much in that second. The other limits are exact: usage is counted in the transaction that they
+limit, behind a lock of the org. For an org without limits there is no lock and no statement.
 """
 
 import time
@@ -19,7 +19,7 @@ from windlass.errors import QuotaExceeded
 from windlass.store.orgs import usage as store
 from windlass.store.postgres.pool import Connection
 
-RUN_PAUSE = 1.0  # seconds after which it makes sense to start a run again
+RUN_PAUSE = 1.0  # seconds after which a client may retry the start of a run
 
 
 def is_unlimited(db: Database, org: str) -> bool:
@@ -43,7 +43,7 @@ async def admit(db: Tenant, executions: int, conn: Connection | None = None) -> 
 async def admit_runs(conn: Connection, db: Tenant, count: int) -> None:
     """Count runs that the caller is about to start in this transaction; raise `QuotaExceeded` if they are too many.
 
-    A run counts as one execution here. Its further steps are counted when they exist, and they are never refused.
+    A run counts as one execution here. Its further steps are counted when they are created, and never refused.
     """
     if is_unlimited(db, db.org) or (allowance := await _allowance(conn, db, db.org)) is None:
         return
@@ -61,7 +61,7 @@ async def admit_runs(conn: Connection, db: Tenant, count: int) -> None:
 
 
 async def child_objection(conn: Connection, db: Database, org: str, count: int) -> str | None:
-    """Count child runs that are about to be started; return why they may not."""
+    """Count child runs that are about to be started; return the reason if the plan does not allow them."""
     if is_unlimited(db, org) or (allowance := await _allowance(conn, db, org)) is None:
         return None
     try:
@@ -112,15 +112,15 @@ def limited_orgs(db: Database, queues: Iterable[str]) -> list[str]:
 
 
 def limits_claims(db: Database, org: str) -> bool:
-    """Return whether an org is known to have a limit of executions at a time: others may wait for a job's end."""
+    """Return whether an org is known to limit concurrent executions: jobs may then be waiting for another to end."""
     known = db.allowances.limited.get(org)
     return known is not None and known.limits.executions_at_once is not None
 
 
 async def claim_room(conn: Connection, db: Database, orgs: Sequence[str]) -> dict[str, int | None]:
-    """Return how many more jobs of each of these orgs may be leased in this transaction, which then must claim.
+    """Lock the claims of these orgs; return how many more jobs of each may be leased in this transaction.
 
-    Orgs without a limit are left out. None: another transaction claims jobs of the org at this moment.
+    Orgs without a limit are left out. None: another transaction has the claims of the org locked.
     """
     allowances = await _allowances(conn, db, orgs)
     most = {org: each.limits.executions_at_once for org, each in allowances.items()}
@@ -133,8 +133,8 @@ async def claim_room(conn: Connection, db: Database, orgs: Sequence[str]) -> dic
 
 
 async def wait_for_claim_room(conn: Connection, db: Tenant) -> int | None:
-    """Return how many more jobs of the org may be leased in this transaction, which waits for others that claim; None:
-    as many as there are. Nothing may be locked before: claims that hold rows must not wait for this one."""
+    """Lock the claims of the org, waiting for other transactions that claim; return how many more jobs may be leased in
+    this one, None if there is no limit. Call it before locking any row: a claim that holds rows must not wait here."""
     if is_unlimited(db, db.org):
         return None
     allowance = await _allowance(conn, db, db.org)
@@ -173,7 +173,7 @@ async def _allowance(conn: Connection, db: Database, org: str) -> Allowance | No
 
 
 async def _allowances(conn: Connection, db: Database, orgs: Iterable[str]) -> dict[str, Allowance]:
-    """Return the allowances of those of these orgs that have limits. Nothing of a disabled org may be executed."""
+    """Return the allowances of the orgs that have limits. A disabled org may execute nothing."""
     known, now = db.allowances, time.monotonic()
     fresh = {org: each for org in orgs if (each := known.limited.get(org)) and now - each.read_at < FRESH}
     stale = [org for org in orgs if org not in fresh and not is_unlimited(db, org)]
@@ -186,7 +186,7 @@ async def _allowances(conn: Connection, db: Database, orgs: Iterable[str]) -> di
             known.unlimited_until[org] = now + FRESH_UNLIMITED
             continue
         known.unlimited_until.pop(org, None)
-        # The object is kept: another task may be about to admit something with it.
+        # Keep the object: another task may be about to count an admission in it.
         fresh[org] = known.limited.setdefault(org, Allowance(limits, row.executions, row.now, now))
         fresh[org].update(limits, row.executions, row.now, now, lag=row.lag)
     return fresh

@@ -1,6 +1,6 @@
-"""Roles of Postgres that produce and work for an org through plain SQL.
+"""Postgres roles for the producers and workers of an org that use plain SQL.
 
-A role belongs to one org. Policies in the database keep it to the jobs, events and schedules of that org: see
+A role belongs to one org. Policies in the database restrict it to the jobs, events and schedules of that org: see
 0024_row_security.sql.
 """
 
@@ -18,7 +18,7 @@ _is_role = re.compile(r"[a-z_][a-z0-9_]{0,62}").fullmatch
 
 
 async def grant(db: Tenant, org: str, role: str, *, is_worker: bool = False) -> SqlRole:
-    """Give a role to an org, with the privileges of a producer or a worker; the role is created unless it exists."""
+    """Assign a role to an org, with the privileges of a producer or a worker; create the role unless it exists."""
     if not _is_role(role):
         raise Invalid(f"role is {role!r}: use lower-case letters, digits and _, beginning with a letter", field="role")
     async with db.begin() as conn:
@@ -37,7 +37,7 @@ async def grant(db: Tenant, org: str, role: str, *, is_worker: bool = False) -> 
 
 
 async def revoke(db: Tenant, role: str) -> None:
-    """Take the privileges of a role, and its org. The role itself stays."""
+    """Revoke the privileges of a role and its assignment to an org. The role itself is kept."""
     async with db.begin() as conn:
         if not await store.revoke(conn, role):
             raise NotFound("SQL role", ascii(role[:63]))

@@ -1,8 +1,8 @@
-"""Counts what orgs execute, from the event trail, and shows what they use.
+"""Counts the executions of orgs, from the event trail, and reports their usage.
 
 A submission must not wait for a counter that every other submission of its org updates. So the `created` events are
-read afterwards, in the order of commits, by one process at a time, once a second. The position moves in the transaction
-that adds to the counts: each event is counted once, whatever dies when.
+counted afterwards, in the order of commits, by one process at a time, once a second. The position in the trail moves in
+the transaction that adds to the counts: each event is counted exactly once, even after a crash.
 """
 
 import logging
@@ -22,9 +22,9 @@ from windlass.schemas.plans import MonthlyUsage, Plan, Usage, UsageDetail
 from windlass.store.orgs import usage as store
 from windlass.store.orgs.usage import UsageRow
 
-BATCH = 2_000  # transactions whose events are counted at a time
-MONTHS = 12  # that are shown
-STRIDE = 1_000  # transactions without a new job after which the position moves nevertheless
+BATCH = 2_000  # transactions whose events are counted in one batch
+MONTHS = 12  # in the history of an org
+STRIDE = 1_000  # transactions after which the position is saved even if there are no new jobs
 _log = logging.getLogger("windlass.usage")
 
 
@@ -35,7 +35,7 @@ class Metered:
 
 
 async def count(db: Database, *, batch: int = BATCH) -> Metered:
-    """Add the new jobs to the counts of their orgs; return how many there were. The first call begins the count."""
+    """Add the new jobs to the counts of their orgs; return their number. The first call only records the position."""
     async with db.begin() as conn:
         at = await store.lock(conn)
         if at is None:
@@ -48,15 +48,15 @@ async def count(db: Database, *, batch: int = BATCH) -> Metered:
             return Metered()
         executions = sum(each.executions for each in counted.counts)
         passed = counted.upto.xmax - at.upto.xmax
-        # Without open transactions the next position sees all that was read: nothing is to be counted until there is a
-        # new event.
+        # If no transaction is in progress, the new position covers all events that were read: once it is saved, nothing
+        # is left to count until there is a new event.
         if executions or counted.more or passed > STRIDE or (passed and not counted.upto.under_way):
             await store.add(conn, counted.counts, place=Cursor(counted.upto), read_at=counted.read_at)
     return Metered(executions, counted.more)
 
 
 async def of_caller(db: Tenant) -> UsageDetail:
-    """Return what the caller's org uses."""
+    """Return the usage of the caller's org."""
     return await of_org(db, db.org)
 
 
@@ -72,7 +72,7 @@ async def of_org(db: Database, org: str) -> UsageDetail:
 
 
 async def list_(db: Database, *, after: str = "", limit: int = 100) -> Page[Usage]:
-    """Return what all orgs use, by name."""
+    """Return a page of the usage of all orgs, by name."""
     encode(after, field="after")
     check_range(limit, "limit", most=PAGE_LIMIT)
     known = {plan.name: plan for plan in await plans.list_(db)}

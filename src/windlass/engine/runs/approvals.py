@@ -1,4 +1,4 @@
-"""The approvals of steps while their runs are settled: their beginnings, and what their timers do.
+"""Creates the approvals that steps wait for and handles their timers, while their runs are settled.
 
 The caller holds the locks of the runs.
 """
@@ -36,11 +36,11 @@ from windlass.store.runs import LockedRun, RunNote
 from windlass.store.steps import StepRef
 
 ACTOR = "engine"
-REMINDED, ESCALATED = "reminded", "escalated"  # words of the event trail
+REMINDED, ESCALATED = "reminded", "escalated"  # event types in the trail of a run
 
 
 def request(run: LockedRun, template: StepTemplate, facts: Facts, until: datetime | None) -> NewApproval:
-    """Return the approval of a step that begins to wait; raise `Invalid` if its message has no value."""
+    """Return the approval of a step that begins to wait; raise `Invalid` if its message cannot be filled in."""
     action = template.step.action
     assert isinstance(action, ApprovalAction)
     message = check_message(template.payload.fill(facts)["message"])
@@ -58,7 +58,7 @@ def first_timer(template: StepTemplate, request: NewApproval) -> datetime | None
 async def fire(
     conn: Connection, places: Mapping[StepRef, ApprovalAction], now: Mapping[UUID, datetime]
 ) -> dict[StepRef, Ended]:
-    """Do what the timers of these steps are for: remind, escalate, or end the wait. Return the ends."""
+    """Handle the expired timers of these steps: remind, escalate or end the wait; return the ends."""
     ends: dict[StepRef, Ended] = {}
     reminded: list[tuple[UUID, datetime]] = []
     notes: list[RunNote] = []

@@ -1,4 +1,4 @@
-"""The runs of a batch: as they were locked, as decided so far, and what must be done and written for them. No I/O."""
+"""The runs of a batch as locked and as decided so far, with the resulting commands and rows. No I/O."""
 
 import json
 from collections import defaultdict
@@ -43,11 +43,11 @@ from windlass.store.runs import LockedRun, SavedRun
 
 Events = Mapping[UUID, Sequence[Event]]
 Kind = TypeVar("Kind", bound=Command)
-STATES = {state.value: state for state in RunState}  # an enum call costs more than all the rest of reading a run
+STATES = {state.value: state for state in RunState}  # calling the enum costs more than the rest of reading a run
 
 
 class Batch:
-    """The commands still to be carried out are kept by kind."""
+    """The locked runs of a batch and the decisions about them. Commands still to be carried out are kept by kind."""
 
     def __init__(
         self,
@@ -62,24 +62,24 @@ class Batch:
         self.commands: dict[type, list[tuple[UUID, Any]]] = defaultdict(list)
         self._workflows, self._templates = workflows, templates
         self._changed: dict[UUID, None] = {}  # runs to save, in the order of their decisions
-        self._ended: dict[UUID, Reason | None] = {}  # and why; includes a retried run that ends again at once
+        self._ended: dict[UUID, Reason | None] = {}  # with the reason; includes a retried run that ends at once
 
     def decide(self, events: Events) -> None:
-        """Decide each run. Runs that are alike and have the same events are decided once: that halves the time that
-        a batch of chains takes here."""
+        """Decide each run. Identical runs with the same events are decided once, which halves the time that a batch of
+        chains takes here."""
         decided: dict[tuple[int, datetime, tuple[Event, ...]], tuple[Run, Run, list[Command]]] = {}
         for id_, some in events.items():
             run, now = self.runs[id_], self.locked[id_].now
             key = id(run), now, tuple(some)
             if (known := decided.get(key)) is None:
-                known = decided[key] = (run, *decide(run, some, now))  # with `run`, so that no other gets its id
+                known = decided[key] = (run, *decide(run, some, now))  # `run` is kept, so that its id() stays unique
             _, self.runs[id_], commands = known
             self._changed[id_] = None
             for command in commands:
                 self.add(id_, command)
 
     def add(self, id_: UUID, command: Command) -> None:
-        """Collect the rows that a command creates, or the command itself if it can have an answer."""
+        """Collect the rows that a command creates, or the command itself if it has to be carried out."""
         match command:
             case Enqueue(step, first, count):
                 template = self.template(id_, step)
@@ -101,7 +101,7 @@ class Batch:
             case Conclude(_, reason):
                 self._ended[id_] = reason
                 self.writes.wakeups.ended = True
-                # A run that waits for this one's place may begin.
+                # A run that waits for the concurrency slot of this one may begin.
                 self.writes.wakeups.unsettled |= self._workflows[self.locked[id_].version_id].concurrency is not None
             case (
                 (Judge() | Expand() | StartChild() | Reopen() | RestartChildren() | UndoChildren())
@@ -130,14 +130,14 @@ class Batch:
         return Question(self.locked[id_], self.runs[id_], self.template(id_, step), command)
 
     def stop_reason(self, id_: UUID) -> str:
-        """Return why a run was cancelled or expired. One that is undone first has not ended yet."""
+        """Return why a run was cancelled or expired. A run whose steps are undone first has not ended yet."""
         reason = self._ended[id_] if id_ in self._ended else self.runs[id_].undo.reason
         assert reason is not None  # only a run that completed has none
         return reason.text
 
     @property
     def insertable(self) -> Mapping[UUID, Run]:
-        """Return new runs as they are inserted: one that has ended already as running; it is saved as ended later."""
+        """Return new runs as they are inserted: a run that has already ended as running; its end is saved later."""
         return {
             id_: run._replace(state=RunState.RUNNING) if id_ in self._ended else run for id_, run in self.runs.items()
         }
@@ -157,7 +157,7 @@ class Batch:
 
 
 def _stored_runs(rows: Sequence[LockedRun], workflows: Mapping[int, Workflow]) -> dict[UUID, Run]:
-    """Return the runs of locked rows. Those that are alike are the same object."""
+    """Return the runs of locked rows. Identical rows share one object."""
     known: dict[tuple[object, ...], Run] = {}
     runs: dict[UUID, Run] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Starts child runs: they are inserted as pending together with the step's start; the sweep begins them."""
+"""Starts child runs: inserts them as pending in the transaction that starts their step. The sweep begins them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from windlass.store.runs import LockedRun, NewChildren
 from windlass.store.workflows import Live
 
 MAX_DEPTH = 10
-CHUNK = 1000  # items that are read at a time
+CHUNK = 1000  # items per query
 
 
 class ChildRequest(NamedTuple):
@@ -40,7 +40,7 @@ class ChildRequest(NamedTuple):
 async def start(
     conn: Connection, db: Database, requests: Sequence[ChildRequest], *, actor: str
 ) -> list[tuple[UUID, Event]]:
-    """Insert the child runs; return the end of the step for each that cannot be started."""
+    """Insert the child runs; return the end of the step for each request that cannot be served."""
     live = await _live(conn, requests)
     definitions = await db.definitions.of(conn, {known.version_id for known in live.values()})
     room = await _Room.of(conn, requests, limit=db.tree_limit)
@@ -69,10 +69,10 @@ async def start(
 async def _checked(
     db: Database, request: ChildRequest, workflow: Workflow, items: "_Items"
 ) -> tuple[list[ChildRequest], Ended | None]:
-    """Return the instances whose input fits the workflow, and the end of the others with the first reason.
+    """Return the instances whose input fits the workflow, and one end for all others, with the first reason.
 
-    Checked in the transaction, unlike the input of other runs: it is known only here. The validator's deadline bounds
-    the time, and a schema that has missed it is refused at once.
+    The inputs are checked in the transaction, unlike those of other runs, because they are known only here. The
+    validator's deadline bounds the time, and a schema that has exceeded it before is refused at once.
     """
     if workflow.input_schema is None:
         return [request], None
@@ -89,7 +89,7 @@ async def _checked(
 
 
 async def _inputs(request: ChildRequest, items: "_Items") -> list[tuple[ChildRequest, Any]]:
-    """Return the instances with their inputs. Instances of `foreach` have the item in it, the others are alike."""
+    """Return the requests with their inputs. With `foreach` each instance has its own, which contains the item."""
     shared = decode(request.input)
     if not isinstance(request.step.fan_out, Foreach):
         return [(request, shared)]
@@ -102,7 +102,7 @@ async def _inputs(request: ChildRequest, items: "_Items") -> list[tuple[ChildReq
 
 
 class _Items:
-    """The items of fan-outs, read in chunks: a step whose input has the item makes a request for each."""
+    """The items of fan-outs, read in chunks: a step whose input contains the item makes one request per instance."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
@@ -122,9 +122,9 @@ async def _deadlocks(
     live: Mapping[tuple[str, str], Live],
     definitions: Mapping[int, Workflow],
 ) -> dict[tuple[UUID, str], str]:
-    """Return the children that would wait for themselves.
+    """Return the reasons why children would deadlock, by run and workflow name.
 
-    Their ancestors use up their workflow's concurrency limit, and do not end before the child does.
+    The ancestors of such a child use up the concurrency limit of its workflow, and do not end before the child does.
     """
     limited: dict[tuple[UUID, UUID], tuple[str, int]] = {}
     for request in requests:
@@ -144,10 +144,10 @@ async def _deadlocks(
 
 
 class _Room:
-    """How many runs may still be started below each root run.
+    """Counts how many runs may still be started below each root run.
 
-    The limit keeps a tree from growing without bound and is not exact: two processes that start runs of one tree at the
-    same time do not see each other's.
+    The limit keeps a tree from growing without bound and is not exact: two processes that start runs of one tree
+    concurrently do not see each other's runs.
     """
 
     def __init__(self, roots: Mapping[UUID, UUID], live: dict[UUID, int], limit: int) -> None:

@@ -1,4 +1,4 @@
-"""Operations on a run for users: read, cancel, retry, rerun."""
+"""Operations on a run for users: read, cancel, pause, resume, retry, rerun."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,14 +98,14 @@ async def events(
 
 
 async def output(db: Tenant, id_: UUID) -> Any:
-    """Return a run's output: the output of its last step, or of its last steps by name."""
+    """Return the output of a run: that of its last step, or of several last steps by name."""
     async with db.begin() as conn:
         row, workflow = await load(conn, db, id_)
         return _displayed(await outputs.of_run(conn, db, id_, workflow.plan, row.letters))
 
 
 async def step_output(db: Tenant, id_: UUID, step: str) -> Any:
-    """Return a step's output; null if it has none."""
+    """Return the output of a step; None if it has none."""
     async with db.begin() as conn:
         _, workflow = await load(conn, db, id_)
         number = step_number(workflow, step)
@@ -113,14 +113,14 @@ async def step_output(db: Tenant, id_: UUID, step: str) -> Any:
 
 
 def _displayed(value: Any) -> Any:
-    """Return an output for display: a list that is too long is replaced by a sentence."""
+    """Return an output for display: a list that is too long is replaced by a message."""
     if isinstance(value, TooMany):
         return value.text
     return {name: _displayed(part) for name, part in value.items()} if isinstance(value, dict) else value
 
 
 async def instances(db: Tenant, id_: UUID, step: str, *, after: int = -1, limit: int = 100) -> list[Instance]:
-    """Return a page of a step's instances, in order."""
+    """Return a page of a step's instances, by index."""
     check_range(limit, "limit", most=PAGE_LIMIT)
     async with db.begin() as conn:
         _, workflow = await load(conn, db, id_)
@@ -133,20 +133,20 @@ async def states(db: Database, ids: Sequence[UUID]) -> dict[UUID, RunState]:
 
 
 async def cancel(db: Tenant, id_: UUID, *, reason: str | None = None, compensate: bool = False) -> None:
-    """Stop a run: what waits ends at once, running jobs are asked to stop. With `compensate`, undo what succeeded."""
+    """Cancel a run: end pending jobs and waits, and signal running jobs to stop. `compensate`: undo succeeded steps."""
     encode(reason, field="reason", limit=MAX_REASON)
     why = Reason("cancelled", reason or "the run was cancelled")
     await _steer(db, id_, RunMove.CANCEL, "cancelled", lambda _: CancelRequested(why, compensate), ())
 
 
 async def pause(db: Tenant, id_: UUID, *, reason: str | None = None) -> None:
-    """Start no more jobs of a run and of its child runs until it is resumed; jobs under way and timers go on."""
+    """Pause a run and its child runs: no more jobs start until it is resumed. Running jobs and timers continue."""
     encode(reason, field="reason", limit=MAX_REASON)
     await _pause(db, id_, PauseRequested(Reason("paused", reason or "the run was paused")), "pause")
 
 
 async def resume(db: Tenant, id_: UUID) -> None:
-    """Let a paused run go on; its jobs start at the times they had."""
+    """Resume a paused run. Its pending jobs keep the times at which they become due."""
     await _pause(db, id_, ResumeRequested(Reason("resumed", "the run was resumed")), "resume")
 
 
@@ -162,9 +162,9 @@ async def _pause(db: Tenant, id_: UUID, request: Steer, action: str) -> None:
 
 
 async def retry(db: Tenant, id_: UUID, *, live: bool = False) -> None:
-    """Repeat the failed steps and those that depend on them; successful steps are kept.
+    """Repeat the steps that failed, were cancelled, skipped or undone; the other successful steps are kept.
 
-    `live`: continue with the live version of the workflow, whose steps must be the same where the run keeps them.
+    `live`: continue on the live version of the workflow, in which the steps that the run keeps must be the same.
     """
     await start_checked(db, partial(_steer, db, id_, RunMove.RETRY, "retried", lambda _: RetryRequested(), live=live))
 
@@ -172,7 +172,7 @@ async def retry(db: Tenant, id_: UUID, *, live: bool = False) -> None:
 async def rerun(
     db: Tenant, id_: UUID, step: str, *, input_: Any = None, with_input: bool = False, live: bool = False
 ) -> None:
-    """Repeat a step and everything after it, with another input if one is given, or on the live version."""
+    """Repeat a step and its descendants, with another input of the run if one is given, or on the live version."""
     text = encode(input_, field="input", objects=True) if with_input else None
     event = partial(_rerun_event, step=step)
     await start_checked(db, partial(_steer, db, id_, RunMove.RERUN, "rerun", event, input_=text, live=live))
@@ -190,7 +190,7 @@ async def preview(db: Tenant, id_: UUID, *, step: str | None = None, live: bool 
 
 
 def is_live(version: str | None) -> bool:
-    """Return whether a restart continues with the live version; raise `Invalid` for a word that means nothing."""
+    """Return whether a restart continues with the live version; raise `Invalid` for an unknown value."""
     if version not in (None, "live"):
         raise Invalid(f"version is {version!r}: leave it out, or write live", field="version")
     return version is not None
@@ -250,7 +250,7 @@ async def _steer(
 async def _on_live(
     conn: Connection, db: Tenant, locked: LockedRun, workflow: Workflow, restart: Restart
 ) -> Carried | None:
-    """Return the run as it continues with the live version; None if it follows that already."""
+    """Return the run as it continues on the live version; None if it is already on that version."""
     live = await find_live(conn, workflow.name, org=db.org)
     if live.version_id == locked.version_id:
         return None
@@ -263,7 +263,7 @@ async def _on_live(
 async def _require_fitting(
     conn: Connection, db: Tenant, locked: LockedRun, carried: Carried | None, checked: Versions, input_: str | None
 ) -> None:
-    """Raise `Unchecked` if the run gets another input, or another version, that was not checked with the other."""
+    """Raise `Unchecked` if a new input or a new version was not checked against the run's version or input."""
     if input_ is None and carried is None:
         return
     version_id = locked.version_id if carried is None else carried.version_id
@@ -281,24 +281,24 @@ async def _continue_on(conn: Connection, locked: LockedRun, carried: Carried) ->
 
 @dataclass(slots=True)
 class Places:
-    """The room that concurrency limits leave for runs that start again. The rows of their workflows are locked."""
+    """The slots that concurrency limits leave for restarted runs. The rows of their workflows are locked."""
 
     room: dict[UUID, int] = field(default_factory=dict)  # of workflows with a limit
 
     @classmethod
     async def of(cls, conn: Connection, db: Tenant, ids: Sequence[UUID]) -> "Places":
-        """Lock the workflows of these runs, in ascending id and before the runs, and count their room."""
+        """Lock the workflows of these runs, in ascending id and before the runs, and count their free slots."""
         places = cls()
         for workflow_id in sorted(set((await store.workflows_of(conn, ids)).values())):
             version = await store.lock_workflow(conn, workflow_id)
             limit = None if version is None else (await db.definitions.one(conn, version)).concurrency
             if limit is not None:
-                waiting = await store.first_pending(conn, workflow_id, 1)  # they come first
+                waiting = await store.first_pending(conn, workflow_id, 1)  # pending runs begin first
                 places.room[workflow_id] = 0 if waiting else limit - await store.running(conn, workflow_id)
         return places
 
     def take(self, workflow_id: UUID) -> bool:
-        """Take a place for a run of this workflow; return whether there was one."""
+        """Take a slot for a run of this workflow; return whether one was free."""
         room = self.room.get(workflow_id)
         if room is None:
             return True
@@ -309,7 +309,7 @@ class Places:
 async def start_round(
     conn: Connection, db: Tenant, locked: Sequence[LockedRun], word: str, reason: str, *, input_: str | None = None
 ) -> list[LockedRun]:
-    """Move runs that ended to their next round; return them with its number."""
+    """Move runs that ended to their next round; return them with the new round number."""
     renewed = [run._replace(round=run.round + 1) for run in locked]
     await store.replace_input(conn, [run.id for run in locked], input_)
     await steps.keep_going(conn, {run.id: run.round for run in renewed})
@@ -353,7 +353,7 @@ async def rounds_of(conn: Connection, row: RunRow) -> tuple[Round, ...]:
 
 
 async def definition(db: Tenant, id_: UUID) -> Workflow:
-    """Return the version that a run follows, even if the workflow was changed or deleted since."""
+    """Return the version that a run follows, even if the workflow has been changed or deleted since."""
     async with db.once() as conn:
         return (await load(conn, db, id_))[1]
 

@@ -1,6 +1,6 @@
-"""Answers the questions of a decision: evaluates `if`s, fills in templates and expands fan-outs.
+"""Evaluates `if`s, fills in templates and expands fan-outs for the decisions about runs.
 
-If a question cannot be answered, the step ends with the reason.
+If that fails, the step ends with the reason.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _log = logging.getLogger("windlass.evaluate")
 
 
 class Question(NamedTuple):
-    """A question about a step of a run whose answer needs the run's facts."""
+    """An `if`, a template or a fan-out of a step, to be evaluated with the facts of its run."""
 
     row: LockedRun
     run: Run
@@ -56,7 +56,7 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """Instances `first` to `first + count - 1` have this payload."""
+    """The payload of instances `first` to `first + count - 1`."""
 
     first: int
     count: int
@@ -64,7 +64,7 @@ class Filled:
 
 
 async def load(conn: Connection, db: Database, questions: list[Question], *, codes: Codes) -> dict[UUID, Facts]:
-    """Return the facts that the questions need, loaded for all runs at once."""
+    """Return the facts that the questions reference, loaded for all runs at once."""
     runs: dict[UUID, Referenced] = {}
     for question in questions:
         known = runs.get(question.row.id)
@@ -94,7 +94,7 @@ def _judge(question: Question, facts: Facts) -> Event:
 
 
 async def fill(conn: Connection, question: Question, facts: Facts) -> AsyncIterator[tuple[list[Filled], list[Event]]]:
-    """Yield the payloads of a step's instances, and ends for those whose templates cannot be filled in.
+    """Yield the payloads of a step's instances, and ends for instances whose templates cannot be filled in.
 
     Yields chunks, because there may be a million instances: other tasks run in between, and the session is never idle
     for long. The caller writes each chunk before it requests the next.
@@ -113,7 +113,7 @@ async def fill(conn: Connection, question: Question, facts: Facts) -> AsyncItera
 
 
 def fill_wait(question: Question, facts: Facts) -> StepWait | Ended:
-    """Return what a step waits for, or its end if the templates cannot be filled in."""
+    """Return the messages that a step waits for, or its end if the templates cannot be filled in."""
     command, template, action = question.command, question.template, question.template.step.action
     assert isinstance(command, AwaitMessages)
     assert isinstance(action, EventAction)
@@ -143,7 +143,7 @@ def fill_request(question: Question, facts: Facts) -> NewApproval | Ended:
 def _filled(
     template: StepTemplate, facts: Facts, values: Sequence[tuple[int, Any]], count: int
 ) -> tuple[list[Filled], list[Event]]:
-    """Return payloads and ends. Failed instances are counted together, with the first reason."""
+    """Return the payloads, and one end for all instances that failed, with the reason of the first."""
     filled: list[Filled] = []
     first: Ended | None = None
     for index, item in values:

@@ -1,8 +1,8 @@
 """Checks the inputs of runs against the `input` of their workflow.
 
-Checking takes place in another process and may take until its deadline, so a transaction that starts runs does not
-wait for it: it raises `Unchecked`, and `start_checked` checks the inputs and begins the transaction again. The version
-that a name had last is known, so most inputs are checked before the first attempt.
+The check runs in another process and may take until its deadline, so a transaction that starts runs does not wait for
+it: it raises `Unchecked`, and `start_checked` checks the inputs and repeats the transaction. The last known version of
+each name is cached, so most inputs are checked before the first attempt.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ class Unchecked(Exception):
 
 
 def require_checked(version_id: int, workflow: Workflow, inputs: Sequence[Any], checked: Versions | None) -> None:
-    """Raise `Unchecked` unless the inputs fit. None: they were checked with the definition, as those of a schedule."""
+    """Raise `Unchecked` unless the inputs are known to fit. `checked` None: publishing the definition checked them."""
     if workflow.input is not None and checked is not None and version_id not in checked:
         raise Unchecked(version_id, workflow, inputs)
 
@@ -37,7 +37,7 @@ def require_checked(version_id: int, workflow: Workflow, inputs: Sequence[Any], 
 async def start_checked(
     db: Database, attempt: Callable[[Versions], Awaitable[Result]], checked: Versions = ()
 ) -> Result:
-    """Call `attempt`, a whole transaction, with the versions that its inputs fit; again if it raises `Unchecked`."""
+    """Call `attempt`, a whole transaction, with the versions that its inputs fit; on `Unchecked`, check and repeat."""
     versions = set(checked)
     for _ in range(TRIES):
         try:
@@ -61,7 +61,7 @@ async def check_early(db: Tenant, name: str, inputs: Sequence[Any]) -> Versions:
 
 
 async def check(db: Database, workflow: Workflow, inputs: Sequence[Any]) -> None:
-    """Raise `Invalid` if an input does not fit; of several, the field has the number of the run."""
+    """Raise `Invalid` if an input does not fit; with several inputs, the field contains the index of the run."""
     if workflow.input_schema is None:
         return
     batch, first, size = list[Any](), 0, 0

@@ -39,8 +39,8 @@ from windlass.store.workers import ALIVE_WITHIN, RUNTIME, WorkerRow
 
 __all__ = ["Place", "RunLine"]
 LINES_LIMIT = 10_000
-LINES_PAGE = 5_000  # where all lines are read
-MOST_MOVES = 20_000  # of the jobs of one run; later ones are not drawn
+LINES_PAGE = 5_000  # lines per query when all are read
+MOST_MOVES = 20_000  # events of the jobs of one run; later ones are left out of its timeline
 BEGINNING = Place(datetime(1, 1, 1, tzinfo=UTC), UUID(int=0), 0, 0)
 
 
@@ -57,7 +57,7 @@ class LineSelection:
 
 
 async def snapshot(db: Tenant, id_: UUID, *, answers: bool = False) -> RunSnapshot:
-    """Return everything known about a run now. `answers`: with the responses to HTTP steps, which cost another read."""
+    """Return the current state of a run and its steps. `answers`: with the responses of HTTP steps, one more query."""
     async with db.begin() as conn:
         row, workflow = await load(conn, db, id_)
         steps = await _steps(conn, db, row, workflow)
@@ -82,7 +82,7 @@ async def explanation(db: Tenant, id_: UUID) -> tuple[RunSnapshot, Explanation]:
 
 
 async def run_timeline(db: Tenant, id_: UUID, *, attempt: int | None = None) -> tuple[RunSnapshot, list[Span]]:
-    """Return the timeline of all rounds of a run, or of one."""
+    """Return a run's snapshot and its timeline, of all rounds or of one."""
     run = await snapshot(db, id_)
     round_ = None if attempt is None else round_of(run.rounds, attempt)
     several = [n for n, step in enumerate(run.steps) if is_several(step.step)]
@@ -105,7 +105,7 @@ async def lines(
     after: Place = BEGINNING,
     limit: int = LINES_LIMIT,
 ) -> list[tuple[str, RunLine]]:
-    """Return (step, line) that handlers logged, oldest first, after a position of the previous page."""
+    """Return the log lines of a run as (step, line), oldest first, after a position from the previous page."""
     check_range(limit, "limit", most=LINES_LIMIT)
     async with db.begin() as conn:
         selection = await _select(conn, db, id_, step, index, attempt)
@@ -123,7 +123,7 @@ async def select_lines(
 async def last_lines(
     db: Database, selection: LineSelection, count: int, *, seen_by: Snapshot | None = None
 ) -> list[RunLine]:
-    """Return the last lines, in the order of time; if a snapshot is given, only those it sees."""
+    """Return the last `count` lines in chronological order; with `seen_by`, only those of them that it sees."""
     check_range(count, "tail", most=LINES_LIMIT)
     async with db.once() as conn:
         rows = await store.last_lines(conn, selection.which, count)
@@ -131,7 +131,7 @@ async def last_lines(
 
 
 async def lines_by_step(db: Database, selection: LineSelection) -> AsyncGenerator[list[RunLine], None]:
-    """Yield all lines, a page at a time: step by step, instance by instance, each in the order of time."""
+    """Yield all lines in pages, by step and instance, each in chronological order."""
     place: StepPlace | None = StepPlace()
     while place is not None:
         async with db.once() as conn:
@@ -143,14 +143,14 @@ async def lines_by_step(db: Database, selection: LineSelection) -> AsyncGenerato
 async def new_lines(
     db: Database, selection: LineSelection, base: Snapshot, upto: Snapshot, *, jobs: Collection[UUID] | None = None
 ) -> list[RunLine]:
-    """Return the lines that `upto` sees and `base` does not, in the order of time."""
+    """Return the lines that `upto` sees and `base` does not, in chronological order."""
     async with db.once() as conn:
         rows = await store.lines_since(conn, selection.which, base, jobs=jobs)
     return [line for xid, line in rows if upto.sees(xid)]
 
 
 async def leased_jobs(db: Database, selection: LineSelection) -> set[UUID]:
-    """Return the jobs that are leased and may log more."""
+    """Return the leased jobs of the selection: they may log more lines."""
     async with db.once() as conn:
         return await store.leased_jobs(conn, selection.which.run, selection.which.step)
 
@@ -284,7 +284,7 @@ def _step(
 
 
 async def _service(conn: Connection, org: str, jobs: Sequence[JobSnapshot]) -> dict[UUID, JobSnapshot]:
-    """Return the jobs by id, with the names that their org uses; for pending ones, set who will serve them."""
+    """Return the jobs by id, with names as their org uses them; on pending jobs, set whether a worker serves them."""
     pending = {job.id: job for job in jobs}
     waiting = [job for job in jobs if job.state is JobState.PENDING and job.served is Served.YES]
     if waiting:
@@ -321,7 +321,7 @@ def _judged(
 
 
 def _with_reasons(step: StepSnapshot, n: int, trail: Sequence[RunEvent]) -> StepSnapshot:
-    """Return the step with the reasons and times in the run's event trail."""
+    """Return the step with the reasons and times from the run's event trail."""
     why, held = _last(trail, n, step.word), _last(trail, n, WORDS[Letter.ACTIVE])
     began, ended = _when(trail, n, WORDS[Letter.ACTIVE]), None if step.letter in OPEN else _when(trail, n, step.word)
     timed = replace(
@@ -334,7 +334,7 @@ def _with_reasons(step: StepSnapshot, n: int, trail: Sequence[RunEvent]) -> Step
 
 
 def _when(trail: Sequence[RunEvent], step: int, word: str) -> datetime | None:
-    """Return when a step last entered this state. Steps without a job have this only in the event trail."""
+    """Return when a step last entered this state. Steps without a job record that only in the event trail."""
     return next((event.created_at for event in reversed(trail) if event.step == step and event.word == word), None)
 
 

@@ -1,8 +1,8 @@
-"""Loads the outputs of steps and runs, for readers and for expressions.
+"""Loads the outputs of steps and runs, for display and for expressions.
 
-A step's output is its job's result, the body of an HTTP response or of a callback, a message or a decision; for a
-fanned-out step the list by index; for a step that ran another workflow that run's output. A run's output is that of its
-last step, or of its last steps by name.
+The output of a step is the result of its job, the body of an HTTP response or of a callback, a message or a decision.
+For a fanned-out step it is the list of its instances' outputs, by index; for a step with a child run, the output of
+that run. The output of a run is that of its last step, or of several last steps by name.
 """
 
 from collections import defaultdict
@@ -47,12 +47,12 @@ STATUS = {
     Letter.SKIPPED: "skipped",
     Letter.CANCELLED: "cancelled",
 }
-NO_INSTANCES = "instances"  # the code of a failed fan-out
+NO_INSTANCES = "instances"  # the reason code of a failed fan-out
 Codes = Mapping[StepRef, str]
 
 
 class TooMany:
-    """The output of a step with more instances than fit into one list."""
+    """Stands for the output of a step that has more instances than one list may hold."""
 
     def __init__(self, name: str, count: int) -> None:
         self.text = f"{name} has {count} instances, a list holds {MOST_INSTANCES} at most: read them page by page"
@@ -61,7 +61,7 @@ class TooMany:
 async def of_steps(
     conn: Connection, db: Database, requested: Mapping[UUID, tuple[Plan, Iterable[int]]]
 ) -> dict[StepRef, Any]:
-    """Return the outputs of these steps; null for those without one."""
+    """Return the outputs of these steps; None for a step without output."""
     places = [(run, step) for run, (_, numbers) in requested.items() for step in numbers]
     kinds: dict[type, list[StepRef]] = defaultdict(list)
     for place in places:
@@ -117,7 +117,7 @@ async def of_run(conn: Connection, db: Database, run: UUID, plan: Plan, letters:
 
 
 def last_steps(plan: Plan) -> list[int]:
-    """Return the steps that nothing follows, without compensations; the final step counts only if it is alone."""
+    """Return the steps that no step depends on, except compensations; the final step only if there is no other."""
     others = {plan.final, *plan.compensations}
     sinks = [n for n, children in enumerate(plan.children) if not children and n not in others]
     return sinks or [n for n in (plan.final,) if n is not None]
@@ -145,7 +145,7 @@ def _output(step: Step, rows: Sequence[Result]) -> Any:
 
 
 def by_index(count: int, rows: Sequence[Result], values: Sequence[Any]) -> list[Any]:
-    """Return the list of a fanned-out step; null for an instance without a job, whose templates had no value."""
+    """Return the values of a fanned-out step by index; None for an instance without a job: its templates failed."""
     if len(rows) == count:
         return list(values)
     known = {row.item: value for row, value in zip(rows, values, strict=True)}
@@ -171,7 +171,7 @@ def _step(requested: Mapping[UUID, tuple[Plan, Iterable[int]]], place: StepRef) 
     return requested[run][0].steps[number]
 
 
-# Facts: what `if`s and templates refer to, for a batch of runs at once and only where it is referenced
+# Facts: the values that `if`s and templates refer to, loaded for a batch of runs at once and only where referenced
 
 
 class Referenced(NamedTuple):
@@ -187,7 +187,7 @@ class Referenced(NamedTuple):
 
     @property
     def artifacts(self) -> set[tuple[str, str]]:
-        """The names of steps and artifacts."""
+        """The referenced artifacts, as (step, name)."""
         return {(path.name, str(path.rest[0])) for path in self.paths if path.field == "artifacts"}
 
 
@@ -236,7 +236,7 @@ async def _urls(conn: Connection, db: Database, runs: Mapping[UUID, Referenced])
 
 
 async def _codes(conn: Connection, runs: Mapping[UUID, Referenced], unwritten: Codes) -> dict[StepRef, str | None]:
-    """Return why the referenced steps failed: a step that never began may have results of an earlier round."""
+    """Return the reason codes of failed steps: one that never began may still have results of an earlier round."""
     failed = [(id_, n) for id_, ref in runs.items() for n in ref.steps if ref.run.letters[n] == Letter.FAILED]
     known: dict[StepRef, str | None] = {place: unwritten[place] for place in failed if place in unwritten}
     written = [place for place in failed if place not in known]
@@ -283,7 +283,7 @@ async def _tasks(
 async def _artifacts(
     conn: Connection, runs: Mapping[UUID, Referenced], rows: Mapping[StepRef, Sequence[Result]]
 ) -> dict[StepRef, dict[str, Any]]:
-    """Return the references of artifacts that paths name. A query only if there are such paths."""
+    """Return the references of the artifacts that paths name. If there are none, no query is made."""
     requested = [(id_, step, name) for id_, ref in runs.items() for step, name in ref.artifacts]
     files: dict[StepRef, dict[str, Any]] = defaultdict(dict)
     for run, step, name, item in await artifacts.of_steps(conn, requested, most=MOST_INSTANCES) if requested else ():

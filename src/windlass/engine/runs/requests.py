@@ -1,8 +1,8 @@
-"""Starts the runs that SQL clients have requested with `windlass.start`, and those that events start.
+"""Starts the runs that SQL clients have requested with `windlass.start`, and those that events trigger.
 
-A request is deleted in the transaction that inserts its run, so each becomes one run. A request that cannot become one
-(its workflow was disabled, a quota, an input that does not fit) is set aside alone and retried. An event for a workflow
-that was disabled, deleted or has another trigger by now starts nothing.
+A request is deleted in the transaction that inserts its run, so it starts exactly one. A request that cannot start one
+(a disabled workflow, a quota, an input that does not fit) is put into quarantine alone and retried. An event starts
+nothing if its workflow has been disabled, deleted or given another trigger since.
 """
 
 from collections import defaultdict
@@ -40,13 +40,13 @@ async def serve(db: Database, *, batch: int = 500) -> int:
 
 
 async def retry(db: Database, id_: UUID) -> bool:
-    """Serve one request that was set aside."""
+    """Serve one request from the quarantine."""
     await _start(db, [id_])
     return True
 
 
 async def _start(db: Database, ids: Sequence[UUID]) -> int:
-    """Start runs of one workflow for one sender."""
+    """Serve requests of one sender for one workflow."""
     return await start_checked(db, partial(_take, db, ids))
 
 
@@ -73,7 +73,7 @@ async def _take(db: Database, ids: Sequence[UUID], checked: Versions) -> int:
 
 
 async def _triggered(conn: Connection, db: Tenant, requests: Sequence[StartRequest]) -> list[StartRequest]:
-    """Return the requests of events that the workflow's trigger still names and whose `if` holds."""
+    """Return the requests whose event still matches the trigger of the workflow, including its `if`."""
     if not requests:
         return []
     name = requests[0].workflow

@@ -75,7 +75,7 @@ async def find(db: Tenant, query: RunQuery, *, limit: int = 50) -> RunPage:
 
 
 async def narrowed(conn: Connection, db: Tenant, query: RunQuery, *, limit: int) -> RunFilter:
-    """Return the filter in the form that the store takes."""
+    """Validate a query and return it as a filter for the store."""
     for state in query.states or ():
         if state not in set(RunState):
             raise Invalid(f"state is {state!r}: one of {', '.join(RunState)}", field="state")
@@ -103,7 +103,7 @@ async def narrowed(conn: Connection, db: Tenant, query: RunQuery, *, limit: int)
 
 @dataclass(frozen=True, slots=True)
 class RunBatch:
-    """The runs changed, and how many older ones are left. Pass `next` as `before` for the next batch; None: the end."""
+    """The changed runs and the number of older ones left. Pass `next` as `before` for the next batch; None: the end."""
 
     runs: list[UUID]
     left: int  # counted up to MOST_COUNTED
@@ -111,14 +111,14 @@ class RunBatch:
 
 
 async def matching(db: Tenant, query: RunQuery, move: RunMove) -> int:
-    """Return how many runs all batches together would reach, counted up to MOST_COUNTED."""
+    """Return how many runs all batches together would change, counted up to MOST_COUNTED."""
     return len(await _find(db, query, move, MOST_COUNTED))
 
 
 async def cancel(
     db: Tenant, query: RunQuery, *, limit: int = 100, reason: str | None = None, compensate: bool = False
 ) -> RunBatch:
-    """Stop runs, all of the batch or none. A run that ended meanwhile is left unchanged."""
+    """Cancel a batch of matching runs, all or none. A run that has ended meanwhile is left unchanged."""
     encode(reason, field="reason", limit=control.MAX_REASON)
     why = reason or "the run was cancelled"
     batch = await _batch(db, query, RunMove.CANCEL, limit)
@@ -134,7 +134,7 @@ async def cancel(
 
 
 async def retry(db: Tenant, query: RunQuery, *, limit: int = 100) -> RunBatch:
-    """Retry runs, all of the batch or none. Child runs are left to their parents, which start them again."""
+    """Retry a batch of matching runs, all or none. Child runs are left out: their parents restart them."""
     batch = await _batch(db, query, RunMove.RETRY, limit)
     wakeups = Wakeups()
     async with db.begin() as conn:

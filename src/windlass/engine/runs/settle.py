@@ -1,17 +1,17 @@
 """Applies events to a batch of runs: load, decide, write.
 
-The rules are in `core.runs.decide`, which returns commands. Some can have events as their answer in the same
-transaction (does this `if` hold, had the callback arrived, was the job still unclaimed): these are carried out, and
-their answers decided, round by round until none are left. What the other commands create or change is written at the
+The rules are in `core.runs.decide`, which returns commands. Some commands result in events in the same transaction (an
+`if` holds, the callback had arrived, the job was still unclaimed). These are carried out and their events decided,
+round by round, until there are no more events. The rows that the other commands create or change are written at the
 end.
 
 Invariants
-  * Everything of a batch is in the caller's transaction, with one statement per kind of row over all its runs.
+  * A batch is written in the caller's transaction, with one statement for each kind of row of all its runs.
   * The caller has locked the runs, or they are new. Lock order: run, job, timer, hook; ids ascending. Parent and child
-    runs are never locked together; they leave notices for each other.
-  * A report that lost its fence changes nothing: the caller passes only ends that the database accepted.
-  * An unexpected error undoes the whole batch. The caller repeats it with `split_batch` until the run that causes the
-    error is alone and set aside in quarantine.
+    runs are never locked together; they communicate through notices.
+  * A report with an outdated fence changes nothing: the caller passes only ends that the database accepted.
+  * An unexpected error rolls back the whole batch. The caller repeats it with `split_batch` until the run that causes
+    the error is alone and in quarantine.
 """
 
 from collections import defaultdict
@@ -68,7 +68,7 @@ async def settle(
     actor: str,
     new: NewRuns | None = None,
 ) -> Wakeups:
-    """Apply events to these runs and write what follows. `new` runs are inserted after their first decision.
+    """Apply events to these runs and write the results. `new` runs are inserted after their first decision.
 
     Call `Wakeups.poke` after the commit.
     """
@@ -89,14 +89,14 @@ async def settle(
 
 
 class Round:
-    """Carries out the commands of one round of decisions that can have events as their answer."""
+    """Carries out those commands of one round of decisions that can result in events."""
 
     def __init__(self, conn: Connection, db: Database, batch: Batch) -> None:
         self._conn, self._db, self._batch = conn, db, batch
         self._answers: dict[UUID, list[Event]] = defaultdict(list)
 
     async def carry_out(self) -> Events:
-        """Return the answers. Hooks exist before steps wait for them; the rest follows the lock order."""
+        """Return the resulting events. Hooks are created before steps wait for them; then the lock order applies."""
         await self._write_hooks()
         await self._reopen()
         await self._listen()
@@ -129,7 +129,7 @@ class Round:
             )
 
     async def _reopen(self) -> None:
-        """Run instances again. One whose templates could not be filled in has no job or child run yet: it gets one."""
+        """Restart instances. One whose templates could not be filled in has no job or child run yet: create it."""
         batch, actor = self._batch, self._batch.writes.actor
         for id_, restart in batch.take(RestartChildren):
             created, round_ = batch.runs[id_].fans[restart.step].created, batch.locked[id_].round
@@ -146,7 +146,7 @@ class Round:
                     batch.add(id_, Enqueue(again.step, item, 1))
 
     async def _listen(self) -> None:
-        """Make steps wait for their callbacks; one that came early ends its step."""
+        """Make steps wait for their callbacks. A callback that arrived early ends its step."""
         waits = self._batch.take(ListenUntil)
         if not waits:
             return
@@ -158,7 +158,7 @@ class Round:
                 self._batch.writes.timer(id_, wait.step, wait.at)
 
     async def _evaluate(self) -> None:
-        """Evaluate the `if`s and fill in the templates, with scopes that are loaded for all of them at once."""
+        """Evaluate the `if`s and fill in the templates, with facts that are loaded for all of them at once."""
         batch = self._batch
         ifs = [batch.question(id_, judge.step) for id_, judge in batch.take(Judge)]
         starts: Iterable[tuple[UUID, Enqueue | StartChild]] = [*batch.take(Enqueue), *batch.take(StartChild)]
@@ -187,7 +187,7 @@ class Round:
             batch.writes.wakeups.unsettled = True
 
     async def _await(self) -> None:
-        """Make steps wait for messages. The router looks for those that came early, once this is committed."""
+        """Make steps wait for messages. After the commit, the router delivers messages that arrived early."""
         batch = self._batch
         questions = [batch.question(id_, wait.step, wait) for id_, wait in batch.take(AwaitMessages)]
         if not questions:
@@ -206,7 +206,7 @@ class Round:
             batch.writes.wakeups.listening = True
 
     async def _request(self) -> None:
-        """Request the decisions that steps wait for."""
+        """Insert the approvals that steps wait for."""
         batch = self._batch
         questions = [batch.question(id_, request.step, request) for id_, request in batch.take(RequestApproval)]
         if not questions:
@@ -225,7 +225,7 @@ class Round:
             await approval_store.insert(self._conn, requests)
 
     async def _cancel(self) -> None:
-        """Cancel the active steps of runs that were stopped: jobs and child runs get the reason of their own run."""
+        """Cancel the active steps of stopped runs. Their jobs and child runs get the reason why the run was stopped."""
         batch, writes = self._batch, self._batch.writes
         jobs = [(id_, cancel.step, batch.stop_reason(id_)) for id_, cancel in batch.take(CancelJobs)]
         sleeps = [(id_, cancel.step) for id_, cancel in batch.take(CancelTimer)]
@@ -235,7 +235,7 @@ class Round:
         ]
         if not jobs and not sleeps and not below:
             return
-        await writes.flush()  # rows that this very decision creates must be written before they can be cancelled
+        await writes.flush()  # rows that the same decision creates must be written before they can be cancelled
         if jobs:
             for id_, step, ended, busy in await steps.withdraw(self._conn, jobs, actor=writes.actor):
                 writes.wakeups.stopped |= busy > 0
@@ -246,7 +246,7 @@ class Round:
             await steps.delete_timers(self._conn, sleeps)
             received = await self._close_waits(sleeps)
             for id_, step in sleeps:
-                if (id_, step) in received:  # its message had arrived, and was not applied yet
+                if (id_, step) in received:  # its message had arrived and was not applied yet
                     self._answers[id_].append(Ended(step, Letter.SUCCEEDED))
                     continue
                 reason = Reason("cancelled", batch.stop_reason(id_))
@@ -256,7 +256,7 @@ class Round:
             writes.wakeups.unsettled = True
 
     async def _close_waits(self, places: Sequence[StepRef]) -> set[StepRef]:
-        """End the waits for decisions and messages among these; return those that had received their messages."""
+        """End the waits of these steps for decisions and messages; return those that had received their messages."""
         plans = {id_: run.plan for id_, run in self._batch.runs.items()}
         actions = {(id_, step): plans[id_].steps[step].action for id_, step in places}
         if requests := [place for place, action in actions.items() if isinstance(action, ApprovalAction)]:
@@ -265,7 +265,7 @@ class Round:
         return await waiters.close_steps(self._conn, waits) if waits else set()
 
     async def _undo_children(self) -> None:
-        """Ask completed child runs to undo themselves; those that are no longer stored cannot."""
+        """Send completed child runs notices to undo themselves. This fails for runs that are no longer stored."""
         batch = self._batch
         undos = batch.take(UndoChildren)
         if not undos:
@@ -279,7 +279,7 @@ class Round:
         batch.writes.wakeups.unsettled = True
 
     async def _steer(self) -> None:
-        """Pause and resume runs. What this batch creates for a paused run is held when it is written."""
+        """Pause and resume runs. Jobs that this batch creates for a paused run are held when they are written."""
         writes = self._batch.writes
         for id_, pause in self._batch.take(Pause):
             await steps.pause(self._conn, [id_], pause.reason.text)

@@ -43,12 +43,12 @@ class RunSpec:
     headers: Mapping[str, str] | None = None  # of the starting request; templates may read them, secrets are dropped
     api_headers: Mapping[str, str] | None = None  # of a request to the API: kept only if the workflow reads them
     event: Mapping[str, str] | None = None  # name, key and id of the event that starts it, which are its headers
-    id: UUID | None = None  # of the run, if it is new: comparing it with the result shows whether it is
-    depth: int = 0  # how deep it is below other runs, if a handler waits for it
+    id: UUID | None = None  # of the run if it is inserted: a known key returns another id
+    depth: int = 0  # depth below other runs, if a handler waits for it
 
 
 class Started(NamedTuple):
-    """A run. `inserted` is None if its key was known, or if it may have ended meanwhile: then it must be read."""
+    """A started run. `inserted` is None if its key was known or it may have ended: then its row must be read."""
 
     id: UUID
     workflow_id: UUID
@@ -56,7 +56,7 @@ class Started(NamedTuple):
 
 
 async def start(db: Tenant, name: str, specs: Sequence[RunSpec], *, connection: Connection | None = None) -> list[UUID]:
-    """Start runs of a workflow, all or none; a known key returns the run that has it.
+    """Start runs of a workflow, all or none, and return their ids. A known key stands for the run that has it.
 
     With `connection` the runs become part of the caller's transaction.
     """
@@ -104,9 +104,9 @@ async def start_many(
 async def include(
     conn: Connection, db: Tenant, name: str, specs: Sequence[RunSpec], *, checked: Versions | None
 ) -> tuple[list[UUID], Wakeups]:
-    """Start runs within the transaction of another use case; it must poke the wakeups after its commit.
+    """Start runs within the transaction of another use case, which must poke the wakeups after its commit.
 
-    `checked`: the versions that the inputs fit, see `inputs.start_checked`. None: they are those of the definition.
+    `checked`: the versions that the inputs fit, see `inputs.start_checked`. None: the inputs are from the definition.
     """
     for spec in specs:
         check(spec)
@@ -131,7 +131,7 @@ def check(spec: RunSpec) -> None:
 
 
 async def _commit(db: Tenant, name: str, specs: Sequence[RunSpec], checked: Versions) -> tuple[list[Started], Wakeups]:
-    """Start runs in a transaction of their own, which is a single statement if possible.
+    """Start runs in a separate transaction, which is a single statement if possible.
 
     That statement uses the last known version, without reading it first: it inserts nothing if the version is no longer
     the live one.
@@ -190,8 +190,8 @@ async def _start(
     *,
     verify: bool = False,
 ) -> tuple[list[Started], Wakeups]:
-    """Start runs on a version. `verify`: raise `Outdated` if it is no longer the live one; then they are inserted with
-    a single statement."""
+    """Start runs on a version. `verify`: insert them with a single statement, which raises `Outdated` if the version is
+    no longer the live one."""
     live, workflow = version
     known = await _known(conn, db, live, specs)
     fresh = _fresh(specs, known)
@@ -209,7 +209,7 @@ async def _start(
 
 
 async def _known(conn: Connection, db: Tenant, live: Live, specs: Sequence[RunSpec]) -> dict[str, UUID]:
-    """Return the runs that have these keys already. A key identifies one request and cannot serve two workflows."""
+    """Return the existing runs with these keys. A key identifies one request and cannot be used for two workflows."""
     keys = [spec.idempotency_key for spec in specs if spec.idempotency_key is not None]
     rows = await runs.find_keys(conn, keys, org=db.org) if keys else {}
     for key, (id_, workflow_id) in rows.items():
@@ -241,10 +241,10 @@ async def _begin(
     *,
     verify: bool = False,
 ) -> Wakeups:
-    """Insert the runs, which are added to `inserted`, and begin those for which there is room."""
+    """Insert the runs, append them to `inserted`, and begin those that the concurrency limit allows."""
     room, now = len(fresh), live.now
     if workflow.concurrency is not None:
-        # Lock the workflow: otherwise two transactions could both count the last free place as theirs.
+        # Lock the workflow: otherwise two transactions could both take the last free slot.
         await runs.lock_workflow(conn, live.workflow_id)
         waiting = await runs.first_pending(conn, live.workflow_id, 1)  # a new run must not overtake pending ones
         room = 0 if waiting else max(0, workflow.concurrency - await runs.running(conn, live.workflow_id))

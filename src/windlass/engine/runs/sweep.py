@@ -43,7 +43,7 @@ Load = Callable[[Connection, list[LockedRun]], Awaitable[dict[UUID, list[Event]]
 
 
 async def pending_work(db: Database, *, kinds: Sequence[Kind]) -> PendingRunWork:
-    """Return what there is to do: for runs, messages, and entries of the quarantine of these kinds."""
+    """Return which work is pending: for runs, for messages, and for quarantine entries of these kinds."""
     async with db.once() as conn:
         return await workers.pending_run_work(conn, kinds=kinds)
 
@@ -60,7 +60,7 @@ async def sweep_runs(db: Database, *, batch: int = 500) -> int:
 
 
 async def pending_events(conn: Connection, locked: Sequence[LockedRun], *, batch: int = 500) -> dict[UUID, list[Event]]:
-    """Return the events not applied yet to these locked runs: ends of jobs recorded elsewhere, and notices."""
+    """Take the events that are not yet applied to these locked runs: ends of jobs recorded elsewhere, and notices."""
     ended = await steps.take_ended(conn, [run.id for run in locked], batch=batch * 10)
     return await with_notices(conn, locked, ended_jobs(map(_end, ended)))
 
@@ -68,7 +68,7 @@ async def pending_events(conn: Connection, locked: Sequence[LockedRun], *, batch
 async def with_notices(
     conn: Connection, locked: Sequence[LockedRun], known: Mapping[UUID, Sequence[Event]]
 ) -> dict[UUID, list[Event]]:
-    """Return these events and those in the notices that other runs left for these locked runs."""
+    """Return `known` with the events from notices that other runs left for these locked runs; take the notices."""
     rows = {run.id: run for run in locked}
     events: dict[UUID, list[Event]] = defaultdict(list, {id_: [*some] for id_, some in known.items()})
     for notice in await runs.take_notices(conn, list(rows)):
@@ -92,7 +92,7 @@ async def with_notices(
 async def _with_messages(
     conn: Connection, db: Database, locked: Sequence[LockedRun], known: Mapping[UUID, Sequence[Event]]
 ) -> dict[UUID, list[Event]]:
-    """Return these events and the ends of the waits of steps that have received their messages."""
+    """Return `known` with the ends of waits in steps that have received their messages; take the messages."""
     events: dict[UUID, list[Event]] = defaultdict(list, {id_: [*some] for id_, some in known.items()})
     workflows = await db.definitions.of(conn, {run.version_id for run in locked})
     waiting = [run.id for run in locked if workflows[run.version_id].plan.waits_for_messages]
@@ -105,10 +105,10 @@ async def _with_messages(
 
 
 class PendingRuns:
-    """Starts pending runs whose workflow has room.
+    """Starts pending runs of workflows that are below their concurrency limit.
 
-    Each call looks at the next `batch` workflows with pending runs, in the order of their ids and around: workflows at
-    their concurrency limit cannot hide the others, however many there are.
+    Each call checks the next `batch` workflows with pending runs, in a cycle by id: so workflows at their limit cannot
+    starve the others, however many there are.
     """
 
     def __init__(self, db: Database, *, batch: int = 500) -> None:
@@ -117,7 +117,7 @@ class PendingRuns:
         self._last = UUID(int=0)
 
     async def start(self) -> int:
-        """Start the runs that fit; return the number of workflows they belong to."""
+        """Start the runs that the limits allow; return the number of their workflows."""
         async with self._db.once() as conn:
             workflows = await runs.find_pending(conn, self._batch, after=self._last)
         if workflows:
@@ -128,23 +128,23 @@ class PendingRuns:
 
 
 async def wake(db: Database, *, batch: int = 1000) -> int:
-    """End the sleeps and the waits whose time has come; return the number of runs."""
+    """Apply timers that are due: end sleeps and waits, remind, escalate. Return the number of runs with ended steps."""
     async with db.once() as conn:
         ids = await steps.find_due_timers(conn, batch)
     return await _apply(db, ids, partial(_due_timers, db))
 
 
 async def expire(db: Database, *, batch: int = 500) -> int:
-    """End runs whose time is over; return their number."""
+    """Expire runs whose `expires_at` has passed; return their number."""
     async with db.once() as conn:
         ids = await runs.find_expired(conn, batch)
     return await _apply(db, ids, _expired)
 
 
 async def retry(db: Database, id_: UUID) -> bool:
-    """Apply everything that waits for one run that was set aside; False if another session holds its lock.
+    """Apply all pending events of a run in quarantine; return False if another session holds its lock.
 
-    Expiry comes first and by itself: a run whose other events cannot be applied must still be able to end.
+    Expiry is applied first and alone: a run whose other events cannot be applied must still be able to end.
     """
     async with db.begin() as conn:
         locked = await runs.lock(conn, [id_], wait=False)
@@ -194,7 +194,7 @@ async def next_due(db: Database) -> TimersDue:
 
 
 async def _apply(db: Database, ids: Sequence[UUID], load: Load) -> int:
-    """Apply the events of these runs; set aside a run that cannot be settled. Return the number of runs with events."""
+    """Apply the events of these runs; put runs that fail into quarantine. Return the number of runs with events."""
 
     return sum(
         await split_batch(ids, partial(_apply_together, db, load=load), partial(quarantine.set_aside, db, Kind.RUN))
@@ -202,7 +202,7 @@ async def _apply(db: Database, ids: Sequence[UUID], load: Load) -> int:
 
 
 async def _apply_together(db: Database, ids: Sequence[UUID], *, load: Load) -> int:
-    """Lock those of the runs that no other session holds, load their events, settle."""
+    """Lock those of the runs that no other session holds, load their events and settle them."""
     async with db.begin() as conn:
         locked = await runs.lock(conn, ids, wait=False)
         events = await load(conn, locked) if locked else {}
@@ -214,7 +214,7 @@ async def _apply_together(db: Database, ids: Sequence[UUID], *, load: Load) -> i
 
 
 async def start_pending_of(db: Database, workflow: UUID, *, batch: int = 500) -> bool:
-    """Begin pending runs of one workflow; return whether any began. A run that cannot begin is set aside."""
+    """Begin pending runs of one workflow; return whether any began. Runs that fail to begin go into quarantine."""
     try:
         return await _begin(db, workflow, batch=batch) > 0
     except Unavailable:
@@ -232,7 +232,7 @@ async def start_pending_of(db: Database, workflow: UUID, *, batch: int = 500) ->
 
 
 async def _begin(db: Database, workflow: UUID, *, only: Sequence[UUID] | None = None, batch: int = 500) -> int:
-    """Begin as many of the oldest pending runs as the workflow's limit has room for, or of those in `only`."""
+    """Begin as many of the oldest pending runs, or of those in `only`, as the workflow's limit allows."""
     async with db.begin() as conn:
         version = await runs.lock_workflow(conn, workflow, wait=False)
         if version is None:
@@ -252,7 +252,7 @@ async def _begin(db: Database, workflow: UUID, *, only: Sequence[UUID] | None = 
 
 
 def _end(job: EndedJob) -> tuple[UUID, int, Letter, Reason | None]:
-    """Return the end of a job that no worker of ours reported."""
+    """Return the end of a job whose end was not reported by a worker."""
     reason = None
     if job.deleted:
         reason = Reason("deleted", "its job was deleted")
@@ -261,14 +261,14 @@ def _end(job: EndedJob) -> tuple[UUID, int, Letter, Reason | None]:
     return job.run_id, job.step, ended_letter(job.status, job.error_type), reason
 
 
-# Nested compositions: advanced at once, so that a worker's next fetch gets what is due without waiting for a loop
+# Nested compositions: advanced immediately, so that a worker's next fetch gets due jobs without waiting for a loop
 
 
 async def follow(db: Database, changed: Sequence[UUID]) -> None:
-    """Begin pending runs inside these, apply notices to runs around and inside them, and repeat for those changed.
+    """Begin pending runs nested in these, apply notices to enclosing and nested runs, and repeat for the changed ones.
 
-    Compositions inside each other communicate by notices. The loops apply them a moment later; this applies them at
-    once, one generation per transaction.
+    Nested compositions communicate through notices. The loops would apply them a moment later; this applies them
+    immediately, one generation per transaction.
     """
     for _ in range(MOST_GENERATIONS):
         if not changed:
@@ -277,7 +277,7 @@ async def follow(db: Database, changed: Sequence[UUID]) -> None:
 
 
 async def settle_jobs(db: Database, jobs: Sequence[UUID]) -> None:
-    """Apply the ends of jobs that ended without a report to their runs."""
+    """Apply the ends of jobs that ended without a worker's report to their runs."""
     async with db.begin() as conn:
         changed = await claims.runs_of(conn, list(jobs), org=None)
         locked = await runs.lock(conn, changed) if changed else []

@@ -1,4 +1,4 @@
-"""The rows that a batch of runs creates or changes, collected so that each kind is written with one statement."""
+"""Collects the rows that a batch of runs creates or changes, and writes each kind with one statement."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,11 +35,11 @@ class Wakeups:
     """The topics to poke after the commit."""
 
     queues: set[str] = field(default_factory=set)  # stored names
-    made: dict[UUID, str] = field(default_factory=dict)  # single jobs and their queues: they may be claimed at once
+    made: dict[UUID, str] = field(default_factory=dict)  # queues of single jobs, which may be claimed at once
     ended: bool = False  # a run ended: clients may be waiting for it
     unsettled: bool = False  # a run has a notice to apply, or waits to begin
     asleep: bool = False  # a timer was set
-    stopped: bool = False  # running jobs are asked to stop
+    stopped: bool = False  # running jobs were requested to stop
     listening: bool = False  # a step or a handler waits for a message, which may have arrived
 
     def poke(self, db: Database, *, claimed: Iterable[UUID] = ()) -> None:
@@ -71,9 +71,9 @@ class NewRuns(NamedTuple):
 
 
 class RunWrites:
-    """New jobs, parts of compositions and timers, the notes for the event trail, and the wakeups for after the commit.
+    """Collects new jobs, parts of compositions, timers, events for the trail, and the wakeups for after the commit.
 
-    The methods without `await` only collect.
+    Only the coroutines write.
     """
 
     def __init__(self, conn: Connection, *, actor: str) -> None:
@@ -89,7 +89,7 @@ class RunWrites:
 
     @property
     def size(self) -> int:
-        """Return how many rows are not written yet."""
+        """Return the number of collected jobs and parts that are not written yet."""
         return len(self._jobs) + len(self._parts)
 
     @property
@@ -107,7 +107,7 @@ class RunWrites:
         items: int | None,
         payload: str | None = None,
     ) -> None:
-        """Add instances `first` to `first + count - 1` of a step, all with this payload, or with the step's own.
+        """Add instances `first` to `first + count - 1` of a step, all with this payload, or with that of the step.
 
         The columns of a part of a composition come from the run's input.
         """
@@ -137,7 +137,7 @@ class RunWrites:
         self._replies.append((run, reply.step, letter.value, text))
 
     async def insert(self, new: NewRuns, decided: Mapping[UUID, Run]) -> None:
-        """Insert new runs as they were decided, with the jobs collected so far. Raises `KeyTaken` or `Outdated`."""
+        """Insert new runs in the states decided for them, with the collected jobs. Raises `KeyTaken` or `Outdated`."""
         for max_duration, rows in new.rows.items():
             states = [
                 row._replace(state=run.state.value, steps=run.letters, fans=run.counters)
@@ -163,10 +163,10 @@ class RunWrites:
         point("start.inserted")
 
     async def save(self, saved: Sequence[SavedRun]) -> None:
-        """Write the runs and all the rest.
+        """Write the runs and everything collected.
 
-        In the event trail the notes about steps precede the end of their run and follow its start, both of which
-        `runs.save` records: so those of runs that start (or start again) here are written after it.
+        In the event trail, notes about steps must follow the start of their run and precede its end. `runs.save`
+        records both, so the notes of runs that start (or restart) here are written after it, all others before it.
         """
         started = {run.id for run in saved if run.word == RunState.RUNNING} if self._notes else set()
         before = [note for note in self._notes if note.run_id not in started]
@@ -197,7 +197,7 @@ class RunWrites:
             self._timers, self.wakeups.asleep = {}, True
 
     def _take_jobs(self) -> JobRows:
-        """Return and forget the new jobs, which the caller writes; note their wakeups."""
+        """Return the collected jobs for the caller to write, clear the collection, and add the wakeups for the jobs."""
         jobs = JobRows(self._list, self._jobs, new_ids(len(self._jobs)))
         few = len(jobs.ids) + len(self.wakeups.made) < MANY
         for job, id_ in zip(jobs.rows, jobs.ids, strict=True):

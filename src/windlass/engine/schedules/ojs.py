@@ -1,6 +1,6 @@
 """Schedules that enqueue jobs of the Open Job Spec.
 
-One tick is one job, however many schedulers there are: a schedule is fired with its row locked.
+One tick enqueues one job, however many schedulers run: a schedule is fired with its row locked.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """Updates the schedule, the webhook address and the event of a workflow when it is published, enabled or disabled.
 
-Everything here is part of a transaction that holds the workflow's row.
+All writes are part of a transaction that has locked the workflow's row.
 """
 
 import logging
@@ -25,7 +25,7 @@ _log = logging.getLogger("windlass.triggers")
 
 
 async def put(conn: Connection, db: Tenant, workflows: Sequence[Workflow], live: Mapping[str, Live]) -> dict[str, str]:
-    """Write the schedules and addresses as published; return new tokens by workflow name. They are not shown again."""
+    """Write the schedules, addresses and events of workflows; return new tokens by name. They are not shown again."""
     timed = {live[one.name].workflow_id: one.trigger for one in workflows if isinstance(one.trigger, CronTrigger)}
     called = {live[one.name].workflow_id: one.name for one in workflows if isinstance(one.trigger, WebhookTrigger)}
     every = {live[one.name].workflow_id for one in workflows}
@@ -50,7 +50,7 @@ async def put(conn: Connection, db: Tenant, workflows: Sequence[Workflow], live:
 
 
 async def missing(db: Database, workflows: Sequence[Workflow], live: Mapping[str, Live]) -> list[Workflow]:
-    """Return those of these published workflows whose trigger needs a schedule or an address that is missing."""
+    """Return those of these published workflows whose trigger needs a schedule or an address that does not exist."""
     timed = {live[one.name].workflow_id for one in workflows if isinstance(one.trigger, CronTrigger)}
     called = {live[one.name].workflow_id for one in workflows if isinstance(one.trigger, WebhookTrigger)}
     if not timed and not called:
@@ -61,7 +61,7 @@ async def missing(db: Database, workflows: Sequence[Workflow], live: Mapping[str
 
 
 async def switch(conn: Connection, db: Tenant, name: str, enabled: bool) -> None:
-    """Enable or disable a schedule. Disabled, it keeps its row; enabled, it goes on with the first tick after now."""
+    """Enable or disable a schedule. Disabled, it keeps its row; enabled, it continues with the first tick after now."""
     locked = await schedules.lock_named(conn, name, org=db.org)
     if locked is None:
         return

@@ -1,4 +1,4 @@
-"""Schedules of plain SQL: each due tick enqueues one job, however many schedulers there are, ours or foreign.
+"""Schedules of plain SQL: each due tick enqueues one job, however many schedulers run, including foreign ones.
 
 `list_all` lists them after the schedules of workflows.
 """
@@ -37,7 +37,7 @@ class SchedulePage:
 
 
 async def tick(db: Database, *, batch: int = 100) -> int:
-    """Fire the schedules that are due, missed ticks once; return the number of schedules fired."""
+    """Fire the schedules that are due, once for all missed ticks; return the number of schedules fired."""
     async with db.once() as conn:
         ids = await store.find_due_sql(conn, batch=batch)
 
@@ -45,7 +45,7 @@ async def tick(db: Database, *, batch: int = 100) -> int:
 
 
 async def fire(db: Database, ids: Sequence[UUID]) -> int:
-    """Enqueue the jobs of these schedules and advance them; return how many were due and not locked elsewhere."""
+    """Enqueue the jobs of these schedules and advance them; return how many were due and not locked by others."""
     async with db.begin() as conn:
         due = await store.lock_due_sql(conn, ids)
         if due:

@@ -1,6 +1,6 @@
 """Starts runs for due schedules and for requests to a workflow's webhook address.
 
-One tick is one run, however many schedulers there are: a schedule is fired under its lock, and the run has the tick's
+One tick starts one run, however many schedulers run: a schedule is fired under its lock, and the run has the tick's
 idempotency key.
 """
 
@@ -59,7 +59,7 @@ class Backfill:
 
 @dataclass(frozen=True, slots=True)
 class Unfilled:
-    """How many ticks within the limit have no run; `next` as in a backfill."""
+    """The number of ticks within the limit that have no run; `next` as in a backfill."""
 
     count: int
     next: datetime | None
@@ -99,7 +99,7 @@ async def _serve(db: Database, id_: UUID) -> bool:
             await store.disable(conn, locked.workflow_id)
             return True
         try:
-            async with savepoint(conn):  # a failed tick keeps the lock on the schedule, which is then paused
+            async with savepoint(conn):  # after a failed tick the schedule is still locked, and is paused
                 wakeups = await _fire(conn, db.tenant(locked.org, actor=ACTOR), locked)
         except (Invalid, NotFound) as error:
             await pause_invalid(conn, locked, error)
@@ -155,7 +155,7 @@ async def get(db: Tenant, name: str) -> ScheduleRow:
 
 
 async def pause(db: Tenant, name: str, *, reason: str | None = None) -> None:
-    """Pause a schedule: no tick starts a run until it is resumed; runs under way go on."""
+    """Pause a schedule: no tick starts a run until it is resumed; live runs continue."""
     encode(reason, field="reason", limit=MAX_REASON)
     async with db.begin() as conn:
         await store.pause(conn, (await _lock(conn, db, name)).id, reason)
@@ -193,7 +193,7 @@ async def preview(db: Tenant, name: str, *, count: int = 10) -> list[datetime]:
 async def backfill(
     db: Tenant, name: str, start: datetime, end: datetime | None = None, *, limit: int = 1000
 ) -> Backfill:
-    """Start the runs of past ticks from `start` until before `end` or now; ticks that have a run are skipped."""
+    """Start the runs of past ticks from `start` until before `end` (default: now). Ticks with a run are skipped."""
     async with db.begin() as conn:
         locked = await _lock(conn, db, name)
         ticks, known, beyond = await _past(conn, db, locked, (start, end), limit)
@@ -285,7 +285,7 @@ async def _receive(db: Database, token: str, body: bytes, headers: Mapping[str, 
 
 
 async def rotate(db: Tenant, name: str) -> str:
-    """Return a new token for a workflow's webhook address: it is shown once, and the old one stops working."""
+    """Replace the token of a workflow's webhook address and return it: it is shown once; the old one stops working."""
     token = new_token()
     async with db.begin() as conn:
         live = await find_live(conn, name, org=db.org)
@@ -306,7 +306,7 @@ async def address(db: Database, token: str) -> str:
 def _check_signature(
     secret: str, scheme: webhook.Scheme, headers: Mapping[str, str], body: bytes, now: datetime
 ) -> None:
-    """Raise if a request is not signed as its workflow requires, before any part of it is used."""
+    """Raise `Refused` if a request is not signed as its workflow requires, before any part of it is used."""
     if why := webhook.signature_mistake(secret, headers, body, now, scheme):
         raise Refused(f"the request is not signed as the workflow demands ({scheme}): {why}")
 
@@ -314,8 +314,8 @@ def _check_signature(
 def _key(workflow: str, trigger: Trigger, headers: Mapping[str, str], body: bytes) -> str | None:
     """Return the idempotency key of a request, so that a repeated request starts no second run.
 
-    Where requests are signed, only an id that the signature covers counts (but for GitHub, see `signed_id`): a replay
-    could change any other header.
+    Where requests are signed, only an id that the signature covers counts (except for GitHub, see `signed_id`): a
+    replay could change any other header.
     """
     if isinstance(trigger, WebhookTrigger) and trigger.secret is not None:
         id_ = webhook.signed_id(headers, body, trigger.scheme)

@@ -1,4 +1,4 @@
-"""Jobs, dead letters, queues, workers and quarantined things as the types of the API."""
+"""Converts jobs, dead letters, queues and workers to the types of the API."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -34,7 +34,7 @@ from windlass.schemas.monitoring import Depth, Queue, Worker, WorkerDetail
 
 
 def line(row: JobRow, *, org: str, tasks: Mapping[UUID, str]) -> Job:
-    """Return a job of a list; `tasks` has the names of the tasks that jobs execute."""
+    """Return a job as a list item; `tasks` maps job ids to the names of the tasks that the jobs execute."""
     return Job(**_line(row, org, tasks))
 
 
@@ -153,7 +153,7 @@ def counted_dead_letters(left: int) -> DeadLetterBatch:
     return DeadLetterBatch(dry_run=True, done=0, left=left, jobs=[], runs=[], next=None)
 
 
-# Queues, workers, quarantine
+# Queues and workers
 
 
 def queue(item: queues.Queue) -> Queue:
@@ -208,6 +208,6 @@ def _seconds(span: timedelta) -> float:
 
 
 def _worker_status(state: str, *, alive: bool) -> WorkerStatus:
-    """Return the status of a worker; one that reported its stop is not silent."""
+    """Return the status of a worker. A worker that reported its stop is stopped, not silent."""
     status = WorkerStatus(state)
     return status if alive or status is WorkerStatus.STOPPED else WorkerStatus.SILENT

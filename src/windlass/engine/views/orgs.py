@@ -1,4 +1,4 @@
-"""Keys, members and audit entries as the API shows them."""
+"""Converts keys, members and audit entries to the types of the API."""
 
 from dataclasses import asdict
 

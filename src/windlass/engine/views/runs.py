@@ -1,4 +1,4 @@
-"""Runs and their tasks as the types of the API."""
+"""Converts runs and their tasks to the types of the API."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -87,7 +87,7 @@ _ACTIVE: Mapping[type[Action], TaskStatus] = {
     EventAction: TaskStatus.WAITING,
     ApprovalAction: TaskStatus.WAITING,
 }
-_BEGUN = frozenset({Activity.RUNNING, Activity.LOST, Activity.STOPPING})  # what a task on a pool does once it runs
+_BEGUN = frozenset({Activity.RUNNING, Activity.LOST, Activity.STOPPING})  # activities of a task that runs on its pool
 _LETTERS: Mapping[str, Letter] = {word: letter for letter, word in WORDS.items()}
 
 # Runs
@@ -98,14 +98,14 @@ def started(row: RunRow) -> NewRun:
 
 
 def inserted(workflow_id: UUID, run: InsertedRun) -> NewRun:
-    """Return a run that was started just now; it need not be read for that."""
+    """Return a run that was just inserted, without reading it back."""
     return NewRun(
         run_id=str(run.id), workflow_id=str(workflow_id), status=RunState(run.state), started_at=run.started_at
     )
 
 
 def line(row: RunRow) -> Run:
-    """Return a run of a list."""
+    """Return a run as a list item."""
     return Run(
         id=str(row.id),
         workflow_id=str(row.workflow_id),
@@ -316,7 +316,7 @@ def _task(step: StepSnapshot, run: RunState, now: datetime) -> dict[str, Any]:
 
 
 def _error(step: StepSnapshot) -> str | None:
-    """Return the message of the failure that still applies: none once the task has succeeded."""
+    """Return the message of the failure that still applies; None once the task has succeeded."""
     if step.letter is Letter.SUCCEEDED:
         return None
     failed = step.failed or step.job
@@ -336,7 +336,7 @@ def _awaited(message: Awaited) -> AwaitedMessage:
 def _started_at(step: StepSnapshot) -> datetime | None:
     if step.letter in (Letter.WAITING, Letter.SKIPPED):
         return None
-    if step.began_at is None and step.wakes_at is not None:  # a sleep has no row of its own but its timer
+    if step.began_at is None and step.wakes_at is not None:  # a sleep has no row except its timer
         action = step.step.action
         length = action.duration if isinstance(action, SleepAction) else None
         length = action.timeout if isinstance(action, HookAction | EventAction) else length
@@ -348,7 +348,7 @@ def _started_at(step: StepSnapshot) -> datetime | None:
 
 
 def _status(step: StepSnapshot, run: RunState, now: datetime) -> TaskStatus:
-    """Return the status of a task. One on a pool is dispatched until it reports that it runs."""
+    """Return the status of a task. A task on a pool is dispatched until it reports that it runs."""
     if step.letter is Letter.ACTIVE and pool_of(step.step.action) is not None:
         current = activity_of(step, run, now)
         if current is not None and current.activity not in _BEGUN:
@@ -357,7 +357,7 @@ def _status(step: StepSnapshot, run: RunState, now: datetime) -> TaskStatus:
 
 
 def task_status(letter: Letter, action: Action, code: str | None = None) -> TaskStatus:
-    """Return the status of a task; `code` is that of the reason of its letter."""
+    """Return the status of a task; `code` is the code of the reason for its state."""
     if letter is Letter.ACTIVE:
         return _ACTIVE.get(type(action), TaskStatus.RUNNING)
     if letter is Letter.FAILED and code == NEVER_BEGAN:
@@ -366,6 +366,6 @@ def task_status(letter: Letter, action: Action, code: str | None = None) -> Task
 
 
 def event_name(word: str, action: Action | None, code: str | None = None) -> str:
-    """Return the name of an event: the new status of a task, or the word itself for an event of the run."""
+    """Return the name of an event: the new status of a task, or `word` itself for an event of the run."""
     letter = None if action is None else _LETTERS.get(word)
     return word if action is None or letter is None else task_status(letter, action, code).value

@@ -1,4 +1,4 @@
-"""Workflows, their versions, graphs and schedules as the types of the API."""
+"""Converts workflows, their versions, graphs and schedules to the types of the API."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -35,7 +35,7 @@ from windlass.store.stats import WorkflowStats
 
 
 def line(row: WorkflowLine, stats: WorkflowStats) -> ListedWorkflow:
-    """Return a workflow of a list."""
+    """Return a workflow as a list item."""
     return ListedWorkflow(
         **_head(row),
         task_count=row.steps,
@@ -150,7 +150,7 @@ def graph(workflow: Definition) -> Graph:
             if_=workflow.steps[edge.child].condition,
         )
         for edge in lines(workflow)
-        if edge.condition is not None  # a compensation: its node names the step that it undoes
+        if edge.condition is not None  # None: a compensation, whose node names the step it undoes
     ]
     return Graph(workflow=workflow.name, tasks=[_node(step) for step in workflow.steps], edges=edges)
 

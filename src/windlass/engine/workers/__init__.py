@@ -1,1 +1,1 @@
-"""Workers: turns of our own, the protocol for remote ones, and the registry."""
+"""Workers: the turns of Python workers, the protocol of HTTP workers, and the registry."""

@@ -1,6 +1,6 @@
-"""Log lines of workers that use HTTP. They are numbered here, after those of the same claim.
+"""Stores the log lines of workers that use HTTP, numbered after the lines that the same claim has stored before.
 
-Lines of a job that the worker does not hold under the fence are dropped: another attempt writes its log now.
+Lines of a job that the worker does not hold under the fence are dropped: another attempt may be writing its log.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,7 +49,7 @@ def _before(job: HeldJob) -> int:
 def _numbered(
     sent: Iterable[SentLine], held: Mapping[Fence, HeldJob], last: Mapping[UUID, int]
 ) -> tuple[list[NewLogLine], int]:
-    """Return the rows, and how many lines they hold. A claim stores MAX_LINES, and a note if there were more."""
+    """Return the rows and the number of accepted lines. A claim stores MAX_LINES, and a note if there were more."""
     rows: list[NewLogLine] = []
     numbers = dict(last)
     accepted = 0

@@ -40,14 +40,14 @@ class Turn:
 
     worker: str
     lease: timedelta
-    worker_lease: int | None = None  # the lease of the worker; without one each job gets a lease of its own
+    worker_lease: int | None = None  # id of the worker's lease; without one each job gets a lease of its own
     reports: Sequence[Report] = ()
     lines: Sequence[NewLogLine] = ()
     lanes: Sequence[tuple[Lane, int]] = ()
     count: int = 0
-    holders: Mapping[UUID, str] | None = None  # of the jobs reported on, where they are not all `worker`'s
+    holders: Mapping[UUID, str] | None = None  # of the reported jobs; None: `worker` holds them all
     claim_failed: Callable[[], None] | None = None  # called if jobs may have been claimed that `turn` does not return
-    no_room: Callable[[str, bool], None] | None = None  # called with orgs at their limit; True: others claim just now
+    no_room: Callable[[str, bool], None] | None = None  # called with an org at its limit; True: another claim locks it
     locked: Callable[[Report], None] | None = None  # called with reports that need a row another session keeps locked
 
     @cached_property
@@ -132,7 +132,7 @@ async def _finish(conn: Connection, request: Turn) -> tuple[dict[UUID, str], Seq
 def _ends(
     reports: Sequence[Report], states: Mapping[UUID, str], known: Container[UUID]
 ) -> Iterator[tuple[UUID, int, Letter, Reason | None]]:
-    """Yield how the steps of known runs ended, of those whose report was accepted."""
+    """Yield the end of each step of a known run whose report was accepted."""
     latest = {report.job.id: report for report in sorted(reports, key=lambda report: report.job.claim_no)}
     for report in latest.values():  # of two claims of a job the fence accepts only the latest
         job, state = report.job, states.get(report.job.id, "pending")
@@ -144,7 +144,7 @@ def _ends(
 
 
 async def record_apart(db: Database, request: Turn) -> set[UUID]:
-    """Record what can be recorded of a batch that failed as a whole; return the ids of the jobs recorded."""
+    """Record as much as possible of a batch that failed as a whole; return the ids of the jobs recorded."""
 
     async def together(items: Sequence[Report | NewLogLine]) -> set[UUID]:
         return await _record(db, _part(request, items))
@@ -185,11 +185,11 @@ async def _record(db: Database, request: Turn) -> set[UUID]:
 
 
 async def _record_culprit(db: Database, request: Turn, report: Report, error: Exception) -> set[UUID]:
-    """Record one report that failed even with nothing else in its batch.
+    """Record a report that failed even in a batch of its own.
 
     The usual cause is its run: the next step cannot be evaluated or written. Then the outcome is recorded and the run
-    set aside: the job did its work and must not fail because of what follows it. If the outcome itself cannot be
-    stored, the job fails with that as the reason.
+    set aside: the job did its work and must not fail because of a later step. If the outcome itself cannot be stored,
+    the job fails with that as the reason.
     """
     text = {"type": type(error).__name__, "message": f"the outcome could not be stored: {str(error)!a}"}
     failed = replace(request, reports=[Setback(report.job, JobMove.FAIL, text, timedelta())])

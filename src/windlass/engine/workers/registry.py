@@ -33,7 +33,7 @@ async def get(db: Tenant, id_: str, *, alive_within: timedelta = ALIVE_WITHIN) -
 
 
 async def direct(db: Tenant, id_: str, directive: str | None) -> None:
-    """Set what a worker receives with its next heartbeat: `quiet`, `terminate`, or None for nothing."""
+    """Set the directive that a worker receives with its next heartbeat: `quiet`, `terminate` or None."""
     encode(id_, field="id")
     async with db.begin() as conn:
         if not await workers.direct(conn, db.stored(id_), directive, org=db.org):

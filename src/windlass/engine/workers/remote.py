@@ -1,4 +1,4 @@
-"""Workers that use HTTP: they claim jobs by queue in strict order, and keep them by heartbeats. Their reports are in
+"""Claims and heartbeats of workers that use HTTP, which claim jobs by queue, in strict order. Their reports are in
 `remote_reports`."""
 
 import logging
@@ -19,7 +19,7 @@ from windlass.store.jobs import Job
 from windlass.store.postgres.pool import Connection
 
 __all__ = ["Job"]
-LEASE = timedelta(seconds=1800)  # where neither the worker nor the job gives one
+LEASE = timedelta(seconds=1800)  # if neither the worker nor the job sets one
 SET_ASIDE = timedelta(minutes=1)  # until a job that could not be handed out is tried again
 UNREADABLE = "the version of its workflow cannot be read by this process"
 PROMOTE = 1000
@@ -58,13 +58,13 @@ class HeartbeatAnswer:
     state: str
     directive: str | None
     extended: list[UUID]
-    stop: list[UUID]  # those that the worker is to stop: still held, or cancelled meanwhile
+    stop: list[UUID]  # jobs to stop: held and requested to stop, or cancelled already
     test_directive: str | None
     now: datetime
 
 
 async def fetch(db: Tenant, requests: Sequence[Fetch]) -> list[list[Job]]:
-    """Return the jobs for each fetch, claimed in one transaction. Jobs that cannot be handed out are set aside."""
+    """Claim jobs for each fetch, in one transaction, and return them. Jobs that cannot be handed out are set aside."""
     requests = [_stored(db, request) for request in requests]
     async with db.begin() as conn:
         room = await quota.wait_for_claim_room(conn, db)
@@ -95,14 +95,14 @@ def _stored(db: Tenant, request: Fetch) -> Fetch:
 
 
 async def _readable(conn: Connection, known: Container[int], request: Fetch, batch: list[Job]) -> list[Job]:
-    """Return those of these jobs whose version this process can read; set the others aside."""
+    """Return the jobs whose workflow version this process can read; set the other jobs aside."""
     bad = {job.id: UNREADABLE for job in batch if job.version_id is not None and job.version_id not in known}
     await _set_aside(conn, request.worker, bad)
     return [job for job in batch if job.id not in bad]
 
 
 async def set_aside(db: Tenant, worker: str, reasons: Mapping[UUID, str]) -> None:
-    """Release jobs that were claimed for this worker but cannot be handed out; they are tried again later."""
+    """Release jobs that were claimed for this worker but cannot be handed out; they are due again after SET_ASIDE."""
     async with db.begin() as conn:
         await _set_aside(conn, db.stored(worker), reasons)
 
@@ -116,7 +116,7 @@ async def _set_aside(conn: Connection, worker: str, reasons: Mapping[UUID, str])
 async def _fetch(conn: Connection, db: Tenant, request: Fetch) -> list[Job]:
     taken, limited = await _take(conn, db, request, request.count)
     if len(taken) < request.count and (queues := await jobs.become_due(conn, PROMOTE)):
-        # Jobs that have just become due are not left to the timer loop, which could take another second.
+        # Make jobs due here: the timer loop could take another second.
         db.poke(*set(queues))
         limited = True
     if len(taken) < request.count and limited:
@@ -128,7 +128,7 @@ async def _fetch(conn: Connection, db: Tenant, request: Fetch) -> list[Job]:
 
 
 async def _take(conn: Connection, db: Tenant, request: Fetch, count: int) -> tuple[list[Job], bool]:
-    """Return jobs, and whether their rate limits may have made others due."""
+    """Claim up to `count` jobs; return them, and whether their rate limits may have made other jobs due."""
     fetched = await store.fetch(
         conn,
         request.queues,
@@ -153,7 +153,7 @@ async def heartbeat(
     state: str | None = None,
     host: str = "",
 ) -> HeartbeatAnswer:
-    """Extend leases; return the worker's state and the directives for it."""
+    """Extend the leases of these jobs; return the worker's state, its directives and the jobs to stop."""
     check_length(lease, "visibility_timeout_ms", most=MAX_LEASE)
     async with db.begin() as conn:
         worker = db.stored(worker)

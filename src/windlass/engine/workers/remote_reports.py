@@ -1,8 +1,8 @@
-"""Reports of workers that use HTTP.
+"""Records the reports of workers that use HTTP.
 
-A batch of reports is one transaction, which also advances the runs. Such a worker may not identify itself: then the
-report is attributed to the job's holder. A report that cannot be accepted is answered with its error and does not
-affect the others.
+A batch of reports is one transaction, which also advances the runs. A worker need not identify itself: its report is
+then attributed to the job's holder. A report that cannot be accepted is answered with its error and does not affect
+the other reports.
 """
 
 import random
@@ -29,9 +29,9 @@ from windlass.store.jobs import Job
 from windlass.store.postgres.pool import UNSTORABLE, Connection
 
 OUT_OF_TIME = {"type": "Timeout", "code": "timeout", "message": "the attempt ran out of time"}
-CANCELLED = "cancelled"  # the code of the error of a worker that stopped because the job was cancelled
+CANCELLED = "cancelled"  # the error code of an attempt that stopped because the job was cancelled
 Result = TypeVar("Result")
-# Returns what the answer to each accepted report needs, given the new states.
+# Returns the result of each accepted report by job, given the new states of the jobs.
 Read = Callable[[Connection, Sequence[Report], Mapping[UUID, str]], Awaitable[Mapping[UUID, Result]]]
 
 
@@ -40,7 +40,7 @@ class NewState(NamedTuple):
 
     state: JobState
     delay: timedelta = timedelta()  # until a pending job is due again
-    attempts: int = 0  # used up
+    attempts: int = 0  # used up so far
 
 
 SUCCEEDED = NewState(JobState.SUCCEEDED)
@@ -56,15 +56,15 @@ class RemoteReport(NamedTuple):
 
 
 async def record(db: Tenant, reports: Sequence[RemoteReport]) -> list[Job | Exception]:
-    """Record reports; return the jobs as they are now, or why a report was not accepted."""
+    """Record reports; return the updated job of each report, or the error for which it was not accepted."""
     return await _record_of_org(db, reports, _rows)
 
 
 async def record_batch(db: Tenant, reports: Sequence[RemoteReport]) -> list[NewState | Exception]:
-    """Record reports; return the states of their jobs, without reading the rows again, or why one was not accepted.
+    """Record reports; return the new state of each job, without reading its row again, or the error of the report.
 
-    Successes of jobs that belong to no run need neither the row nor a decision: one statement records them. It leaves
-    out what it must not record, and that is done like everything else.
+    Successes of jobs that belong to no run need neither the row nor a decision: one statement records them. The reports
+    that it leaves out, because they do not match, are judged like all others.
     """
     done = await _succeed(db, reports)
     rest = await _record_of_org(db, [report for n, report in enumerate(reports) if n not in done], _new_states)
@@ -73,7 +73,7 @@ async def record_batch(db: Tenant, reports: Sequence[RemoteReport]) -> list[NewS
 
 
 async def _succeed(db: Tenant, reports: Sequence[RemoteReport]) -> set[int]:
-    """Record the successes of jobs without a run that their worker still holds; return their numbers."""
+    """Record the successes of jobs without a run that their worker still holds; return the indexes of the reports."""
     first: dict[UUID, int] = {}  # of two reports on one job the first counts
     for n, report in enumerate(reports):
         first.setdefault(report.job, n)
@@ -90,11 +90,11 @@ async def _succeed(db: Tenant, reports: Sequence[RemoteReport]) -> set[int]:
     try:
         async with db.once() as conn:
             queues = await store.succeed(conn, successes, worker=db.stored(worker), org=db.org, label=db.label)
-    except Exception as error:  # one of them cannot be stored, or is locked: it is found by splitting the batch
+    except Exception as error:  # a result cannot be stored, or a row is locked: splitting the batch will find it
         if isinstance(error, Unavailable) and not isinstance(error, Locked):
             raise
         return set()
-    if db.allowances.limited:  # the end of a job makes room for another one of its org
+    if db.allowances.limited:  # a job that ended frees capacity for another of its org
         db.poke(*(queue for queue in set(queues.values()) if quota.limits_claims(db, db.org)))
     return {first[id_] for id_ in queues}
 
@@ -110,7 +110,7 @@ async def _record_of_org(db: Tenant, reports: Sequence[RemoteReport], read: Read
 
 
 async def end_overdue(db: Database, *, batch: int = 500) -> int:
-    """Fail attempts that ran out of time and were not reported, of all orgs; return their number."""
+    """Fail the attempts, of all orgs, that exceeded their timeout and were not reported; return their number."""
     async with db.once() as conn:
         overdue = await store.overdue(conn, batch)
     reports = [RemoteReport(id_, Failed(OUT_OF_TIME), fence=claim_no) for id_, claim_no in overdue]
@@ -146,10 +146,10 @@ async def _record_all(
 async def _record_alone(
     db: Database, report: RemoteReport, read: Read[Result], error: Exception, *, org: str | None
 ) -> list[Result | Exception]:
-    """Record a report that failed by itself.
+    """Record a report that failed even in a batch of its own.
 
-    If its run is the cause, the report is recorded and the run set aside; if the outcome cannot be stored, return that
-    error as the answer.
+    If its run is the cause, record the report and set the run aside; if the outcome cannot be stored, return that error
+    as the answer.
     """
     try:
         return await _record(db, [report], read, org=org, unsettled=error)
@@ -172,8 +172,8 @@ async def _record(
 ) -> list[Result | Exception]:
     """Record reports; lock order: runs before jobs.
 
-    `org`: jobs of other orgs are not found; None: all orgs. `unsettled`: why the run of the only report cannot be
-    advanced now; the end of its job is recorded without advancing it.
+    `org`: jobs of other orgs are not found; None: all orgs. `unsettled`: the error for which the run of the only report
+    cannot be advanced now; the end of its job is recorded without advancing the run.
     """
     ids = sorted({report.job for report in reports})
     async with db.begin() as conn:
@@ -191,7 +191,7 @@ async def _record(
             await steps.unsettle(conn, ids)
         results = await read(conn, accepted, states)
     wakeups.poke(db)
-    if db.allowances.limited:  # the end of a job makes room for another one of its org
+    if db.allowances.limited:  # a job that ended frees capacity for another of its org
         db.poke(*{report.job.queue for report in accepted if quota.limits_claims(db, report.job.org)})
     if unsettled is not None and touched:
         await quarantine.set_aside(db, Kind.RUN, touched[0], unsettled)
@@ -206,7 +206,7 @@ async def _record(
 
 
 def _judge(reports: Sequence[RemoteReport], locked: Mapping[UUID, LockedJob]) -> list[Report | WindlassError]:
-    """Return what each report does to its job, or why it is refused; of two reports on one job the first counts."""
+    """Return the change that each report makes to its job, or its refusal; of two reports on a job the first counts."""
     judged: list[Report | WindlassError] = []
     seen: set[UUID] = set()
     for report in reports:

@@ -83,7 +83,7 @@ async def _turn_together(db: Database, request: Turn, *, atomic: bool = False) -
         point("turn.claimed")
     point("turn.committed")
     wakeups.poke(db, claimed=[job.id for job in claimed])
-    if db.allowances.limited:  # the end of a job makes room for another one of its org
+    if db.allowances.limited:  # a job that ended frees capacity for another of its org
         db.poke(*{report.job.queue for report in request.reports if quota.limits_claims(db, report.job.org)})
     return claimed, recorded | successes
 
@@ -91,8 +91,8 @@ async def _turn_together(db: Database, request: Turn, *, atomic: bool = False) -
 async def _within_limits(
     conn: Connection, db: Database, request: Turn, limited: Sequence[str]
 ) -> list[tuple[Lane, int]]:
-    """Return the lanes with the number of jobs to claim from each, so that no limited org exceeds its limit. The most
-    urgent lanes come first."""
+    """Return the lanes with the number of jobs to claim from each, so that no limited org exceeds its limit. The lanes
+    are in order of urgency, so the most urgent lanes use the capacity first."""
     room = await quota.claim_room(conn, db, limited)
     for org, left in room.items():
         if not left and request.no_room is not None:
@@ -110,7 +110,7 @@ async def _within_limits(
 
 
 async def _claim_apart(db: Database, request: Turn) -> list[Claimed]:
-    """Claim lane by lane, in one transaction each. The first job of a lane that cannot be claimed is set aside."""
+    """Claim from each lane in its own transaction. If the first job of a lane cannot be claimed, set it aside."""
     claimed: list[Claimed] = []
     for lane, room in request.lanes:
         count = min(room, request.count - len(claimed))
@@ -135,7 +135,7 @@ async def _claim_apart(db: Database, request: Turn) -> list[Claimed]:
 
 
 async def _defer_first(db: Database, lane: Lane, error: Exception) -> None:
-    """Postpone the first job of a lane, so that those behind it can be claimed."""
+    """Postpone the first job of a lane and set it aside, so that the jobs behind it can be claimed."""
     async with db.once() as conn:
         id_ = await defer_first(conn, lane, pause=DEFER)
     if id_ is not None:
@@ -171,8 +171,8 @@ async def start_compositions(
 async def adopt(db: Database, *, worker: str, held: Container[Fence], lease: timedelta) -> list[Claimed]:
     """Return the jobs that are leased to a worker and not in `held`, for the worker to start them.
 
-    Each is read by itself: one that cannot be read is handed back. Call it only if the worker has no claim in flight,
-    whose jobs would be taken for orphans, and no other process uses its id.
+    Each job is read in its own transaction: one that cannot be read is released. Call this only if the worker has no
+    claim in flight, whose jobs would be taken for orphans, and no other process uses its id.
     """
     async with db.once() as conn:
         fences = await workers.find_orphans(conn, worker=worker)
@@ -183,7 +183,7 @@ async def adopt(db: Database, *, worker: str, held: Container[Fence], lease: tim
         try:
             job = await _take_orphan(db, fence, worker, lease)
         except Unavailable:
-            raise  # those read so far are found again
+            raise  # the jobs read so far are found again by the next call
         except Exception as error:
             await _put_back(db, fence, worker, error)
         else:
@@ -192,7 +192,7 @@ async def adopt(db: Database, *, worker: str, held: Container[Fence], lease: tim
 
 
 async def _take_orphan(db: Database, fence: Fence, worker: str, lease: timedelta) -> Claimed | None:
-    """Take a job as a turn does: with its run's definition, and with its composition started if it is the first job."""
+    """Lease a job to this process, load its definition, and start its composition if the job is the first."""
     async with db.begin() as conn:
         job = await workers.take_orphan(conn, fence, worker=worker, lease=lease)
         if job is not None and job.version_id is not None:
@@ -202,7 +202,7 @@ async def _take_orphan(db: Database, fence: Fence, worker: str, lease: timedelta
 
 
 async def _put_back(db: Database, fence: Fence, worker: str, error: Exception) -> None:
-    """Postpone a job and set it aside, where operators see it."""
+    """Release a job that cannot be read, postpone it and set it aside, where operators see it."""
     reason = plain(f"this worker cannot read it: {type(error).__name__}: {error}")[:1000]
     try:
         async with db.once() as conn:
@@ -215,10 +215,10 @@ async def _put_back(db: Database, fence: Fence, worker: str, error: Exception) -
 
 
 class OrgPages:
-    """Decides which orgs the next look visits: ORGS_PER_LOOK of those with due jobs. There may be thousands."""
+    """Pages through the orgs with due jobs, ORGS_PER_LOOK per search of lanes: there may be thousands."""
 
     def __init__(self) -> None:
-        self.several = False  # there are other orgs than `default`, whose queues are searched, too
+        self.several = False  # there are orgs besides `default`: their queues are searched, too
         self._after = ""
 
     async def next(self, conn: Connection) -> tuple[list[str], bool]:
@@ -238,7 +238,7 @@ async def look(
 ) -> list[Lane]:
     """Return the lanes with due work of the served types (None: all), the most urgent first.
 
-    With several orgs the queues of each of them are searched, a page of orgs at a time: further pages are searched only
+    With several orgs the queues of each org are searched, one page of orgs per query: further pages are searched only
     if nothing was found.
     """
     if pages is None or not pages.several:
@@ -283,7 +283,7 @@ async def extend_lease(db: Database, id_: int, worker: str, *, lease: timedelta)
 async def part_unknown(
     db: Database, id_: int, known: Callable[[], Container[Fence]], *, older_than: timedelta, lease: timedelta
 ) -> list[UUID]:
-    """Give the jobs under a worker's lease that its process does not run leases of their own; return their ids.
+    """Move the jobs that a process does not run from its worker lease to leases of their own; return their ids.
 
     Those leases expire, and the jobs are released as if their worker had died. If the result of a claim was only late,
     the process extends the lease of its job from then on. `known` is called after the jobs were read, because claims
@@ -299,7 +299,7 @@ async def part_unknown(
 
 
 async def close_lease(db: Database, id_: int) -> None:
-    """End the lease of a worker that holds no job any more."""
+    """Delete the lease of a worker that has stopped, unless jobs are still under it: these wait until it expires."""
     async with db.once() as conn:
         await workers.close_lease(conn, id_)
 
@@ -307,7 +307,7 @@ async def close_lease(db: Database, id_: int) -> None:
 async def register(
     db: Database, *, id_: str, host: str, pid: int, queues: Sequence[str], types: Sequence[str], concurrency: int
 ) -> Registered | None:
-    """Register a worker; return the process that had its id before."""
+    """Register a worker; return the process that was registered under its id before, if any."""
     async with db.once() as conn:
         return await workers.register(
             conn, id_=id_, host=host, pid=pid, queues=queues, types=types, concurrency=concurrency

@@ -1,7 +1,8 @@
 """The loops that every process runs: timers, schedules and the sweep of runs, and the function that starts all loops.
 
-They are woken by notifications and by the look of the process (look.py), and wait at most until the next due time. Also
-at the start: if each of them looked for itself, the connections and plans for it would delay the worker's first jobs.
+They are woken by notifications and by the poll of the process (look.py), and wait at most until the next due time. They
+also wait before their first tick: if each of them queried at the start, connecting and planning would delay the
+worker's first jobs.
 """
 
 import asyncio
@@ -47,7 +48,7 @@ async def run_loops(
     pools: Sequence[Pool] = (),
     at_once: asyncio.Event | None = None,
 ) -> None:
-    """Run the background loops, and the worker if there is one, until `stop`; `at_once` ends the worker's grace.
+    """Run the background loops, and the worker if there is one, until `stop`; `at_once` ends its grace period early.
 
     They run in one task group: they start and stop together, and a loop that raises cancels the others.
     """
@@ -55,14 +56,14 @@ async def run_loops(
     term = min(worker.options.lease, UpkeepOptions.term) if worker is not None else UpkeepOptions.term
     recovery = LeaseRecovery(db, holder, replace(options, term=term))
     woken = (Timers(db), Sweeper(db), Scheduler(db), recovery, Upkeep(db, recovery), Deliveries(db, holder))
-    # A term must be renewed in time.
+    # Poll often enough to renew the term in time.
     pace = LookOptions(idle=min(LookOptions.idle, term / 2))
     look = Look(db, woken, duty=DUTY, kinds=list(retries(db)), options=pace)
     loops = (*woken, look, ObjectRemoval(db, recovery))
     async with asyncio.TaskGroup() as group:
         if worker is not None:
             group.create_task(worker.run(stop, at_once=at_once), name="windlass-worker")
-            await asyncio.sleep(0)  # it gets the open connection: with the loops it waited 10 to 20 ms for a new one
+            await asyncio.sleep(0)  # so that it gets the open connection: otherwise it waited 10 to 20 ms for a new one
         for loop in loops:
             group.create_task(loop.run(stop), name=f"windlass-{type(loop).__name__.lower()}")
         for pool in pools:
@@ -72,7 +73,7 @@ async def run_loops(
 @dataclass(frozen=True, kw_only=True)
 class LoopOptions:
     every: timedelta = SELDOM
-    again: timedelta = timedelta(milliseconds=50)  # when another session holds what is due
+    again: timedelta = timedelta(milliseconds=50)  # if another session has locked the due rows
     batch: int = 100
 
 
@@ -166,8 +167,8 @@ class Scheduler:
 
 class Sweeper:
     """Applies events that did not come through a worker's report: job completions written by plain SQL, and notices
-    of other runs. Also gives messages to those who wait for them, starts runs that wait for their workflow's
-    concurrency limit, and retries what is in quarantine.
+    of other runs. Also delivers messages to runs and handlers, starts runs that were requested or that wait for their
+    workflow's concurrency limit, and retries quarantined items.
     """
 
     def __init__(self, db: Database, options: LoopOptions | None = None) -> None:
@@ -179,8 +180,8 @@ class Sweeper:
         self._wake = asyncio.Event()
 
     async def tick(self) -> int:
-        """Run one sweep; return how many addresses of messages, handlers and runs were processed. One query if there is
-        nothing to do."""
+        """Run one sweep; return the number of items (message addresses, handlers, runs, ...) that were processed. One
+        query if there is nothing to do."""
         db, batch, run, done = self._db, self.options.batch, self._duties.run, 0
         starts, delivers, has_events, retries = await run(
             "look", lambda: sweep.pending_work(db, kinds=list(self._retries)), ALL_RUN_WORK

@@ -29,7 +29,7 @@ GONE = 410  # HTTP 410 Gone: the receiver wants no further deliveries
 @dataclass(frozen=True, kw_only=True)
 class DeliveryOptions:
     every: timedelta = timedelta(milliseconds=500)  # while there are subscriptions
-    idle: timedelta = SELDOM  # without one
+    idle: timedelta = SELDOM  # while there are none
     term: timedelta = timedelta(seconds=10)
     batch: int = 500
 
@@ -67,7 +67,7 @@ class Deliveries:
             await self._term.resign()
 
     def notice(self, work: PendingWork, within: timedelta) -> bool:
-        """With subscriptions it ticks by itself: it is woken for the first one."""
+        """Wake the loop for the first subscription: while there are subscriptions it polls on its own."""
         if has_work := work.process.subscriptions and not self._has_subscriptions:
             self.wake()
         return has_work

@@ -1,8 +1,8 @@
-"""Finds out, with one query, what all loops of a process have to do, and wakes those that have something to do.
+"""Polls for the work of all loops of a process with one query, and wakes the loops that have work.
 
-Notifications wake the loops sooner, but plain SQL sends none and a notification can be lost: this query is why
-everything is found within a second. A loop that is woken looks for itself: if this query fails, all loops are woken and
-only the part that failed is affected.
+Notifications wake the loops sooner, but plain SQL sends none and a notification can be lost: this query ensures that
+all work is found within a second. A loop that is woken runs its own query. So if this query fails, all loops are woken,
+and only the loop whose part of the query fails is affected.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ class Watched(Protocol):
         """Run the next tick now."""
 
     def notice(self, work: PendingWork, within: timedelta) -> bool:
-        """Wake the loop if it has something to do before the next look, `within` this time; return whether it has."""
+        """Wake the loop if it has work before the next poll, which is `within` this time; return whether it has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LookOptions:
-    every: timedelta = timedelta(milliseconds=500)  # while there is something to do, or a job is leased
-    idle: timedelta = timedelta(milliseconds=750)  # what it finds must be done within a second
-    rest: int = REST  # times the duration of a look without leased jobs, until they are looked for again
+    every: timedelta = timedelta(milliseconds=500)  # while there is work, or a job is leased
+    idle: timedelta = timedelta(milliseconds=750)  # work must be found and done within a second
+    rest: int = REST  # pause after a search that found no leased jobs, as a multiple of its duration
 
 
 class Look:
@@ -47,18 +47,18 @@ class Look:
         kinds: Sequence[Kind],
         options: LookOptions | None = None,
     ) -> None:
-        """`duty` is the one whose leader the loops want to know, `kinds` are the entries of the quarantine that one of
-        them retries."""
+        """`duty` is the duty whose leader the loops need to know, `kinds` are the kinds of quarantine entries that one
+        of them retries."""
         self.options = options or LookOptions()
         self._db = db
         self._loops = loops
         self._duty = duty
         self._kinds = kinds
         self._duties = Duties(db, "loops")
-        self._leases_at = float("-inf")  # until then jobs count as leased
+        self._leases_at = float("-inf")  # when leased jobs are searched for again; until then they are assumed
 
     async def tick(self) -> timedelta:
-        """Look once; return the wait until the next look."""
+        """Poll once; return the wait until the next poll."""
         work = await self._duties.run("look", self._look, None)
         if work is None:
             for loop in self._loops:
@@ -71,8 +71,8 @@ class Look:
         await run_periodically(self.tick, every=self.options.idle, stop=stop)
 
     async def _notify(self, loop: Watched, work: PendingWork) -> bool:
-        """Let a loop notice its work; return whether it has any. One that fails is woken, like all if the query fails:
-        the other loops are not affected."""
+        """Pass the result to a loop; return whether it has work. A loop that raises is woken, as all loops are if the
+        query fails, and does not affect the others."""
 
         async def notice() -> bool | None:
             return loop.notice(work, self.options.idle)
@@ -83,8 +83,8 @@ class Look:
         return has_work is not False
 
     async def _look(self) -> PendingWork | None:
-        """While an old snapshot keeps dead index entries alive, looking for leased jobs in vain can be slow: then they
-        are looked for less often, and lease recovery limits the time of its own queries."""
+        """Return the pending work. While an old snapshot keeps dead index entries alive, a search for leased jobs that
+        finds none can be slow: it is then made less often, and lease recovery limits the time of its own queries."""
         now = time.monotonic()
         work = await upkeep.pending_work(
             self._db, duty=self._duty, kinds=self._kinds, looks_for_leases=now >= self._leases_at

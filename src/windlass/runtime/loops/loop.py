@@ -1,4 +1,4 @@
-"""What all loops share: the loop itself, duties that fail independently, and leader terms.
+"""The building blocks of background loops: the loop itself, duties that fail independently, and leader terms.
 
 A loop runs a tick, then waits for a wake-up, the next due time or the stop event.
 
@@ -28,7 +28,7 @@ LONGEST_PAUSE = 1.0  # between retries while the database is unavailable: it may
 DEFECT_PAUSE = 10.0  # between retries after an unexpected error
 RECOVERY_PAUSE = 10.0  # between retries if a recovery event ends the wait early
 LONGEST_DUTY_PAUSE = 60.0  # between retries of a failing duty
-SELDOM = timedelta(seconds=30)  # between the ticks of a loop that others wake: see look.py
+SELDOM = timedelta(seconds=30)  # between the ticks of a loop that is woken when there is work: see look.py
 Done = TypeVar("Done")
 
 
@@ -40,8 +40,8 @@ async def run_periodically(
     wake: asyncio.Event | None = None,
     waits_first: bool = False,
 ) -> None:
-    """Call `tick` until `stop` is set, with a wait of `every` in between, or less if it returns a shorter one. A tick
-    that raises is retried with backoff. With `waits_first` the first one is after a wake-up, too."""
+    """Call `tick` until `stop` is set, and wait `every` after each call, or less if it returns a shorter wait. A tick
+    that raises is retried with backoff. With `waits_first` there is such a wait before the first call, too."""
     pause = 0.0
     if waits_first:
         await until(stop, every, wake=wake)
@@ -102,14 +102,14 @@ class Duties:
         self._pauses: dict[str, float] = {}
         self._resting: dict[str, float] = {}  # end of the pause, monotonic time
         self._known_good: set[str] = set()
-        self._left: set[str] | None = None  # entries in the quarantine when this process began
+        self._left: set[str] | None = None  # keys in the quarantine, as first read by this process
 
     async def run(
         self, name: str, duty: Callable[[], Awaitable[Done]], default: Done, *, is_needed: bool = True
     ) -> Done:
         """Run a duty and return its result; return `default` if it fails or is still in its pause after a failure.
 
-        A duty that is not needed runs only if its last run failed, or if it has not run yet: then its entry in the
+        A duty that is not needed runs only if its last run failed, or if it has not run yet, so that its entry in the
         quarantine is removed. `Unavailable` is raised, not recorded: the caller's loop waits for the database.
         """
         if not is_needed and name in self._known_good:
@@ -133,7 +133,7 @@ class Duties:
         return done
 
     async def _release(self, name: str) -> None:
-        """Remove the entry of a duty from the quarantine. This process has put it there, or one that died."""
+        """Remove the entry of a duty from the quarantine, if this process or an earlier one has put it there."""
         key = f"{self._loop}.{name}"
         if self._left is None:
             self._left = await quarantine.keys(self._db, Kind.DUTY)

@@ -20,7 +20,7 @@ class RemovalOptions:
 
 
 class ObjectRemoval:
-    """Works while `recovery` holds the leader term of upkeep."""
+    """Deletes objects while `recovery` holds the leader term of recovery and upkeep."""
 
     def __init__(self, db: Database, recovery: LeaseRecovery, options: RemovalOptions | None = None) -> None:
         self.options = options or RemovalOptions()
@@ -29,7 +29,7 @@ class ObjectRemoval:
         self._duties = Duties(db, "objects")
 
     async def tick(self) -> int:
-        """Delete a batch of objects; return how many artifacts were looked at."""
+        """Delete a batch of objects; return the number of artifacts processed, including failed ones."""
         if not self._recovery.leading:
             return 0
         batch = self.options.batch

@@ -7,14 +7,14 @@ from windlass.runtime.loops.loop import run_periodically
 
 
 class OwnUrl:
-    """The URL of this process, recorded again and again until it is closed: a URL that is not is taken for dead."""
+    """The URL of this process, recorded periodically until `close`: a URL not recorded recently counts as dead."""
 
     def __init__(self, db: Tenant) -> None:
         self._db = db
         self._recording: asyncio.Task[None] | None = None
 
     async def listen_at(self, url: str) -> str:
-        """Record the URL from now on and return the base URL of callbacks, which another server may have configured."""
+        """Record the URL periodically; return the base URL of callbacks, which another server may have configured."""
         self._db.public_url.listening = url
         await self._record()
         if self._recording is None:

@@ -23,8 +23,8 @@ from windlass.runtime.loops.loop import SELDOM, Duties, LeaderTerm, run_periodic
 
 SOON = timedelta(milliseconds=20)  # the wait after a full batch
 REST, LONGEST_REST = 10, 30.0
-DUTY = "recovery"  # the name of the leader term; processes that cannot release worker leases take `upkeep`
-ALL_JOB_WORK = PendingJobWork(rate_limited=True, expired=True, overdue=True, unlogged=True)  # if the look fails
+DUTY = "recovery"  # the name of the leader term; older versions, which cannot release worker leases, use `upkeep`
+ALL_JOB_WORK = PendingJobWork(rate_limited=True, expired=True, overdue=True, unlogged=True)  # if the query fails
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +75,9 @@ class LeaseRecovery:
             await self._term.resign()
 
     def notice(self, work: PendingWork, within: timedelta) -> bool:
-        """Leases are checked while there are any. The term is renewed before half of it has passed."""
+        """Wake the loop while there are leases to check, and to renew the term before half of it has passed."""
         now, leader, renewed_at, self._leased, *_ = work.process
-        if self._continuity.answered_at is None:  # the first tick is to come: it compares with the last renewal
+        if self._continuity.answered_at is None:  # before the first tick, which compares with the last renewal
             return False
         self._continuity.answered(now)
         if leader is not None:  # a free term may just have been taken by this process
@@ -85,17 +85,17 @@ class LeaseRecovery:
         is_old = renewed_at is None or now + within - renewed_at >= self.options.term / 2
         if leader is None or (self.leading and (is_old or self._leased)):
             self._wake.set()
-        return False  # neither keeps a process busy
+        return False  # neither is a reason to poll more often
 
     def wake(self) -> None:
-        self._leased = True  # the caller does not know of leases: search for expired ones
+        self._leased = True  # the caller does not know whether there are leases: search for expired ones
         self._wake.set()
 
     async def _release(self) -> UpkeepResult:
         """Release expired leases.
 
-        While an old snapshot keeps dead index entries alive, this query can be slow. After one that found nothing the
-        next waits for ten times its duration (at most LONGEST_REST), so that queries take at most a tenth of the time.
+        While an old snapshot keeps dead index entries alive, this query can be slow. After a query that found nothing
+        the next one waits for ten times its duration (at most LONGEST_REST), to take at most a tenth of the time.
         """
         now = time.monotonic()
         if now < self._release_at:
@@ -107,7 +107,7 @@ class LeaseRecovery:
 
 
 class Upkeep:
-    """The other duties, while `recovery` holds the leader term."""
+    """Runs the other duties of upkeep while `recovery` holds the leader term."""
 
     def __init__(self, db: Database, recovery: LeaseRecovery) -> None:
         self.options = recovery.options
@@ -116,8 +116,8 @@ class Upkeep:
         self._duties = Duties(db, "upkeep")
         self._meter_at = self._archive_at = self._prune_at = self._tend_at = float("-inf")
         self._lagging = False  # there are more jobs to count
-        self._archiving = False  # a round of the archive is under way
-        self._archived_in = 0.0  # seconds that it took so far
+        self._archiving = False  # a round of the archive is in progress
+        self._archived_in = 0.0  # seconds that the round has taken so far
         self._wake = asyncio.Event()
 
     async def tick(self) -> UpkeepResult:
@@ -177,9 +177,10 @@ class Upkeep:
         return pruned
 
     async def _archive(self) -> bool:
-        """Archive what ended a while ago, and remove the archives that are too old; return whether there may be more.
+        """Archive jobs and runs that ended a while ago, and drop archives that are too old; return whether there may be
+        more.
 
-        A round looks at all jobs that are old enough, however many of them live on. If that takes long, the next round
+        A round reads all jobs that are old enough, even those that are still live. If that takes long, the next round
         waits for twenty times as long, but for no more than a tenth of the time after which jobs are archived.
         """
         now, after, keep = time.monotonic(), self.options.archive_after, self.options.keep
@@ -198,6 +199,7 @@ class Upkeep:
     async def _tend(self) -> None:
         now, keep = time.monotonic(), self.options.keep
         if now >= self._tend_at:
-            self._tend_at = now + self.options.tend_every.total_seconds()  # first: a failing one takes heavy locks too
+            # Set before the work: a call that fails takes heavy locks, too.
+            self._tend_at = now + self.options.tend_every.total_seconds()
             await upkeep.tend(self._db, age=keep if keep is not None else timedelta(days=36500))
             await upkeep.tend_audit(self._db, age=self.options.keep_audit)

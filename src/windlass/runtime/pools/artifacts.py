@@ -1,5 +1,5 @@
-"""Artifacts of launched steps. The launched process has no database: the specification names what it can read, and what
-it writes are objects of the launch. When the attempt ends they are copied and recorded here.
+"""Artifacts of launched steps. The launched process has no database: its specification names the artifacts that it can
+read, and those that it writes are objects of the launch, which are copied and recorded when the attempt ends.
 """
 
 import logging
@@ -31,7 +31,7 @@ _log = logging.getLogger("windlass.artifacts")
 
 
 async def readable(ctx: Context, input_: Any) -> list[dict[str, Any]]:
-    """Return the artifacts of the steps that this one needs, and those that its input refers to, for TaskSpec."""
+    """Return, for `TaskSpec`, the artifacts of the steps that this step needs, and those that its input refers to."""
     job, store = _job(ctx), ctx._context_data
     assert store is not None
     known: dict[str, Artifact] = {}
@@ -40,7 +40,7 @@ async def readable(ctx: Context, input_: Any) -> list[dict[str, Any]]:
             known[str(Reference(job.run_id or job.id, row.step, row.index, row.name))] = row
     for text in _references(input_):
         if text not in known:
-            with suppress(Invalid, NotFound):  # the handler gets the error when it reads it
+            with suppress(Invalid, NotFound):  # the handler gets the error when it reads the artifact
                 known[text] = await store.find_artifact(job, read_reference(text))
     return [
         {"reference": text, **asdict(row), "created_at": row.created_at.isoformat()}
@@ -49,13 +49,13 @@ async def readable(ctx: Context, input_: Any) -> list[dict[str, Any]]:
 
 
 async def adopt(db: Database, objects: Objects, ctx: Context, spec: TaskSpec, written: Any) -> None:
-    """Record what a launched process has written. Nothing is recorded for an attempt that has lost its lease.
+    """Record the artifacts that a launched process has written. For an attempt that has lost its lease, record none.
 
-    `written` has the media types by name, as the last status reports them; None if the process wrote no last status.
+    `written` has the media types by name, as the final status reports them; None if the process wrote no final status.
     May be repeated: an artifact that is recorded already is copied again.
     """
     if written == {}:
-        return  # most write none, which then costs no request
+        return  # most processes write none, which then costs no request
     job, prefix, media_types = _job(ctx), spec.mailbox + ARTIFACTS, written if isinstance(written, dict) else {}
     try:
         for meta in await objects.list(prefix):

@@ -1,10 +1,10 @@
-"""The launches of a pool: what the pool and the mailbox show of them, and what is done about each.
+"""Observes the launches of a pool, through the pool and the mailbox, and starts, stops and finishes them.
 
-A tick lists the mailbox (the objects that launched processes write), and does what `core.launches.next_command` decides
-for each launch. Hints of the launcher only shorten the wait for a tick.
+A tick lists the mailbox (the objects that launched processes write), and carries out the command that
+`core.launches.next_command` returns for each launch. Hints of the launcher only shorten the wait for a tick.
 
-What is neither known here nor leased to the pool is a stray: its lease was lost, or its job was cancelled, while no
-process had the pool. Strays are stopped and removed.
+A launch that is neither tracked here nor leased to the pool is a stray: its lease was lost, or its job was cancelled,
+while no process had the pool. Strays are stopped and removed.
 """
 
 import asyncio
@@ -54,9 +54,9 @@ from windlass.runtime.pools.mailboxes import Mail, Mailboxes
 
 SOON = timedelta(milliseconds=50)
 STRAYS_EVERY = 30.0  # seconds
-LIST_AGAIN = 1.0  # seconds after a list that failed
+LIST_AGAIN = 1.0  # seconds until a failed list is retried
 DETACH_WITHIN = 5.0  # seconds for operations in progress when the worker stops
-AT_ONCE = 32  # operations of the launcher and the object store
+AT_ONCE = 32  # concurrent operations of the launcher and the object store
 T = TypeVar("T")
 _log = logging.getLogger("windlass.pools")
 
@@ -71,11 +71,11 @@ class Tracked:
     spec: TaskSpec
     ended: asyncio.Future[Outcome]
     status: Status | None = None
-    document: Mapping[str, Any] = field(default_factory=dict)  # of the status
+    document: Mapping[str, Any] = field(default_factory=dict)  # the status as it was written
     status_version: str | None = None
-    chunks: int = 0  # of log lines that were read
-    shown: str = ""  # its state, as progress of the job
-    seen: tuple[RemoteJob | None, float | None] = None, None  # by the pool, and when, before its mail was read
+    chunks: int = 0  # number of chunks of log lines that were read
+    shown: str = ""  # the state that was last reported as progress of the job
+    seen: tuple[RemoteJob | None, float | None] = None, None  # in the pool's list, and when; read before the mailbox
 
 
 class Launches:
@@ -95,7 +95,7 @@ class Launches:
         self._ended: set[str] = set()  # launches whose outcome is being recorded
         self._remote: dict[str, RemoteJob] = {}
         self._listed_at: float | None = None
-        self._answer: tuple[dict[str, RemoteJob], float] | None = None  # of the pool, for the next tick
+        self._answer: tuple[dict[str, RemoteJob], float] | None = None  # the latest list of the pool, for the next tick
         self._listing: asyncio.Task[None] | None = None
         self._list_due, self._list_tried_at = True, 0.0
         self._strays_at = 0.0
@@ -116,7 +116,7 @@ class Launches:
         self.wake.set()
 
     def forget(self, tracked: Tracked, *, detached: bool) -> None:
-        """End the tracking of a launch. Unless it goes on elsewhere, it is removed once its outcome is recorded."""
+        """Stop tracking a launch. Unless it is detached, it is removed once its outcome is recorded."""
         self._tracked.pop(tracked.launch.name, None)
         if not detached:
             self._ended.add(tracked.launch.name)
@@ -129,7 +129,7 @@ class Launches:
             self.wake.set()
 
     async def tick(self) -> timedelta | None:
-        """Look at the pool and the mailbox, and do what is due about every launch."""
+        """Read the lists of the pool and the mailbox, and process every launch for which something is due."""
         started = time.monotonic()
         if not self._tracked and not self._ended and started < self._strays_at:
             return None
@@ -143,7 +143,7 @@ class Launches:
             if tracked.launch.name not in self._tasks and self._is_due(tracked, received):
                 self._attend_soon(tracked, received)
         names = set(self._ended)
-        # What the process before this one has left shows in a list.
+        # Launches that an earlier process has left are found in the list of the pool.
         if started >= self._strays_at and self._listed_at is not None:
             self._strays_at = started + STRAYS_EVERY
             names.update(self._remote, mail)
@@ -151,7 +151,7 @@ class Launches:
         return SOON if self._ended else None
 
     def _list_soon(self) -> None:
-        """List the pool in a task of its own: while it does not answer, what launches report is read all the same."""
+        """List the pool in a task of its own: while the pool does not answer, mailboxes are still read."""
         if self._listing is None:
             self._list_due, self._list_tried_at = False, time.monotonic()
             self._listing = asyncio.create_task(self._list(), name=f"windlass-list-{self._pool}")
@@ -169,7 +169,7 @@ class Launches:
             self.wake.set()
 
     def _is_due(self, tracked: Tracked, mail: Mail) -> bool:
-        """Note the heartbeat; return whether there is anything to read or to do: for most launches there is not."""
+        """Record the heartbeat; return whether there is anything to read or to do, which is rarely the case."""
         launch = tracked.launch
         tracked.seen = self._remote.get(launch.name), self._listed_at
         if (beat := mail.get(HEARTBEAT)) and beat.version != launch.heartbeat:
@@ -179,11 +179,11 @@ class Launches:
         try:
             self._show(tracked)
             return is_new or log_chunk(tracked.chunks + 1) in mail or self._next(tracked) is not None
-        except Exception:  # `_attend` meets it again, and gives up this launch alone
+        except Exception:  # `_attend` gets the same error, and gives up this launch only
             return True
 
     def _show(self, tracked: Tracked) -> None:
-        """Report where the launch is as the progress of its job, whenever that changes."""
+        """Report the state of the launch as progress of its job, whenever it changes."""
         state, text = shown_state(tracked.launch, self._view(tracked), self._limits, self._pool)
         if text != tracked.shown:
             tracked.shown = text
@@ -193,7 +193,7 @@ class Launches:
         return next_command(tracked.launch, self._view(tracked), self._limits)
 
     def _attend_soon(self, tracked: Tracked, mail: Mail) -> None:
-        """Attend to a launch in a task of its own: a slow operation delays no other launch and no tick."""
+        """Process a launch in a task of its own: a slow operation delays no other launch and no tick."""
         name = tracked.launch.name
         task = asyncio.create_task(self._attend(tracked, mail), name=f"windlass-{name}")
         self._tasks[name] = task
@@ -205,7 +205,7 @@ class Launches:
             self.wake.set()
 
     async def end_tasks(self) -> None:
-        """Let operations in progress end, but not wait for them for long."""
+        """Wait for operations in progress, at most DETACH_WITHIN, then cancel them."""
         if self._listing is not None:
             self._listing.cancel()
             await asyncio.gather(self._listing, return_exceptions=True)
@@ -216,9 +216,9 @@ class Launches:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def _attend(self, tracked: Tracked, mail: Mail) -> bool:
-        """Read what is new about a launch, and do what is due; return whether something was done.
+        """Read the new objects of a launch and carry out its next command; return whether there was one.
 
-        An unexpected error ends this attempt, not the others.
+        An unexpected error ends this attempt and does not affect the others.
         """
         launch = tracked.launch
         try:
@@ -263,12 +263,12 @@ class Launches:
         return [name for name in live if name.startswith(own.rpartition("-")[0] + "-")]
 
     async def _read_mail(self, tracked: Tracked, mail: Mail) -> None:
-        """Read what is new: log lines before the status, so that an attempt that ends has all of them."""
+        """Read new objects: log lines before the status, so that an attempt that ends has all of its lines."""
         launch = tracked.launch
         await self._read_lines(tracked, mail)
         if (status := mail.get(STATUS)) and status.version != tracked.status_version:
             document = await self._mailboxes.status(mail)
-            # A list is not made at one moment: it may lack lines that were written before the status.
+            # A list is not atomic: it may lack lines that were written before the status.
             await self._read_lines(tracked, await self._mailboxes.of_launch(launch.name))
             tracked.status, tracked.document = Status(str(document["state"]), document.get("error")), document
             tracked.status_version, launch.heard_at = status.version, time.monotonic()
@@ -306,11 +306,11 @@ class Launches:
             launch.stop_sent_at = time.monotonic()
         else:
             launch.tried_at = time.monotonic()
-        self._list_due = True  # whether it is gone shows in the next list
+        self._list_due = True  # to find out whether the job is gone
         await self._mailboxes.ask_to_stop(name)
         await self._limited(self._launcher.stop(name))
         if name != launch.name:
-            # The list of the pool may be older than the removal of that launch: then the request is all that is left.
+            # That launch may have been removed since the list was made: then the request to stop is a stray object.
             self._strays_at = 0.0
 
     async def _finish(self, tracked: Tracked, outcome: Outcome | None) -> None:
@@ -345,7 +345,7 @@ class Launches:
             return failed(error, retryable=False, trace=False)
 
     async def _give_up(self, tracked: Tracked, error: Exception) -> None:
-        """End an attempt that raises something unforeseen, and stop what was launched for it, as far as possible."""
+        """End an attempt because of an unexpected error, and try to stop its launched job."""
         try:
             await self._launcher.stop(tracked.launch.name)
         except Exception:
@@ -354,7 +354,7 @@ class Launches:
             tracked.ended.set_result(failed(error))
 
     async def _clean(self, name: str) -> None:
-        """Remove what is left of a launch. What cannot be removed now is found again as a stray."""
+        """Remove the objects and the job of a launch. If that fails, the launch is found again as a stray."""
         self._ended.discard(name)
         try:
             await self._mailboxes.empty(name)
@@ -366,9 +366,11 @@ class Launches:
             _log.warning("pool %s: what is left of %s is removed later: %s", self._pool, name, error)
 
     async def _remove_unleased(self, names: Iterable[str]) -> None:
-        """Remove launches that are not leased to this pool any more: their outcome is recorded, or of no interest.
+        """Remove launches that are no longer leased to this pool: their outcome is recorded, or no longer needed. Stop
+        strays that still run.
 
-        Not before: if this process dies before the outcome is recorded, the next one needs the objects.
+        Launches must not be removed earlier: if this process dies before the outcome is recorded, the next process
+        needs the objects.
         """
         unknown = {
             name: fence

@@ -1,4 +1,4 @@
-"""The mailboxes of a pool: the objects through which it and the processes that it launches talk to each other.
+"""The mailboxes of a pool: the objects through which the pool and its launched processes communicate.
 
 The pool writes the specification of a task and the request to stop; the process writes heartbeats, log lines, its
 status and its output.
@@ -21,7 +21,8 @@ T = TypeVar("T")
 
 
 class Mailboxes:
-    """`slots` limits the operations at a time; the list of all mailboxes, which every tick needs, is not limited."""
+    """Reads and writes the mailboxes of a pool. `slots` limits concurrent operations, except requests to stop and the
+    list of all mailboxes, which every tick needs."""
 
     def __init__(self, objects: Objects, pool: str, slots: asyncio.Semaphore) -> None:
         self._objects = objects

@@ -1,4 +1,4 @@
-"""A pool in one process: its worker, while the process holds the pool's leader term, and the attempts it makes."""
+"""A pool in one process: runs its worker while the process holds the pool's leader term, and performs its attempts."""
 
 import asyncio
 import logging
@@ -27,14 +27,14 @@ from windlass.runtime.pools.request import Requests
 from windlass.runtime.worker import WorkerOptions
 from windlass.runtime.worker.worker import Worker
 
-LEASE = timedelta(minutes=5)  # after which the jobs of a pool without any process are given up
+LEASE = timedelta(minutes=5)  # after which the jobs of a pool without a process are released
 TICK = timedelta(seconds=1)
 CHECK_EVERY, CHECK_WITHIN = 15.0, 5.0  # seconds
 _log = logging.getLogger("windlass.pools")
 
 
 def offered(configured: Sequence[PoolOptions], *, home: Path, allow_commands: bool) -> Iterator[PoolOptions]:
-    """Yield the pools of a process: those it is configured with, and `subprocess` where commands are allowed."""
+    """Yield the pools of a process: those it is configured with, and `subprocess` if commands are allowed."""
     if allow_commands and not any(pool.name == SUBPROCESS for pool in configured):
         configured = [*configured, PoolOptions(name=SUBPROCESS, launcher=SUBPROCESS)]
     for pool in configured:
@@ -49,9 +49,9 @@ def offered(configured: Sequence[PoolOptions], *, home: Path, allow_commands: bo
 async def open_pools(
     db: Database, configured: Sequence[PoolOptions], *, home: Path, allow_commands: bool, app: str | None
 ) -> list["Pool"]:
-    """Open the pools that a process is configured with, and `subprocess` where commands are allowed.
+    """Open the pools that a process is configured with, and `subprocess` if commands are allowed.
 
-    Raises `Invalid` if one is wrongly configured. One that cannot be used is open, and shows its problem.
+    Raises `Invalid` if a pool is misconfigured. A pool that cannot be used is opened, too, and reports the problem.
     """
     chosen = list(offered(configured, home=home, allow_commands=allow_commands))
     if any(options.launcher in SHARED for options in chosen):
@@ -67,7 +67,7 @@ async def open_pools(
 
 
 def with_instance(pool: PoolOptions, instance: str) -> PoolOptions:
-    """Return a pool whose jobs have a name for this installation, unless it is configured with one."""
+    """Return the options of a pool with `instance`, which marks its jobs on a shared cluster, unless it is set."""
     return replace(pool, options={"instance": instance, **pool.options}) if pool.launcher in SHARED else pool
 
 
@@ -96,7 +96,7 @@ class Pool:
         )
 
     async def run(self, stop: asyncio.Event, *, holder: str, term: timedelta = UpkeepOptions.term) -> None:
-        """Be the pool's worker whenever no other process is, until `stop`."""
+        """Run the pool's worker whenever this process holds the leader term, until `stop`."""
         leader = LeaderTerm(self._db, f"pool {self.options.name}", holder, length=term)
         try:
             while not stop.is_set():
@@ -105,7 +105,7 @@ class Pool:
                         await self._lead(leader, stop, holder=holder, every=term / 4)
                 except Unavailable as error:
                     _log.warning("pool %s: %s; trying again", self.options.name, error)
-                except Exception:  # of any kind: the other pools and the worker of this process go on
+                except Exception:  # of any kind: the other pools and the worker of this process continue
                     _log.exception("pool %s failed: trying again", self.options.name)
                 await until(stop, TICK)
             await leader.resign()
@@ -113,7 +113,7 @@ class Pool:
             await self.launcher.close()
 
     async def _lead(self, leader: LeaderTerm, stop: asyncio.Event, *, holder: str, every: timedelta) -> None:
-        """Work until `stop`, or until another process has the term."""
+        """Run the worker until `stop`, or until another process has the term."""
         over = asyncio.Event()
         worker = Worker(self._db, self._handlers(), self._worker_options())
 
@@ -127,7 +127,7 @@ class Pool:
                         check_at = time.monotonic() + CHECK_EVERY
                         problem = await self._problem()
                         await pool_rows.report(self._db, self.options.name, holder=holder, problem=problem)
-                except Unavailable as error:  # no other process can take the term: go on
+                except Unavailable as error:  # no other process can take the term: continue
                     _log.debug("pool %s: %s", self.options.name, error)
                 await until(stop, every)
             over.set()
@@ -140,7 +140,7 @@ class Pool:
         await self._launches.end_tasks()
 
     async def _problem(self) -> str | None:
-        """Return why the pool cannot be used."""
+        """Return why the pool cannot be used; None if it can."""
         try:
             async with asyncio.timeout(CHECK_WITHIN):
                 await self.launcher.check()

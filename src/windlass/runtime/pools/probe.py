@@ -1,7 +1,7 @@
 """Tests a pool: launches a small command on it, and reports part by part what works, what does not, and what to do.
 
-The probe takes the way of every launched step, without a database: its specification, status and output are objects. A
-worker that has the same pool leaves it alone (`core.launches.is_live_probe`).
+The probe is launched like every step, but without a database: its specification, status and output are objects. A
+worker of the same pool ignores it (`core.launches.is_live_probe`).
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from windlass.runtime.loops.loop import until
 
 LOOK_EVERY = timedelta(seconds=0.5)
 CLEAN_WITHIN, MARGIN = 30.0, 5.0  # seconds
-MOST = 1024 * 1024  # bytes of an object that is read
+MOST = 1024 * 1024  # maximum size of an object in bytes
 LOG_LINES = 5
 _INSTALL = "the job needs Python with Windlass installed (`python -m windlass.exec`), and must reach the object store"
 _FOLDER = "a folder is on one machine, elsewhere use s3://, gs:// or az:// (WINDLASS_OBJECTS_URL)"
@@ -61,9 +61,9 @@ class ProbeFailure(Exception):
 
 
 async def probe(pool: PoolOptions, objects_url: str, *, timeout: float, report: Callable[[ProbeCheck], None]) -> bool:
-    """Test a pool and report each part as soon as it is known; return whether all is well.
+    """Test a pool and report each part as soon as it is known; return whether all parts work.
 
-    Raises `Invalid` if the pool is wrongly configured. Removes everything that it made.
+    Raises `Invalid` if the pool is misconfigured. Removes everything that it created.
     """
     launcher = open_launcher(pool)
     try:
@@ -96,7 +96,7 @@ class Probe:
 
     @property
     def _left(self) -> float:
-        """Seconds of the time limit."""
+        """Seconds left of the time limit."""
         return max(0.0, self._deadline - time.monotonic())
 
     async def run(self) -> bool:
@@ -122,7 +122,7 @@ class Probe:
             check = ProbeCheck(name, False, str(failure), failure.fix)
         except TimeoutError:
             check = ProbeCheck(name, False, f"no answer within {seconds:.0f} s", "check address and network")
-        except Exception as error:  # of any kind: this is what the command is for
+        except Exception as error:  # of any kind: errors are what the command reports
             check = ProbeCheck(name, False, str(error) or type(error).__name__)
         self._report(check)
         return check.ok
@@ -198,7 +198,7 @@ class Probe:
 
     async def _final_status(self) -> dict[str, Any]:
         while True:
-            # In this order: an end is not seen before its status.
+            # In this order: the status of a job that has ended is not missed.
             self._seen = await self._remote()
             data = await self._object(STATUS)
             status: dict[str, Any] | None = None if data is None else json.loads(data)
@@ -248,7 +248,7 @@ class Probe:
 
 
 def late(remote: RemoteJob | None, *, timeout: float, is_shared: bool) -> ProbeFailure:
-    """Return why a job has no final status at the time limit; `remote` is what the pool listed last."""
+    """Return the failure of a job without a final status at the time limit; `remote` is the job as listed last."""
     within = f"within {timeout:g} s"
     if remote is None:
         return ProbeFailure(f"the pool did not list the job {within}", _WAIT)
@@ -260,7 +260,7 @@ def late(remote: RemoteJob | None, *, timeout: float, is_shared: bool) -> ProbeF
 
 
 def fix_of(remote: RemoteJob, *, is_shared: bool) -> str:
-    """Return what to do about a job that wrote no status."""
+    """Return the remedy for a job that wrote no status."""
     if remote.cause in _FIXES:
         return _FIXES[remote.cause]
     return _INSTALL if is_shared else f"{_INSTALL}: {_FOLDER}"

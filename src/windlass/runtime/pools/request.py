@@ -1,4 +1,4 @@
-"""What is launched for an attempt: the specification that the process reads, and the request to the launcher."""
+"""Builds the specification that the launched process of an attempt reads, and the request to the launcher."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,8 @@ MAX_SECRET = 100 * 1024  # bytes: they are passed in a variable, and Linux allow
 
 
 class Call(NamedTuple):
-    """What an executor calls, and with which input. `hidden` is what contains values of secrets: it is not stored."""
+    """The call of an executor and its input. `hidden` is the part of the call that contains values of secrets: it is
+    not stored."""
 
     call: dict[str, Any]
     input: Any
@@ -26,7 +27,7 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requests:
-    """Makes the specifications and requests of a pool."""
+    """Builds the specifications and launch requests of a pool."""
 
     pool: PoolOptions
     objects_url: str
@@ -34,7 +35,7 @@ class Requests:
     limits: Limits
 
     async def prepare(self, ctx: Context, payload: Any) -> tuple[TaskSpec, LaunchRequest] | Failed:
-        """Return what to launch for an attempt, or its failure."""
+        """Return the specification and the launch request of an attempt, or its failure."""
         action = ctx._action
         if not isinstance(action, CommandAction | JobAction) or action.placement.runs_on != self.pool.name:
             message = f"the queue {ctx.queue} is for steps with runs_on: {self.pool.name}, and this job is not one"

@@ -21,11 +21,11 @@ class WorkerOptions:
     registry_every: timedelta = timedelta(seconds=3)
     progress_every: timedelta = timedelta(milliseconds=300)  # only a job's latest progress in each interval is written
     batch: int = 250  # jobs claimed in one turn; plans are fixed, so larger batches only amortise the commit
-    turns: int = 3  # exchanges with the database at the same time
+    turns: int = 3  # concurrent exchanges with the database
     runtime: str = "python"
-    allow_commands: bool = False  # `run` steps execute here
+    allow_commands: bool = False  # execute `run` steps
     code_version: str | None = None  # of the handlers; published with their schemas
-    is_handed_over: bool = False  # its id, with the leases, passes from process to process: one at a time has it
+    is_handed_over: bool = False  # id and leases pass from process to process; one at a time has them
 
     def __post_init__(self) -> None:
         for name, holds, rule in (

@@ -37,7 +37,7 @@ class Stop(Enum):
     LOST = "lost"  # the job was cancelled or its lease expired: this worker no longer owns the row
     CANCELLED = "cancelled"  # its run was cancelled: this worker still owns the row, and the actual outcome is recorded
     DRAIN = "drain"
-    DETACH = "detach"  # the worker stops, the work goes on elsewhere: another process takes over the lease
+    DETACH = "detach"  # the worker stops, the launched job continues: another process takes over the lease
 
 
 @dataclass(slots=True, eq=False)
@@ -115,7 +115,7 @@ class Attempts:
         return handler.concurrency - self._per_handler[handler.type]
 
     def room_beside(self, type_: str) -> int | None:
-        """Return the room of a type while another turn is claiming: none, if it has a limit."""
+        """Return the room of a type while another turn is claiming: 0 if its handler has a concurrency limit."""
         return None if self.room(type_) is None else 0
 
     def start(self, job: Claimed) -> None:
@@ -147,7 +147,7 @@ class Attempts:
             self._begin(attempt)
 
     def lose(self, fences: Iterable[Fence]) -> list[Fence]:
-        """Stop attempts whose lease is lost or whose job was cancelled; return those that were not stopped before."""
+        """Stop attempts whose lease is lost or whose job was cancelled; return those not yet known to be lost."""
         known = [attempt for fence in fences if (attempt := self._find(fence)) and attempt.stop is not Stop.LOST]
         for attempt in known:
             self._stop(attempt, Stop.LOST)
@@ -164,7 +164,7 @@ class Attempts:
             self._stop(attempt, why)
 
     def detach(self) -> None:
-        """End the attempts whose work goes on elsewhere; they keep their leases."""
+        """Stop the attempts whose launched jobs continue without this process; they keep their leases."""
         for attempt in (*self._waiting.values(), *self._running.values()):
             if attempt.handler.is_detached:
                 self._stop(attempt, Stop.DETACH)
@@ -277,7 +277,7 @@ class Attempts:
     def _end(self, attempt: Attempt, outcome: Outcome | None) -> None:
         """Account for the end of an attempt, started or not, and pass its report on.
 
-        Every attempt ends here exactly once: this is the only place that decrements `_per_handler`.
+        Every attempt ends here exactly once: no other code decrements `_per_handler`.
         """
         if attempt.timer is not None:
             attempt.timer.cancel()

@@ -97,7 +97,7 @@ class ContextData:
         return await _retry(lambda: self._secrets.call((org, tuple(names))))
 
     async def write_artifact(self, job: Claimed, name: str, chunks: AsyncIterator[bytes], media_type: str) -> Reference:
-        """Write an artifact. Only the database is waited for: if the object store fails, so does the handler."""
+        """Write an artifact. Only database calls are retried: an error of the object store is raised in the handler."""
         reference = refer(job, await _retry(lambda: self._step_name(job)), name)
         key = await _retry(lambda: artifacts.reserve(self._db, job, reference, media_type=media_type))
         size = await artifacts.upload(self._db, key, chunks)
@@ -112,7 +112,7 @@ class ContextData:
         return artifacts.read(self._db, artifact)
 
     async def list_artifacts(self, job: Claimed, step: str | None) -> list[Artifact]:
-        """Return the artifacts of the steps that have succeeded."""
+        """Return the artifacts of the succeeded steps of the job's run, or of one of them."""
         db, run = self._db.tenant(job.org), job.run_id or job.id
         rows = await _retry(lambda: artifacts.list_(db, run, step=step, limit=MOST_LISTED))
         return [row for row in rows if row.is_result]
@@ -143,7 +143,7 @@ class ContextData:
         await _retry(lambda: streams.append(self._db, chunks))
 
     async def follow_progress(self, stop: asyncio.Event, *, every: timedelta) -> None:
-        """Write reported progress until `stop`, once in `every` at most."""
+        """Write reported progress until `stop`, at most once per `every`."""
 
         async def tick() -> None:
             await self.write_progress()
@@ -184,7 +184,7 @@ class ContextData:
         return self._db.definitions.get(version) or await outputs.definition(self._db, version)
 
     async def _step_name(self, job: Claimed) -> str | None:
-        """Return the name of the job's step. Handlers without a context have none in it."""
+        """Return the name of the job's step, from the definition: `prepare` does not fill in every context."""
         if job.version_id is None or job.step is None:
             return None
         return (await self._workflow(job.version_id)).steps[job.step].name
@@ -214,7 +214,7 @@ def _upstream(results: dict[str, object]) -> Upstream:
 
 
 async def _retry(call: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Retry until the database answers; wait for the end of the outage if its end is announced."""
+    """Retry a call while the database is unavailable, with backoff, or as soon as the outage is known to be over."""
     pause = FIRST_PAUSE
     while True:
         try:

@@ -2,7 +2,7 @@
 current and watches whether the worker's event loop is blocked.
 
 A process has one lease, which covers all jobs that it claims: one row is extended, however many jobs there are. Some
-jobs have leases of their own, which are extended beside it: those that were claimed while the lease of the process was
+jobs have leases of their own, which are extended separately: those that were claimed while the lease of the process was
 late or that the process took over, and all jobs of a worker whose id is handed from process to process.
 
 A handler that blocks the worker's loop, or a pool without a free connection, must not cost other jobs their leases.
@@ -11,7 +11,7 @@ Lost leases, cancellation requests and an operator's directive are passed to the
 Failure policy: a round in which the database is unavailable or too slow closes its connection, and the next round
 opens a new one. Leases are extended at least every third of their length; leases of single jobs whose rows another
 session had locked are tried again every 200 ms. A job under the lease of the process that the process does not run (the
-result of its claim was lost) is parted from that lease: otherwise the job would never be released.
+result of its claim was lost) is moved to a lease of its own: otherwise the job would never be released.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ SETTLING = 0.5  # seconds; younger claims are not checked, because most jobs end
 BLOCKED_AFTER = 1.0  # seconds after which a blocked event loop is logged
 WATCH_EVERY = 0.25  # seconds
 REMEDY = "write the handler as a plain function, which runs in a thread, or move the call to asyncio.to_thread"
-# A claim in flight takes less: a job that is longer under the lease and does not run here is unknown.
+# No claim takes as long: a job that has been under the lease for this time and does not run here is unknown.
 UNKNOWN_AFTER = timedelta(seconds=5)
 REST = 100  # the search for unknown jobs takes at most one hundredth of the time
 AGAIN = timedelta(milliseconds=200)  # after rows were locked, or the database was unavailable
@@ -197,7 +197,7 @@ class Watchdog:
 
 
 class Heartbeat:
-    """`learn` and `obey` are called in the event loop in which this object was created."""
+    """The heartbeat thread. `learn` and `obey` are called in the event loop in which this object was created."""
 
     def __init__(
         self,
@@ -270,7 +270,7 @@ class Heartbeat:
         started = time.monotonic()
         if started >= self._extend_at:
             await self._extend(self._db)
-            self._extend_at = started + self._interval  # not before: a round that fails is repeated at once
+            self._extend_at = started + self._interval  # only now: a round that fails is repeated at once
             await self._touch(self._db)
             await self._part_unknown(self._db)
         elif self._locked:
@@ -297,14 +297,14 @@ class Heartbeat:
             self._notify(fences, held)
 
     async def _check(self, db: Database, *, older_than: float = 0.0) -> Sequence[turn.HeldLease]:
-        """Notify the worker of jobs that were lost or are to be cancelled; return the leases that it holds."""
+        """Notify the worker of lost leases and of cancellation requests; return the leases that it still holds."""
         fences = self._leases.fences(older_than=older_than)
         held = await turn.held(db, fences, worker=self._registration.worker) if fences else ()
         self._notify(fences, held)
         return held
 
     async def _part_unknown(self, db: Database) -> None:
-        """Give up jobs under the lease of the process that it does not run.
+        """Move jobs that the process does not run from its lease to leases of their own, which will expire.
 
         While an old snapshot keeps dead index entries alive, the search can be slow: then it is made less often.
         """

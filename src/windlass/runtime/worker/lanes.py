@@ -1,13 +1,14 @@
-"""Decides what a worker claims: the lanes it claims from, and how many suspects at a time.
+"""Decides which lanes a worker claims from, and how many suspects it claims.
 
 A claim starts after the last `seq` claimed in its lane, so it does not read past dead index entries that an old
-snapshot keeps there. A full search (a "look") finds what such a cursor can miss: late commits and new lanes. Looks may
-take about a twentieth of the time; one is due every second, or later if a look takes longer than 50 ms. A worker
-without jobs looks more often, but rests for as long as a look took: a look that reads past many dead entries keeps them
-from being removed while it runs, and the looks of many workers would slow each other down for ever.
+snapshot keeps there. A full search finds what such a cursor can miss: late commits and new lanes. Searches may take
+about a twentieth of the time; one is due every second, or later if a search takes longer than 50 ms. A worker without
+jobs searches more often, but pauses after each search: for twenty times its duration, at most a second or that
+duration, whichever is longer. Otherwise searches that read past many dead entries would slow each other down forever:
+each keeps the entries from being removed while it runs.
 
-If the lanes belong to several orgs, the places of a claim are divided between the orgs (`shares`). A lane that gave
-fewer jobs than it was offered is dry: it gets no place until a look or a wake-up. So a claim that was not filled is
+If the lanes belong to several orgs, the slots of a claim are divided between the orgs (`shares`). A lane that yields
+fewer jobs than it has slots is dry: it gets no slot until a search or a wake-up. So a claim that was not filled is
 followed by another at once, as long as there are other lanes. The same holds for more lanes than a claim can have.
 """
 
@@ -24,7 +25,7 @@ SHARE = 20
 LEAST, MOST = 0.05, 1.0
 MAX_LANES = MOST_ORGS  # offered to one claim
 MOST_SUSPECTS = 16
-FULL, BUSY = 1.0, 0.05  # seconds for which nothing of an org is offered, unless there is a wake-up
+FULL, BUSY = 1.0, 0.05  # seconds for which an org's lanes are not offered, unless there is a wake-up
 
 Key = tuple[str, str, int, bool]
 
@@ -33,31 +34,31 @@ class Lanes:
     def __init__(self, serves: Callable[[str], bool]) -> None:
         self._serves = serves
         self._lanes: dict[Key, Lane] = {}
-        self._several = False  # orgs
+        self._several = False  # the lanes belong to several orgs
         self._shares = FairShares()
         self._dry: set[Key] = set()
-        self._closed: dict[str, float] = {}  # orgs that have reached their limit, and until when that is believed
+        self._closed: dict[str, float] = {}  # until when the lanes of orgs at their limit are not offered
         self._looked = float("-inf")
         self._rest = 0.0
         self._stale = float("-inf")
 
     def stale(self, now: float) -> bool:
-        """Return whether a full look is overdue, even if the known lanes still have jobs."""
+        """Return whether a full search is overdue, even if the known lanes still have jobs."""
         return now >= self._stale
 
     def distrust(self) -> None:
-        """Make a full look due before the next claim."""
+        """Make a full search due before the next claim."""
         self._stale = float("-inf")
 
     def rest(self, now: float) -> float:
-        """Return the seconds until the next full look is allowed; 0 means now."""
+        """Return the seconds until the next full search is allowed; 0 means now."""
         return max(0.0, self._looked + self._rest - now)
 
     def found(self, lanes: Iterable[Lane], *, started: float, ended: float) -> bool:
-        """Store the result of a full look; return whether there is anything to claim.
+        """Store the result of a full search; return whether there is anything to claim.
 
-        All lanes with due jobs are kept: which of them are offered depends on the room of their handlers. Known lanes
-        that are empty now are kept while there are fewer than MAX_LANES.
+        All lanes with due jobs are kept: which of them are offered depends on the capacity of their handlers. Known
+        lanes that are empty now are kept while there are fewer than MAX_LANES.
         """
         due = {_key(lane): replace(lane, seq=lane.seq - 1) for lane in lanes if self._serves(lane.type)}
         self._dry.clear()
@@ -78,11 +79,11 @@ class Lanes:
                 self._lanes[key] = replace(lane, seq=seq)
 
     def close(self, org: str, busy: bool, *, now: float) -> None:
-        """Offer nothing of an org for a while: it has no room, or (`busy`) another worker claims jobs of it."""
+        """Offer no lanes of an org for a while: it is at its limit, or (`busy`) another worker is claiming its jobs."""
         self._closed[org] = now + (BUSY if busy else FULL)
 
     def woken(self, queue: str) -> None:
-        """Offer the lanes of a queue again, or of all queues: there are new jobs, or room for them."""
+        """Offer the lanes of a queue again, or of all queues: there are new jobs, or capacity for them."""
         if not queue:
             self._closed.clear()
             self._dry.clear()
@@ -94,9 +95,10 @@ class Lanes:
     def offer(
         self, count: int, room: Callable[[str], int | None], *, alone: int = 1, now: float = 0.0
     ) -> Sequence[tuple[Lane, int]]:
-        """Return up to MAX_LANES lanes to claim from, each with the most jobs that may be claimed from it.
+        """Return up to MAX_LANES lanes to claim from, each with the maximum number of jobs to claim from it.
 
-        A type with a concurrency limit offers only its first lane, so that its lanes cannot crowd out those of others.
+        With a single org, a type with a concurrency limit offers only its first lane, so that it cannot crowd out other
+        types.
 
         At most `alone` suspects (jobs that one more lost lease would fail) are offered over all lanes.
         """
@@ -109,7 +111,7 @@ class Lanes:
                 break
             if key in self._dry:
                 continue
-            if lane.type in limited or not self._serves(lane.type):  # the registry may have changed since the last look
+            if lane.type in limited or not self._serves(lane.type):  # the registry may change between searches
                 continue
             limit = room(lane.type)
             most = min(count if limit is None else min(limit, count), alone if lane.alone else count)
@@ -123,12 +125,12 @@ class Lanes:
     def _offer_fairly(
         self, count: int, room: Callable[[str], int | None], *, alone: int, now: float
     ) -> list[tuple[Lane, int]]:
-        """Divide the places between the orgs that have lanes with jobs, and between the lanes of an org by urgency."""
+        """Divide the slots between the orgs that have lanes with jobs, and between the lanes of an org by urgency."""
         by_org: dict[str, list[Lane]] = defaultdict(list)
         for key, lane in self._lanes.items():
             if key not in self._dry and not self._is_closed(lane, now) and self._serves(lane.type):
                 by_org[owner(lane.queue)[0]].append(lane)
-        free: dict[str, int] = {}  # places of types with a concurrency limit
+        free: dict[str, int] = {}  # slots left to the types with a concurrency limit
         offered: list[tuple[Lane, int]] = []
         for org, places in self._shares.deal(by_org.keys(), count).items():
             for lane in by_org[org]:
@@ -143,9 +145,9 @@ class Lanes:
         return offered
 
     def claimed(self, offer: Sequence[tuple[Lane, int]], jobs: Sequence[Claimed]) -> bool:
-        """Record what a claim gave; return whether other lanes may have more, so that it makes sense to claim again.
+        """Record the result of a claim; return whether other lanes may have more jobs, so that it should be repeated.
 
-        With one org and few lanes there is nothing to record: a claim that was not filled has found all there is.
+        With one org and few lanes there is nothing to record: a claim that was not filled has found all due jobs.
         """
         if not self._several and len(self._lanes) <= MAX_LANES:
             return False
@@ -187,7 +189,7 @@ class Suspects:
 
     @property
     def room(self) -> int:
-        """How many more suspects may be claimed now."""
+        """The number of suspects that may be claimed now."""
         return max(0, self._limit - len(self._held))
 
     def add(self, job: Claimed) -> None:

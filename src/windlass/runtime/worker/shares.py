@@ -1,27 +1,27 @@
-"""Divides the places of a claim fairly between orgs: deficit round robin.
+"""Divides the slots of a claim (`places`) fairly between orgs: deficit round robin.
 
-Places are dealt out one by one, in alphabetical order; the next claim continues after the org that got the last one. So
-no org waits longer than one round, and orgs that always have jobs get the same share, however long their queues are.
-An org that had jobs but could not use its places (another worker was claiming, its handlers were busy) gets them in
-addition later, up to a limit.
+Slots are assigned one by one, in alphabetical order of the orgs; the next claim continues after the org that got the
+last slot. So no org waits longer than one round, and orgs that always have jobs get the same share, however long their
+queues are. An org that had jobs but could not use its slots (another worker was claiming, its handlers were busy) gets
+them in addition later, up to a limit.
 """
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping
 
-MOST_OWED = 10  # places
+MOST_OWED = 10  # slots
 MOST_ORGS = 100  # in one claim
 
 
 class FairShares:
     def __init__(self) -> None:
-        self._last = ""  # the org that got the last place
+        self._last = ""  # the org that got the last slot
         self._owed: dict[str, int] = {}
 
     def deal(self, orgs: Collection[str], count: int, *, most: int = MOST_ORGS) -> dict[str, int]:
-        """Return how many of `count` places each of these orgs gets; those that get none are left out.
+        """Return how many of `count` slots each of these orgs gets; orgs that get none are left out.
 
-        At most `most` orgs get any: the others come first the next time.
+        At most `most` orgs get any: the others come first in the next claim.
         """
         if not orgs:
             return {}
@@ -44,7 +44,7 @@ class FairShares:
         return shares
 
     def used(self, shares: Mapping[str, int], taken: Mapping[str, int], *, without_jobs: Collection[str]) -> None:
-        """Record what became of the places that were dealt. An org without further jobs is owed nothing."""
+        """Record how many of its slots each org has used. An org without further jobs is owed nothing."""
         for org, places in shares.items():
             owed = self._owed.get(org, 0)
             left = places - taken.get(org, 0)

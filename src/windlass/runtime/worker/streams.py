@@ -14,7 +14,7 @@ class StreamWriter:
         self._write = write
         self._loop = asyncio.get_running_loop()
         self._pending: list[NewChunk] = []
-        self._guard = threading.Lock()  # of `_pending`: handlers stream from any thread
+        self._guard = threading.Lock()  # guards `_pending`: handlers stream from any thread
         self._writing = asyncio.Lock()  # one write at a time: chunks must become visible in their order
         self._task: asyncio.Task[None] | None = None
 
@@ -26,7 +26,7 @@ class StreamWriter:
             self._loop.call_soon_threadsafe(self._begin)
 
     async def flush(self) -> None:
-        """Return when all chunks added so far are written."""
+        """Write all chunks added so far."""
         async with self._writing:
             with self._guard:
                 chunks, self._pending = self._pending, []

@@ -17,8 +17,8 @@ _log = logging.getLogger("windlass.worker")
 
 
 class ServedTypes:
-    """The job types that a worker runs: it has a handler, the type matches one of `prefixes` (LIKE patterns; none
-    match all), and the registry of types neither disables it nor assigns it to another runtime."""
+    """The job types that a worker serves: those that have a handler and match one of `prefixes` (LIKE patterns; none
+    match all), and that the registry of types neither disables nor assigns to another runtime."""
 
     def __init__(self, db: Database, handlers: Handlers, options: WorkerOptions, pages: OrgPages) -> None:
         """`pages.several` is kept current: whether there are several orgs is read together with the registry."""
@@ -47,8 +47,8 @@ class ServedTypes:
         self._registry, self._pages.several = await turn.registry(self._db)
 
     async def publish(self) -> None:
-        """Publish the schemas of the served types, if they have changed. A failure does not keep the worker from
-        working: the next refresh tries again."""
+        """Publish the schemas of the served types, if they have changed. A failure is only logged, and the
+        next refresh tries again: the worker can run jobs without it."""
         schemas = [_schema(handler) for handler in self._handlers.exact() if self.serves(handler.type)]
         if schemas == self._published:
             return
@@ -72,7 +72,7 @@ class ServedTypes:
         return [type_ for type_ in self._handlers.types() if "%" in type_ or self.serves(type_)]
 
     def search(self) -> Served:
-        """Return what a look searches for: the served types, and for patterns their literal prefixes.
+        """Return the types to search lanes for: the served types, and the literal prefixes of the patterns.
 
         A prefix may match types that are not served: `Lanes.found` filters the result again.
         """

@@ -91,7 +91,7 @@ class Worker:
         return self._attempts.stuck
 
     async def run(self, stop: asyncio.Event, *, at_once: asyncio.Event | None = None) -> None:
-        """Work until `stop` is set, then drain; `at_once` ends the grace period early."""
+        """Claim and run jobs until `stop` is set, then drain; `at_once` ends the grace period early."""
         keep_lines()
         over = asyncio.Event()
         periodic: list[tuple[Callable[[], Awaitable[None]], timedelta]] = [
@@ -128,7 +128,7 @@ class Worker:
         self._stir()
 
     def _stir(self) -> None:
-        """Schedule one `_dispatch` call behind the callbacks that are ready now, however often this is called."""
+        """Schedule `_dispatch` to run after the callbacks that are ready now; further calls until then do nothing."""
         if not self._dispatch_due:
             self._dispatch_due = True
             asyncio.get_running_loop().call_soon(self._dispatch)
@@ -157,7 +157,7 @@ class Worker:
         """Return how many jobs the next turn may claim.
 
         A second turn claims concurrently only while claims are filled completely, and never while there may be orphans:
-        `_adopt` relies on being the only one that claims.
+        `_adopt` requires that no other turn is claiming.
         """
         if not (self._open and self._hungry) or (self._claiming and (self._orphaned or not self._flowing)):
             return 0
@@ -184,14 +184,14 @@ class Worker:
 
     def _known_lanes(self, count: int) -> Sequence[tuple[Lane, int]]:
         """Return the lanes to claim from. Types with a concurrency limit, and suspects, are offered only if no other
-        turn is claiming: what that turn will bring is not known yet, so the limit could be exceeded."""
+        turn is claiming: which jobs that turn will return is not known yet, so the limit could be exceeded."""
         only = self._claiming == count
         room = self._attempts.room if only else self._attempts.room_beside
         suspects = self._attempts.suspects.room if only else 0
         return self._lanes.offer(count, room, alone=suspects, now=time.monotonic())
 
     async def _exchange(self, reports: list[Report], lines: list[NewLogLine], count: int) -> bool:
-        """Run one turn; return whether it claimed fewer jobs than `count`."""
+        """Run one turn; return whether it claimed fewer jobs than `count` and the known lanes have no more."""
         adopting = bool(count) and self._orphaned
         if adopting:
             await self._adopt()
@@ -253,7 +253,7 @@ class Worker:
         asyncio.get_running_loop().call_later(LOCKED_PAUSE, again)
 
     async def _adopt(self) -> None:
-        """Start jobs that a failed turn has claimed for this worker, or that the process before it has left.
+        """Start jobs that a failed turn has claimed for this worker, or that the previous process with its id has left.
 
         No other turn claims at the same time (see `_room`), so a job leased to this worker but not in `_leases` is an
         orphan. That does not hold if another process uses the same worker id: then nothing is adopted.

@@ -1,1 +1,1 @@
-"""Messages, and the places in runs and handlers that wait for them."""
+"""Messages, and the steps of runs and calls in handlers that wait for them."""

@@ -1,7 +1,6 @@
-"""Messages (signals and published events), and the router that gives them to waiters.
+"""Messages (signals and published events), and the router that delivers them to waiters.
 
-A sender inserts a message, an owner inserts its waiter, and the router gives the one to the other: see
-0027_messages.sql.
+A sender inserts a message, a run or job inserts its waiter, and the router matches the two: see 0027_messages.sql.
 """
 
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ _SQL = statements("messages")
 
 
 class Address(NamedTuple):
-    """What a message is sent to, and what a waiter waits for. The key of a signal is the id of its run or job."""
+    """The address that a message is sent to and a waiter waits at. The key of a signal is the id of its run or job."""
 
     org: str
     name: str
@@ -27,14 +26,14 @@ class Address(NamedTuple):
 async def publish(
     conn: Connection, name: str, key: str, payload: str, *, org: str, id_: str | None, sender: str
 ) -> bool:
-    """Store an event; return False if the sender has sent one with this id before."""
+    """Store an event; return False if the org has already sent a message with this id."""
     return bool(await conn.fetchval(_SQL["publish"], org, name, key, payload, id_, sender))
 
 
 async def signal(
     conn: Connection, target: UUID, name: str, payload: str, *, org: str, id_: str | None, sender: str, most: int
 ) -> str:
-    """Store a signal; return `sent`, `again`, `unknown`, `ended` or `full`: see `windlass.send_signal`."""
+    """Store a signal; return `sent`, `again`, `unknown`, `ended` or `full`: see `send_signal` in 0027_messages.sql."""
     result: str = await conn.fetchval(_SQL["signal"], org, target, name, payload, id_, sender, most)
     return result
 
@@ -43,19 +42,19 @@ async def signal(
 
 
 async def unrouted(conn: Connection, batch: int) -> list[Address]:
-    """Return addresses with messages or waiters that the router has not looked at."""
+    """Return addresses with messages or waiters that the router has not processed yet."""
     return list(map(Address._make, await conn.fetch(_SQL["unrouted"], batch)))
 
 
 async def become_router(conn: Connection) -> bool:
-    """Return whether this transaction may route; False if another one does."""
+    """Take the lock of the router for this transaction; return False if another transaction holds it."""
     return await conn.fetchval(_SQL["become_router"]) is True
 
 
 async def route(conn: Connection, addresses: Sequence[Address], batch: int, *, kept: int) -> None:
-    """Number the messages at these addresses, and give them to the waiters there. The caller is the router.
+    """Number the messages at these addresses and deliver them to the waiters there. The caller is the router.
 
-    Of events, the latest `kept` of a name and key stay for waits that begin later.
+    The latest `kept` events of each name and key are kept for waits that begin later.
     """
     await conn.execute(_SQL["number"], *columns(addresses), batch)
     await conn.execute(_SQL["close_ended"], *columns(addresses))

@@ -1,4 +1,4 @@
-"""Runs that SQL clients have requested with `windlass.start`, or that events start."""
+"""Requests to start runs, from SQL clients (`windlass.start`) and from events."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -32,5 +32,5 @@ async def find(conn: Connection, batch: int) -> list[FoundRequest]:
 
 
 async def take(conn: Connection, ids: Sequence[UUID]) -> list[StartRequest]:
-    """Delete and return those of these requests that no other session holds, the oldest first."""
+    """Delete and return the given requests that no other session has locked, oldest first."""
     return list(map(StartRequest._make, await conn.fetch(_SQL["take"], list(ids))))

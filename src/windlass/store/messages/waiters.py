@@ -1,5 +1,5 @@
-"""Places that wait for messages: steps of runs, and calls in handlers. A handler that waits for a run waits for the
-message about its end.
+"""Waiters: steps of runs and calls in handlers that wait for messages. A handler that waits for a run waits for the
+event that the run publishes when it ends.
 
 Waiters are locked after runs and jobs, in ascending id.
 """
@@ -34,7 +34,7 @@ class StepWait(NamedTuple):
 
 
 class HandlerWait(NamedTuple):
-    """A wait of a handler at a place, the name of its recorded step. A signal needs no key: the job is its address.
+    """A wait of a handler; `place` is the name of the recorded call. A signal needs no key: the job determines it.
 
     `until` is for display: the job's `run_at` ends the wait.
     """
@@ -56,23 +56,23 @@ async def begin_in_steps(conn: Connection, waits: Sequence[StepWait]) -> None:
 
 
 async def take_steps(conn: Connection, runs: Iterable[UUID]) -> list[StepRef]:
-    """Take what locked runs have received; return the steps whose waits have ended."""
+    """End the waits of locked runs that have received all their messages; return the steps of these waits."""
     return [(row[0], row[1]) for row in await conn.fetch(_SQL["take_steps"], list(runs))]
 
 
 async def close_steps(conn: Connection, places: Sequence[StepRef]) -> set[StepRef]:
-    """End the waits of these steps of locked runs; return those that had received everything, which counts."""
+    """End the waits of these steps of locked runs; return those that had received all their messages."""
     rows = await conn.fetch(_SQL["close_steps"], *columns(places))
     return {(row[0], row[1]) for row in rows if row[2]}
 
 
 async def payloads(conn: Connection, places: Sequence[StepRef]) -> dict[StepRef, str]:
-    """Return what these steps received, as JSON."""
+    """Return the payloads that these steps received, as JSON."""
     return {(row[0], row[1]): row[2] for row in await conn.fetch(_SQL["payloads"], *columns(places))}
 
 
 async def of_run(conn: Connection, run: UUID) -> dict[int, Awaited]:
-    """Return what the steps of a run wait for, by their numbers."""
+    """Return the messages that the steps of a run wait for, by step number."""
     return {row[0]: Awaited(*row[1:]) for row in await conn.fetch(_SQL["of_run"], run)}
 
 
@@ -80,16 +80,16 @@ async def of_run(conn: Connection, run: UUID) -> dict[int, Awaited]:
 
 
 async def begin_in_handlers(conn: Connection, waits: Sequence[HandlerWait]) -> None:
-    """Begin to wait, in the transaction that suspends the handlers. The caller holds the locks of their jobs.
+    """Insert waiters in the transaction that suspends the handlers. The caller holds the locks of their jobs.
 
-    The router looks for messages that arrived before, and `wake_handlers` makes the job due: poke the topic `message`
-    after the commit. A place that waits already keeps what it has received.
+    The router also delivers messages that arrived earlier, and `wake_handlers` then makes the jobs due: poke the topic
+    `message` after the commit. A call that already waits keeps the messages that it has received.
     """
     await conn.execute(_SQL["begin_in_handlers"], *columns(waits))
 
 
 async def wake_handlers(conn: Connection, batch: int) -> list[str]:
-    """Record what suspended handlers have received as the results of their places; return the queues of their jobs."""
+    """Record the messages that suspended handlers received as results of calls; return the queues of their jobs."""
     return column(await conn.fetch(_SQL["wake_handlers"], batch))
 
 
@@ -99,20 +99,21 @@ class Received:
 
 
 async def give_up(conn: Connection, job: UUID, place: str) -> Received | None:
-    """End the wait of a handler whose time is over. If its message has arrived, return that: it counts.
+    """End the wait of a handler that has timed out. Return its message if that has arrived by now: it still counts.
 
-    Record the result in the same transaction, under the lock of the job. None also if the place does not wait.
+    The caller records the result in the same transaction, under the lock of the job. Return None also if the call does
+    not wait.
     """
     row = await conn.fetchrow(_SQL["give_up"], job, place)
     return Received(decode(row[1])) if row is not None and row[0] else None
 
 
 async def run_depth(conn: Connection, id_: UUID, *, org: str) -> int:
-    """Return how deep a run is below others; 0 if there is no such run."""
+    """Return the nesting depth of a run; 0 if there is no such run."""
     return int(await conn.fetchval(_AWAITED["depth"], id_, org) or 0)
 
 
 async def await_run(conn: Connection, id_: UUID, job: UUID, *, org: str) -> str | None:
-    """Note that the handler of a job waits for a run; return the run's state, or None if there is no such run."""
+    """Record that the handler of a job waits for a run; return the run's state, or None if there is no such run."""
     state: str | None = await conn.fetchval(_AWAITED["await"], id_, org, job)
     return state

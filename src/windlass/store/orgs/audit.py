@@ -13,7 +13,7 @@ _SQL = statements("audit")
 
 
 class AuditCursor(NamedTuple):
-    """The position of an entry: lists go on before it."""
+    """The position of an entry, before which the next page continues."""
 
     at: datetime
     id: int

@@ -25,12 +25,12 @@ class KeyRow:
     expires_at: datetime | None
     last_used_at: datetime | None
     revoked_at: datetime | None
-    old_until: datetime | None  # until when the secret before the last rotation is valid
+    old_until: datetime | None  # the secret before the last rotation is valid until then
 
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """What the check of a key needs, as of `now`."""
+    """The data needed to verify a key, as of `now`."""
 
     id: str
     org: str
@@ -42,7 +42,7 @@ class StoredKey:
     revoked: bool
     old_hash: bytes | None
     old_until: datetime | None
-    disabled: bool  # the org
+    disabled: bool  # the org is disabled
     now: datetime
 
     def __repr__(self) -> str:

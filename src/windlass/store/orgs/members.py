@@ -22,7 +22,7 @@ class MemberRow:
 class Membership(NamedTuple):
     org: str
     role: str
-    disabled: bool  # the org
+    disabled: bool  # the org is disabled
 
 
 async def put(conn: Connection, *, org: str, email: str, role: str, created_by: str) -> MemberRow:
@@ -36,7 +36,7 @@ async def list_(conn: Connection, *, org: str, limit: int, after: str) -> list[M
 
 
 async def lock(conn: Connection, *, org: str, email: str) -> list[MemberRow]:
-    """Lock the admins of an org, and this member."""
+    """Lock and return the admins of an org and this member."""
     return [MemberRow(**row) for row in await conn.fetch(_SQL["lock"], org, email)]
 
 

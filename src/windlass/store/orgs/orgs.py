@@ -32,7 +32,7 @@ async def enable(conn: Connection, name: str) -> Org | None:
 
 
 async def create_api_role(conn: Connection) -> None:
-    """Create the role that servers take for callers of an org, with its privileges, unless it exists."""
+    """Ensure that the role that the transactions of an org run as exists and has its privileges."""
     try:
         async with savepoint(conn):
             await conn.execute(_SQL["create_api_role"])
@@ -49,7 +49,7 @@ async def plans(conn: Connection) -> list[str]:
 
 
 async def default_queue(conn: Connection, prefix: str) -> str | None:
-    """Return a queue of `default` whose name begins with this."""
+    """Return a queue of `default` whose name begins with `prefix`."""
     queue: str | None = await conn.fetchval(_SQL["default_queue"], prefix)
     return queue
 

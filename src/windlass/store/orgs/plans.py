@@ -52,6 +52,6 @@ async def delete(conn: Connection, name: str) -> None:
 
 
 async def assign(conn: Connection, org: str, plan: str) -> str | None:
-    """Put an org on a plan; return the plan that it had, None if there is no such org."""
+    """Assign a plan to an org; return its previous plan, or None if there is no such org."""
     former: str | None = await conn.fetchval(_SQL["assign"], org, plan)
     return former

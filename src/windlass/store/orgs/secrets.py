@@ -48,7 +48,7 @@ class PlainSubscription(NamedTuple):
 
 
 async def lock(conn: Connection, org: str) -> None:
-    """Wait for other changes of the secrets of this org, and exclude them until the transaction ends."""
+    """Lock the secrets of this org against other changes until the transaction ends."""
     await conn.execute(_SQL["lock"], org)
 
 
@@ -87,7 +87,7 @@ async def count(conn: Connection, org: str) -> int:
 
 
 async def names(conn: Connection, org: str, among: Collection[str]) -> set[str]:
-    """Return those of these names that are secrets of the org."""
+    """Return which of these names are secrets of the org."""
     return set(column(await conn.fetch(_SQL["names"], org, list(among))))
 
 
@@ -143,7 +143,7 @@ async def seal_server_key(conn: Connection, name: str, sealed: bytes, master_key
     await conn.execute(_SQL["seal_server_key"], name, sealed, master_key)
 
 
-# What earlier versions stored in plain text
+# Values that earlier versions stored in plain text
 
 
 async def has_plain(conn: Connection) -> bool:
@@ -159,7 +159,7 @@ async def clear_subscription(conn: Connection, id_: UUID) -> None:
 
 
 async def rewrite(conn: Connection) -> bool:
-    """Remove the plain text from the files of its tables; return False if they were in use for too long."""
+    """Rewrite the tables that had plain text, to remove it from their files; return False if that fails."""
     try:
         await conn.execute(_SQL["rewrite"], timeout=REWRITE_SECONDS)
     except (TimeoutError, asyncpg.PostgresError):
@@ -167,7 +167,7 @@ async def rewrite(conn: Connection) -> bool:
     return True
 
 
-# What a process needs to know when it starts
+# Checks at the start of a process
 
 
 async def master_keys(conn: Connection) -> list[str]:

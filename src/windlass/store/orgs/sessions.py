@@ -1,4 +1,4 @@
-"""Sessions of browsers, and the people who began them with OpenID Connect."""
+"""Browser sessions, and the identities of people who log in with OpenID Connect."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class SessionRow:
     role: str | None
     label: str | None
     invalid: bool | None  # the key is revoked or expired
-    disabled: bool | None  # the org
+    disabled: bool | None  # the org is disabled
     stale: bool  # its last use was recorded a minute ago or earlier
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ async def list_(conn: Connection) -> list[SqlRole]:
 
 
 async def may_act_for_all(conn: Connection, role: str) -> bool:
-    """Return whether policies do not apply to a role: it has the rights of the engine."""
+    """Return whether a role has the rights of the engine, to which row-level security does not apply."""
     return await conn.fetchval(_SQL["may_act_for_all"], role) is True
 
 

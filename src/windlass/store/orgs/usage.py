@@ -1,4 +1,4 @@
-"""What orgs use: counts by month, and the position in the event trail up to which they are complete."""
+"""The usage of orgs: monthly counts, and the position in the event trail up to which they are complete."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What was new after a position, the next position, and whether there may be more."""
+    """The executions counted after a position, the next position, and whether there may be more."""
 
     counts: list[Count]
     upto: Snapshot
@@ -32,18 +32,18 @@ class Counted:
 
 
 async def begin(conn: Connection) -> None:
-    """Begin to count with what is committed from now on, unless the count has begun."""
+    """Start to count the events committed from now on, unless the count has begun."""
     await conn.execute(_SQL["begin"], str(Cursor(await events.here(conn))))
 
 
 async def lock(conn: Connection) -> Cursor | None:
-    """Lock and return the position; None if there is none, or another process has it locked."""
+    """Lock and return the position; None if there is none, or another process has locked it."""
     place = await conn.fetchval(_SQL["lock"])
     return None if place is None else Cursor.parse(place)
 
 
 async def count(conn: Connection, at: Snapshot, *, transactions: int) -> Counted:
-    """Count what is new in this many transactions after a position, which must be locked."""
+    """Count the executions in the next `transactions` transaction ids after a position, which must be locked."""
     end = at.xmax + transactions
     rows = await conn.fetch(_SQL["count"], *snapshot_arguments(at), str(end))
     now = Snapshot.parse(rows[0]["snapshot"])
@@ -95,7 +95,7 @@ async def workflow_names(conn: Connection, org: str) -> set[str]:
 
 
 async def lock_claims(conn: Connection, orgs: Sequence[str]) -> set[str]:
-    """Lock the claims of orgs; return those whose lock was free."""
+    """Try to lock the claims of orgs; return the orgs whose lock was free."""
     return set(column(await conn.fetch(_SQL["lock_claims"], list(orgs))))
 
 
@@ -122,7 +122,7 @@ class UsageRow:
 async def list_(
     conn: Connection, *, org: str | None = None, after: str = "", limit: int = 1, most_runs: int
 ) -> list[UsageRow]:
-    """Return what orgs use, by name, or what one of them uses."""
+    """Return the usage of orgs, sorted by name, or that of one org."""
     return [UsageRow(*row) for row in await conn.fetch(_SQL["list"], org, after, limit, most_runs)]
 
 

@@ -1,1 +1,1 @@
-"""What attempts leave behind: artifacts and streams."""
+"""Outputs of attempts: artifacts and streams."""

@@ -20,7 +20,7 @@ class Removable(NamedTuple):
 
 
 class StepArtifact(NamedTuple):
-    """An artifact that the step `step` of a run has, and the instance that wrote it."""
+    """The name of an artifact of a step of a run, and the instance that wrote it."""
 
     run_id: UUID
     step: str
@@ -39,7 +39,7 @@ async def reserve(
     media_type: str,
     most: int,
 ) -> tuple[bool, bool]:
-    """Record an artifact before it is written; return whether the attempt holds its job, and whether there was room."""
+    """Record an artifact before it is written; return whether the attempt holds its job and is within the limit."""
     run, step, item, name = reference
     row = await conn.fetchrow(_SQL["reserve"], job, fence, name, run, step, item, attempt, key, media_type, most)
     assert row is not None
@@ -74,7 +74,7 @@ async def find_of_job(conn: Connection, job: UUID, name: str, *, org: str, attem
 
 
 async def of_steps(conn: Connection, requested: Sequence[tuple[UUID, str, str]], *, most: int) -> list[StepArtifact]:
-    """Return which instances have the artifacts that are given as (run, step, name), up to `most` of a step."""
+    """Return which instances have the artifacts that are given as (run, step, name), up to `most` for each of them."""
     return list(map(StepArtifact._make, await conn.fetch(_SQL["of_steps"], *columns(requested), most)))
 
 

@@ -1,1 +1,1 @@
-"""Connections: the pool, LISTEN/NOTIFY, outages, and checks of the server."""
+"""Access to Postgres: the connection pool, LISTEN/NOTIFY, outage detection, migrations and named queries."""

@@ -229,7 +229,7 @@ def _delivered(place: str | None) -> Cursor:
 
 
 async def empty(conn: Connection) -> None:
-    """Remove all rows but the definitions of hidden workflows. For tests."""
+    """Truncate all tables but those that `tables` in migrate.sql keeps, and delete published workflows. For tests."""
     names = column(await conn.fetch(_SQL["tables"]))
     await conn.execute(f"truncate {', '.join(names)}")  # names come quoted from the catalogue
     await conn.execute(_SQL["unpublish"])

@@ -2,8 +2,8 @@
 commit.
 
 A transaction with a NOTIFY takes a global lock at commit, so notifications are never part of a transaction that does
-other work, and a process sends one at most every APART seconds, with all topics of that time: many jobs that are
-submitted one by one would otherwise cost as many notifications, and wake a worker for each.
+other work. A process sends at most once every APART seconds, all topics of that time in one statement: many jobs that
+are submitted one by one would otherwise cost one notification each, and wake a worker for each.
 
 Lost notifications only cost time: each loop polls as well. The connection is reopened after a failure.
 """
@@ -23,7 +23,7 @@ from windlass.store.postgres.queries import sql
 
 CHANNEL = "windlass"
 LONGEST_TOPIC = 255  # a longer queue name, written by plain SQL, may not fit a notification: then wake all listeners
-CHECK_SECONDS = 15.0  # without a notification to send, after which the connection is checked
+CHECK_SECONDS = 15.0  # time without a notification to send after which the connection is checked
 ANSWER_SECONDS = 10.0
 APART = 0.002
 Listener = Callable[[str], None]
@@ -91,8 +91,8 @@ class Notifier:
                     async with asyncio.timeout(CHECK_SECONDS):
                         await self._pending.wait()
                 except TimeoutError:
-                    # A connection that only listens would not notice that the server is gone. Not an empty statement:
-                    # asyncpg fails with an AttributeError on its answer, which ended this task.
+                    # A connection that only listens would not notice that the server is gone. An empty statement cannot
+                    # be used here: asyncpg raises an AttributeError when it is answered.
                     await conn.execute("select 1")
                 else:
                     await self._send(conn)
@@ -109,7 +109,7 @@ class Notifier:
             except BaseException:
                 self._topics |= topics
                 raise
-        # A topic that was poked meanwhile is sent again: what it is about may have been committed after this statement.
+        # A topic that was poked meanwhile is sent again: its change may have been committed after this statement.
         if not self._topics:
             self._sent.set()
 

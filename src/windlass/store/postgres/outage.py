@@ -96,7 +96,7 @@ def trouble(error: BaseException | None) -> Trouble | None:
 
 
 def sentence(kind: Trouble, error: BaseException) -> str:
-    """Return the message for an error, without address, user or text of the driver."""
+    """Return the message for an error, without address, user or the driver's own message."""
     message: str = kind.value
     if kind is not Trouble.GONE:
         return message
@@ -164,7 +164,7 @@ class Outage:
 
     @property
     def reason(self) -> str | None:
-        """Why the database is unavailable; None if no outage is known."""
+        """The reason why the database is unavailable; None if no outage is known."""
         return self._announced
 
     def report(self, kind: Trouble, error: BaseException) -> asyncio.Event | None:
@@ -236,9 +236,10 @@ class Outage:
         return None
 
     async def _stays_up(self) -> bool:
-        """Wake all waiting tasks; return whether no statement fails in the QUIET seconds after that.
+        """Wake all waiting tasks; return whether the outage is over: no statement failed in the next QUIET seconds.
 
-        The event is replaced first: a statement that fails during this time waits for the next one.
+        An outage that was not announced is over at once. The event is replaced before the tasks are woken: a statement
+        that fails during the QUIET seconds waits for the new event.
         """
         woken = time.monotonic()
         recovered, self._recovered = self._recovered, asyncio.Event()

@@ -52,14 +52,14 @@ CONNECT_SECONDS = 10.0
 # A machine that vanishes does not close its connections. The kernel probes an idle peer after 10 s and gives up 15 s
 # later; data that is not acknowledged for 20 s ends the connection too.
 KEEPALIVE = {"SO_KEEPALIVE": 1, "TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20_000}
-# When a connection first uses an array type, asyncpg asks the server about it, with three round trips.
-# The built-in types have the same ids in every database, so they are registered without asking. (array, element)
+# When a connection first uses an array type, asyncpg reads its definition from the catalog, in three round trips.
+# The built-in types have the same OIDs in every database, so they are registered up front: (array OID, element OID).
 ARRAY_TYPES = {
     "bool": (1000, 16), "bytea": (1001, 17), "int2": (1005, 21), "int4": (1007, 23), "int8": (1016, 20),
     "float8": (1022, 701), "timestamptz": (1185, 1184), "interval": (1187, 1186), "uuid": (2951, 2950),
     "json": (199, 114), "jsonb": (3807, 3802),
 }  # fmt: skip
-# After these a connection is closed, although it may still be open.
+# After these errors a connection is closed, even if the server has not closed it.
 USELESS = frozenset({Trouble.SILENT, Trouble.READ_ONLY})
 
 TAKEN = asyncpg.UniqueViolationError  # the given id is in use
@@ -92,11 +92,11 @@ async def leave_as_is(_conn: Connection) -> None:
 
 
 async def open_pool(options: DatabaseOptions) -> Pool:
-    moments: WeakKeyDictionary[object, str] = WeakKeyDictionary()  # what each connection was set to
+    moments: WeakKeyDictionary[object, str] = WeakKeyDictionary()  # the time that each connection is set to
 
     async def move_clock(conn: Connection) -> None:
         now = options.clock() if options.clock else None
-        moment, session = now.isoformat() if now else "", getattr(conn, "_con", conn)  # the proxy is another each time
+        moment, session = now.isoformat() if now else "", getattr(conn, "_con", conn)  # acquire returns a new proxy
         if moments.get(session, "") != moment:
             await conn.execute("select set_config('windlass.now', $1, false)", moment)
             moments[session] = moment
@@ -107,7 +107,7 @@ async def open_pool(options: DatabaseOptions) -> Pool:
             options.url,
             connect=_connect,
             init_size=1,
-            min_size=0,  # asyncpg would restore a minimum by itself, and log each failure with a traceback
+            min_size=0,  # asyncpg would restore a minimum in the background and log each failure with a traceback
             max_size=options.size,
             max_queries=50_000,
             max_inactive_connection_lifetime=300.0,
@@ -133,7 +133,7 @@ def watch(options: DatabaseOptions) -> Outage:
 
 
 async def close_pool(pool: Pool) -> None:
-    """Wait for the connections that are in use, but not for long, and close all."""
+    """Wait up to 5 s for the connections that are in use, then close all connections."""
     await pool.outage.close()
     with suppress(asyncio.TimeoutError):
         async with asyncio.timeout(5):
@@ -144,7 +144,7 @@ async def close_pool(pool: Pool) -> None:
 async def open_connection(
     options: DatabaseOptions, *, command_timeout: float | None = None
 ) -> "asyncpg.Connection[asyncpg.Record]":
-    """Open a connection outside the pool. Without `command_timeout` a statement may take any time, for migrations."""
+    """Open a connection outside the pool. Without `command_timeout` statements have no time limit, for migrations."""
     with translated(), admitted():
         return await _connect(
             options.url,
@@ -195,7 +195,7 @@ def _array_type(element: str, oid: int, element_oid: int) -> dict[str, Any]:
 
 @asynccontextmanager
 async def statement(pool: Pool) -> AsyncIterator[Connection]:
-    """Yield a connection for a use case of one statement, which is a transaction by itself."""
+    """Yield a connection for a use case of one statement, which is its own transaction."""
     with translated(pool):
         async with pool.acquire() as conn:
             try:
@@ -209,7 +209,8 @@ async def statement(pool: Pool) -> AsyncIterator[Connection]:
 async def transaction(pool: Pool, *, pooler: bool = False, org: str | None = None) -> AsyncIterator[Connection]:
     """Yield a connection inside a transaction; commit at the end, roll back on any exception.
 
-    With `org` the transaction sees and changes only what belongs to it: row-level security applies to API_ROLE.
+    With `org` the transaction reads and changes only rows of that org: it runs as API_ROLE, to which row-level security
+    applies.
     """
     begin = BEGIN_POOLED if pooler else BEGIN
     if org is not None:  # in the same message as `begin`
@@ -228,9 +229,9 @@ async def transaction(pool: Pool, *, pooler: bool = False, org: str | None = Non
 
 @asynccontextmanager
 async def savepoint(conn: Connection) -> AsyncIterator[None]:
-    """Undo what the block did if it raises, and keep the transaction with its locks.
+    """Roll back the changes of the block if it raises, but keep the transaction and its locks.
 
-    On a connection without a transaction the block is one.
+    Outside a transaction, run the block in a transaction of its own.
     """
     begin, undo, keep = NESTED if conn.is_in_transaction() else ALONE
     await conn.execute(begin)
@@ -244,7 +245,7 @@ async def savepoint(conn: Connection) -> AsyncIterator[None]:
 
 
 async def limit_lock_wait(conn: Connection, milliseconds: int) -> None:
-    """Let the statements of this transaction fail if they wait longer for a lock."""
+    """Set the lock timeout of this transaction."""
     await conn.execute(f"set local lock_timeout = {milliseconds}")
 
 
@@ -269,8 +270,8 @@ async def search(
 
 
 async def _discard(pool: Pool, conn: Connection, error: BaseException) -> bool:
-    """Close a connection after an error in USELESS and expire the others, which are replaced at their next use; return
-    whether it was closed."""
+    """Close a connection after an error in USELESS and expire the other connections, which are replaced at their next
+    use; return whether it was closed."""
     useless = trouble(error) in USELESS
     if useless:
         with suppress(asyncpg.InterfaceError):  # it was lost and is already back in the pool
@@ -300,7 +301,7 @@ def admitted() -> Iterator[None]:
 class translated:  # noqa: N801 - used as a context manager, reads as a verb
     """Translates driver errors that mean unavailability into `Unavailable` (or `Locked`); other errors pass through.
 
-    With a pool the error is reported to its outage, and `recovered` is the event that ends the wait.
+    With a pool the error is reported to its outage; the raised error's `recovered` is set when a retry is worthwhile.
     """
 
     def __init__(self, pool: Pool | None = None) -> None:

@@ -2,7 +2,7 @@
 
 -- name: insert
 -- scope: owned
--- Insert the approvals of steps that begin to wait. Roles are separated by commas.
+-- Insert the approvals of steps that start to wait. Roles are separated by commas.
 insert into windlass.approval (id, org, run_id, step, round, task, message, form, roles, requested_at, until)
 select a.id, r.org, a.run_id, a.step, a.round, a.task, a.message, a.form::jsonb, string_to_array(a.roles, ','),
        a.requested_at, a.until
@@ -28,27 +28,27 @@ update windlass.approval a set state = 'cancelled', decided_at = windlass.now()
 
 -- name: decide
 -- scope: owned
--- Close an open approval with a decision, or without one if its time is over. The caller holds the lock of the run. No row if it
--- was closed before.
+-- Close an open approval with a decision, or without one if it has expired. The caller holds the lock of the run.
+-- Returns no row if the approval is not open.
 update windlass.approval
    set state = $2, decided_at = windlass.now(), decided_by = $3, form_values = $4::jsonb, comment = $5
  where id = $1 and state = 'open' returning decided_at
 
 -- name: escalate
 -- scope: owned
--- Let other roles decide from now on. The caller holds the lock of the run.
+-- Escalate an open approval: replace the roles that may decide and the deadline. The caller holds the lock of the run.
 update windlass.approval set escalated_at = $4, roles = $2, until = $3 where id = $1 and state = 'open'
 
 -- name: remind
 -- scope: owned
--- Note that the event of these approvals is published again. The caller holds the locks of the runs.
+-- Record when the event of these approvals is published again. The caller holds the locks of the runs.
 update windlass.approval a set reminded_at = r.at
   from unnest($1::uuid[], $2::timestamptz[]) as r(id, at)
  where a.id = r.id and a.state = 'open'
 
 -- name: decisions
 -- scope: owned
--- Return the decisions that these steps were given when they last waited.
+-- Return the decision of the latest approval of each of these steps, if it has one.
 select a.run_id, a.step, a.state, a.decided_by, a.decided_at, a.form_values, a.comment
   from unnest($1::uuid[], $2::int[]) as s(run_id, step) cross join lateral (
     select * from windlass.approval a where a.run_id = s.run_id and a.step = s.step order by a.round desc limit 1) as a
@@ -71,14 +71,14 @@ select a.id, a.org, a.run_id, a.step, a.round, w.name as workflow, a.task, a.sta
 
 -- name: of_steps
 -- scope: global
--- Return the approvals of these steps when they last waited, for the events about them.
+-- Return the latest approval of each of these steps, for the events about it.
 select a.run_id, a.step, a.id, a.message, a.form, a.roles, a.until
   from unnest($1::uuid[], $2::int[]) as s(run_id, step) cross join lateral (
     select * from windlass.approval a where a.run_id = s.run_id and a.step = s.step order by a.round desc limit 1) as a
 
 -- name: open_of_ids
 -- scope: global
--- Return what links to these approvals are made of, if they are open.
+-- Return the fields from which links to these approvals are built, of those that are open.
 select id, round, until from windlass.approval where id = any($1) and state = 'open'
 
 -- name: org_of
@@ -88,8 +88,8 @@ select org from windlass.approval where id = $1
 
 -- name: list
 -- scope: org
--- List approvals of an org, $7 at a time: the open ones first, then the others, newest first. Filtered by states, workflow and run.
--- $5 and $6 are the position of the last one seen: whether it was open, and its id.
+-- List at most $7 approvals of an org: the open ones first, then the others, newest first. Filtered by states, workflow
+-- and run. $5 and $6 are the position of the last one seen: whether it was open, and its id.
 select a.id, a.org, a.run_id, a.step, a.round, w.name as workflow, a.task, a.state, a.message, a.form, a.roles, a.requested_at, a.until,
        a.escalated_at, a.reminded_at, a.decided_at, a.decided_by, a.form_values, a.comment
   from ((select true as is_open, a.* from windlass.approval a join windlass.run r on r.id = a.run_id

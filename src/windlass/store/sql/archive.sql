@@ -1,5 +1,5 @@
--- The archive: tables for the jobs and runs that ended in a week. They inherit from the tables of the living (0038_archive.sql), so
--- that queries read them too, unless they say `only`.
+-- The archive: tables for the jobs and runs that ended in a week. They inherit from the inbox and the table of runs
+-- (0038_archive.sql), so that queries read them too, unless they say `only`.
 
 -- name: make
 -- scope: global
@@ -8,8 +8,8 @@ select windlass.make_archive(windlass.archive_week(windlass.now() + $1 * interva
 
 -- name: find_jobs
 -- scope: global
--- Look at the next $2 jobs of the inbox and return those that belong to no run and ended longer than $1 ago; and whether there are
--- more to look at.
+-- Scan the next $2 jobs of the inbox. Returns those that belong to no run and ended more than $1 ago, and whether there
+-- are more jobs to scan.
 select ids, more from windlass.find_old_jobs($1, $2)
 
 -- name: move_jobs
@@ -19,8 +19,8 @@ select windlass.archive_jobs($1)
 
 -- name: find_runs
 -- scope: global
--- Return up to $2 topmost runs that ended, with all below them, longer than $1 ago, and that have $3 jobs together; and whether there
--- may be more.
+-- Return up to $2 topmost runs that ended more than $1 ago, if all runs below them have ended too, with at most $3 jobs
+-- in total (the oldest tree may have more); and whether there may be more.
 select ids, more from windlass.find_old_runs($1, $2, $3)
 
 -- name: move_runs
@@ -41,7 +41,7 @@ select windlass.restore_jobs(array(
 
 -- name: old
 -- scope: global
--- Return the weeks, oldest first, whose archives contain only what ended before the cutoff.
+-- Return the weeks, oldest first, whose archives contain only jobs and runs that ended before the cutoff.
 select right(child.relname, 8) as week from pg_inherits join pg_class child on child.oid = inhrelid
  where inhparent = 'windlass.run'::regclass and child.relname ~ '^run_archive_[0-9]{8}$'
    and to_date(right(child.relname, 8), 'YYYYMMDD') + 7 <= windlass.now() - $1::interval
@@ -49,7 +49,8 @@ select right(child.relname, 8) as week from pg_inherits join pg_class child on c
 
 -- name: clear
 -- scope: global
--- Remove what other tables have about $2 jobs and $2 runs of an archive that will be dropped. Returns whether there may be more.
+-- Delete the rows of other tables that belong to the next $2 jobs and $2 runs of an archive that will be dropped.
+-- Returns whether there may be more.
 select windlass.clear_archive($1, $2)
 
 -- name: drop

@@ -1,10 +1,10 @@
--- Artifacts of attempts. One of a job that was deleted has `remove_at` and is not visible. That of the attempt that succeeded has the
--- fence of its job's last claim.
+-- Artifacts of attempts. An artifact of a deleted job has `remove_at` and is not visible. An artifact of the attempt
+-- that succeeded has the fence of its job's last claim.
 
 -- name: reserve
 -- scope: global
--- Record an artifact that an attempt is about to write. Returns whether the attempt still holds its job, and whether there was room.
--- The limit is approximate if an attempt writes several at the same time.
+-- Record an artifact that an attempt is about to write. Returns whether the attempt still holds its job, and whether it
+-- has fewer than $10 other artifacts. The limit is approximate if an attempt writes several artifacts concurrently.
 with held as (
   select id, org from only workflow.workflow_run where id = $1 and claim_no = $2 and leased_by is not null for share),
 others as (select count(*) as many from windlass.artifact where job_id = $1 and fence = $2 and name <> $3),
@@ -35,7 +35,8 @@ select a.step, a.index, a.name, a.fence, a.attempt, a.size, a.media_type, a.key,
 
 -- name: find
 -- scope: org
--- Return one artifact, of attempt $6 if it is given. Otherwise that of the attempt that succeeded, or unless $7 the latest one.
+-- Return one artifact: of attempt $6 if that is given, else of the attempt that succeeded, else of the latest one
+-- unless $7.
 select a.step, a.index, a.name, a.fence, a.attempt, a.size, a.media_type, a.key, a.created_at,
        coalesce(j.status = 'succeeded' and j.claim_no = a.fence, false) as is_result
   from windlass.artifact a left join workflow.workflow_run j on j.id = a.job_id
@@ -54,7 +55,8 @@ select a.step, a.index, a.name, a.fence, a.attempt, a.size, a.media_type, a.key,
 
 -- name: find_of_job
 -- scope: org
--- Return one artifact of a job, of attempt $4 if it is given. Otherwise that of the attempt that succeeded, or the latest one.
+-- Return one artifact of a job: of attempt $4 if that is given, else of the attempt that succeeded, else of the latest
+-- one.
 select a.step, a.index, a.name, a.fence, a.attempt, a.size, a.media_type, a.key, a.created_at,
        coalesce(j.status = 'succeeded' and j.claim_no = a.fence, false) as is_result
   from windlass.artifact a left join workflow.workflow_run j on j.id = a.job_id
@@ -64,7 +66,8 @@ select a.step, a.index, a.name, a.fence, a.attempt, a.size, a.media_type, a.key,
 
 -- name: of_steps
 -- scope: owned
--- Return which instances of steps have an artifact of this name, of the attempt that succeeded, up to $4 per step.
+-- Return which instances of steps have an artifact of this name, of the attempt that succeeded, up to $4 for each
+-- requested artifact.
 select wanted.run_id, wanted.step, wanted.name, a.index
   from unnest($1::uuid[], $2::text[], $3::text[]) as wanted (run_id, step, name) cross join lateral (
     select a.index from windlass.artifact a join workflow.workflow_run j on j.id = a.job_id
@@ -85,7 +88,7 @@ delete from windlass.artifact a using unnest($1::uuid[], $2::int[], $3::text[]) 
 
 -- name: postpone
 -- scope: global
--- Try again later to delete objects.
+-- Postpone the deletion of objects by $4.
 update windlass.artifact a set remove_at = windlass.now() + $4::interval
   from unnest($1::uuid[], $2::int[], $3::text[]) as kept (job_id, fence, name)
  where a.job_id = kept.job_id and a.fence = kept.fence and a.name = kept.name and a.remove_at is not null

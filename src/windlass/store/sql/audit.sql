@@ -23,7 +23,7 @@ select child.relname from pg_inherits
 
 -- name: list
 -- scope: org
--- List the actions of an org, newest first, $7 at a time, before a position, filtered by actor, action prefix and object.
+-- List at most $7 actions of an org, newest first, before a position, filtered by actor, action prefix and object.
 select id, at, org, actor, action, object, data from windlass.audit
  where org = $1 and ($2::text is null or actor = $2) and ($3::text is null or starts_with(action, $3)) and ($4::text is null or object = $4)
    and ($5::timestamptz is null or (at, id) < ($5, $6))

@@ -2,8 +2,8 @@
 
 -- name: save
 -- scope: org
--- Save the state of a live job. Returns the sequence number and the time of the save, or no row if there is no such live job or a
--- worker other than the caller holds it, or under another fence.
+-- Save the state of a live job. Returns the sequence number and the time of the save, or no row if there is no such
+-- live job, or if the worker $4 does not hold it, or not under the fence $5; null means any.
 with job as (
   select id from only workflow.workflow_run
    where id = $1 and org = $2 and deleted_at is null and status in ('pending', 'leased')
@@ -39,9 +39,10 @@ delete from windlass.checkpoint where job_id = $1
 
 -- name: recorded
 -- scope: global
--- Return the recorded calls of the handlers of these jobs that are still valid: saved for the same payload, and not followed by a
--- success of the job, after which it has another epoch. The payload is hashed once for each job. `over` compares with the clock of the database: a sleep has ended then. A
--- wait for a message has ended when it no longer waits, and has timed out if it still has an `until`.
+-- Return the recorded calls of the handlers of these jobs that are still valid: saved for the same payload, and not
+-- followed by a success of the job, after which it has another epoch. The payload is hashed once for each job. `over`
+-- is computed with the clock of the database: a sleep has ended if it is true. A wait for a message has ended if
+-- `waits` is false, and has timed out if it still has an `until`.
 with job as materialized (
   select j.id, md5(j.payload::text) as input,
          case when j.epoch > 0 then (select e.xid from workflow.workflow_event e where e.workflow_id = j.id
@@ -70,8 +71,9 @@ returning true
 
 -- name: record_steps
 -- scope: org
--- Record finished steps of an attempt that an HTTP worker ($3) still holds under its fence ($4). Returns no row if the lease was lost.
--- A step whose record is still valid, as in `recorded`, keeps its first value: the request may have been sent again.
+-- Record finished steps of an attempt that an HTTP worker ($3) still holds under its fence ($4). Returns no row if the
+-- lease was lost. A step whose record is still valid, as in `recorded`, keeps its first value, because the request may
+-- be a retry.
 with held as materialized (
   select j.id, md5(j.payload::text) as input,
          case when j.epoch > 0 then (select e.xid from workflow.workflow_event e where e.workflow_id = j.id
@@ -90,10 +92,11 @@ select true from held
 
 -- name: suspend
 -- scope: global
--- Put jobs whose handlers wait back until the first of the waits $12, $13 has ended, and record their new calls ($5 to $11). A report
--- that does not match the fence is ignored and not in the result. The jobs are locked by a statement before this one: what ends a wait
--- locks the job first, so it is either seen here, or finds the job pending and makes it due. A job that was requested to stop is
--- cancelled. It has started, so `expires_at` no longer applies.
+-- Suspend jobs whose handlers wait until the first of the waits $12, $13 ends, and record their new calls ($5 to $11).
+-- A report that does not match the fence is ignored and not in the result. The caller has locked the jobs with an
+-- earlier statement: a session that ends a wait locks the job first, so its change is either visible here, or it finds
+-- the job pending and makes it due. A job that was requested to stop is cancelled. `expires_at` is cleared, because the
+-- job has started.
 -- moves: leased -> pending; leased -> cancelled
 with held as materialized (
   select j.id, d.holder, md5(j.payload::text) as input
@@ -133,7 +136,7 @@ select id, status, queue, due from done
 
 -- name: waits
 -- scope: owned
--- Return the call in which the handler of each of these jobs waits: of several the one that ends first.
+-- Return the call in which the handler of each of these jobs waits; of several calls, the one whose wait ends first.
 select distinct on (job_id) job_id, name, kind, until from windlass.checkpoint
  where job_id = any($1) and waits and (until is null or until > windlass.now()) order by job_id, until, name
 
@@ -144,7 +147,7 @@ select true from only workflow.workflow_run where id = $1 and claim_no = $2 and 
 
 -- name: end_wait
 -- scope: owned
--- End the wait of a call for a message: with the payload $3, or because its time is over.
+-- End the wait of a call for a message: with the payload $3, or by timeout if that is null.
 update windlass.checkpoint
    set state = coalesce($3::jsonb, state), waits = false, until = case when $3::jsonb is null then until end
  where job_id = $1 and name = $2 and waits
@@ -156,8 +159,8 @@ select state, until is not null as timed_out from windlass.checkpoint where job_
 
 -- name: timeline
 -- scope: owned
--- Return the recorded calls of a job's handler by the time of their records, $2 after the first $3. A large result is left out. Of a
--- wait for a message, what it waits for; of a run, its id.
+-- Return at most $2 recorded calls of a job's handler in the order in which they were saved, without the first $3. A
+-- large result is left out. A wait for a message has the message's address, a run its id.
 select c.name, c.kind, case when c.kind = 'sleep' and c.until > windlass.now() or c.kind <> 'sleep' and c.waits then 'waiting'
                             when c.kind = 'wait' and c.until is not null then 'timed_out' else 'done' end as status,
        case when length(c.state::text) <= 16384 and not c.waits

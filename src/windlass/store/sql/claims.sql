@@ -3,13 +3,15 @@
 
 -- name: fetch
 -- scope: org
--- Claim up to $2 jobs of org $8: queues in the given order, then by priority, then by `seq`. Lanes are found by a loose index scan,
--- as in `windlass.lane`. `line` has more rows than needed, because other sessions may have locked some of them.
--- There must be no sort above `line`: rate limits are charged row by row, and only for rows that are taken. `status ||` keeps the
--- planner off the partial indexes, which would return the rows in another order. A job whose limit has no room becomes not due as
--- soon as it is met and takes no row of `line`, so it hides no other job. Times that plain SQL set outside the supported calendar
--- are clamped. `expires_at` needs `case`, because `least` and `greatest` ignore nulls.
--- Only types in $9 or like a pattern of $10; null means all. Of a type that was not requested only the first lane is visited.
+-- Claim up to $2 jobs of org $8: queues in the given order, then by priority, then by `seq`. Lanes are found by a loose
+-- index scan, as in `windlass.lane`. `line` has more rows than needed, because other sessions may have locked some of
+-- them. There must be no sort above `line`: rate limits are charged row by row, and only for rows that are taken.
+-- `status ||` keeps the planner off the partial indexes, which would return the rows in another order. A job whose rate
+-- limit is exhausted is marked as not due when it is reached and takes no row of `line`, so it hides no other job.
+-- Times that plain SQL set outside the supported calendar are clamped. `expires_at` needs `case`, because `least` and
+-- `greatest` ignore nulls.
+-- Only types that are in $9 or match a LIKE pattern of $10 are claimed; null means all types. Of a type that was not
+-- requested only the first lane is visited.
 -- moves: pending -> leased
 with recursive open_queue as (
   select q.queue, q.rank from unnest($1::text[]) with ordinality as q(queue, rank)
@@ -69,8 +71,8 @@ select * from claimed order by array_position($1, queue), priority, seq
 
 -- name: set_aside
 -- scope: owned
--- Release jobs that this transaction claimed but cannot hand out. They are postponed and record the reason. No attempt is
--- charged, because a process of another version may be able to read them.
+-- Release jobs that this transaction claimed but cannot hand out. They are postponed by $4, and the reason is recorded
+-- as their last error. No attempt is charged, because a process of another version may be able to read them.
 -- moves: leased -> pending
 with done as (
   update only workflow.workflow_run j
@@ -100,8 +102,8 @@ select id, type, '' as payload, queue, priority, seq, attempt, lost, max_attempt
 
 -- name: succeed
 -- scope: org
--- Record successful attempts of a worker ($4), of jobs that belong to no run, each under its fence if it has one. What does not match
--- is left out of the result. $6 is the label that the caller is restricted to.
+-- Record successful attempts of a worker ($4), of jobs that belong to no run, each under its fence if it has one. A
+-- report that does not match is ignored and not in the result. $6 is the label that the caller is restricted to.
 -- moves: leased -> succeeded
 with done as (
   update only workflow.workflow_run j
@@ -124,8 +126,9 @@ select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_l
 
 -- name: heartbeat
 -- scope: org
--- Extend the leases that this worker holds among these jobs, by the length it requests or else by the length of the current
--- lease. The rows are locked in ascending id, like everywhere, so that two heartbeats for the same jobs cannot deadlock.
+-- Extend the leases that this worker holds among these jobs, by the length it requests or else by the length of the
+-- current lease. The rows are locked in ascending id, as everywhere, so that two heartbeats for the same jobs cannot
+-- deadlock.
 with held as (
   update only workflow.workflow_run j
      set lease_until = (select windlass.now()) + least(coalesce($3::interval, j.lease, $4::interval), $5::interval), updated_at = (select windlass.now())
@@ -140,7 +143,7 @@ select id, cancel_requested, directive from held
 
 -- name: cancelled
 -- scope: org
--- Return those of these jobs that were cancelled, in ascending id.
+-- Return which of these jobs were cancelled, in ascending id.
 select id from workflow.workflow_run where id = any($1::uuid[]) and org = $2 and status = 'cancelled' order by id
 
 -- name: seen
@@ -155,7 +158,8 @@ returning state, directive, windlass.now()
 
 -- name: register
 -- scope: org
--- Record that an HTTP worker fetches, from which queues (their stored names) and of which types. What heartbeats report is kept.
+-- Record the queues (their stored names) and the types that an HTTP worker fetches. Columns that its heartbeats report
+-- are kept.
 insert into windlass.worker (id, host, pid, queues, types, concurrency, state, org) values ($1, $2, 0, $3, $4, 0, 'running', $5)
 on conflict (id) do update set seen_at = windlass.now(), queues = excluded.queues, types = excluded.types,
   state = case worker.state when 'stopped' then 'running' else worker.state end
@@ -203,7 +207,7 @@ update only workflow.workflow_run set run_at = windlass.now(), updated_at = wind
 
 -- name: unlabelled
 -- scope: owned
--- Return those of these jobs that do not have this label.
+-- Return which of these jobs do not have this label.
 select id from workflow.workflow_run where id = any($1::uuid[]) and meta ->> 'tenant_id' is distinct from $2
 
 -- name: details
@@ -229,8 +233,9 @@ select pg_advisory_xact_lock(hashtextextended(key, 0)) from unnest($1::text[]) a
 
 -- name: find_unique
 -- scope: org, in the key
--- Return the latest job for each unique key that counts as existing (`core.jobs.spec.LIVE`, or a status of the end). If there is
--- none, return a composition step that has the key and waits for its turn: it has no job yet.
+-- Return, for each unique key, the latest job that counts as existing: its state is one of `states` (values of
+-- `core.jobs.spec.LIVE`, or final statuses) and it was created within `period`. If there is none, return a composition
+-- step that has reserved the key and has no job yet.
 select u.key, j.id, j.status, j.run_at, j.workflow
   from unnest($1::text[], $2::jsonb[], $3::interval[]) as u(key, states, period)
  cross join lateral (

@@ -94,7 +94,7 @@ select id, 'created', $12, (select windlass.now()) from born
 
 -- name: copy_runs
 -- scope: owned
--- Copy the completed runs of compositions for another try. The copies are not run again.
+-- Copy the completed runs of compositions for a retry. The copies are not executed again.
 insert into windlass.run (id, org, workflow_id, version_id, state, steps, fans, input, labels, parent_id, parent_step, parent_item,
                           parent_round, depth, created_at, started_at, finished_at, expires_at)
 select m.new_id, r.org, r.workflow_id, r.version_id, r.state, r.steps, r.fans, r.input, r.labels - 'workflow_id', m.parent_id, r.parent_step,
@@ -103,7 +103,7 @@ select m.new_id, r.org, r.workflow_id, r.version_id, r.state, r.steps, r.fans, r
 
 -- name: copy_jobs
 -- scope: owned
--- Copy the succeeded jobs of these steps for another try, so that they are not run again.
+-- Copy the succeeded jobs of these steps for a retry, so that they are not executed again.
 insert into workflow.workflow_run (id, type, payload, status, priority, run_at, attempt, lost, max_attempts, result, queue, org, timeout,
                                    retry, tags, meta, envelope, run_id, version_id, step, item, items, created_at, updated_at, needs_created_event)
 select windlass.new_id(), j.type, j.payload, j.status, j.priority, j.run_at, j.attempt, j.lost, j.max_attempts, j.result, j.queue, j.org,
@@ -171,8 +171,8 @@ select j.id, j.run_id, j.step, j.item, j.status, every.result, j.last_error, j.e
 
 -- name: start
 -- scope: global
--- Record that these compositions and those around them have started: the first job of them, or of one nested in them, was handed
--- out. Writes the event once for each.
+-- Record that these compositions and all that contain them have started: the first job of them, or of one nested in
+-- them, was handed out. Writes the event once for each.
 with recursive above as (
   select run_id, parent_id, started_at from windlass.composition where run_id = any($1)
   union
@@ -223,7 +223,7 @@ select run_id, step, item, items, status, result, error, last_error, attempts, o
 
 -- name: summaries
 -- scope: owned
--- Return kind, name and displayed id of these compositions, and the displayed id of the composition around each.
+-- Return kind, name and displayed id of these compositions, and the displayed id of the composition that contains each.
 select c.run_id, c.kind, c.name, coalesce(c.alias, c.run_id::text) as client_id, coalesce(parent.alias, c.parent_id::text) as parent_id
   from windlass.composition c left join windlass.composition parent on parent.run_id = c.parent_id where c.run_id = any($1)
 

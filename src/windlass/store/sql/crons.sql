@@ -2,8 +2,8 @@
 
 -- name: put
 -- scope: org
--- Insert or replace a schedule. If expression and time zone are unchanged and it is enabled, the next tick stays the same.
--- `is_new` tells whether it was inserted.
+-- Insert or replace a schedule. If expression and time zone are unchanged and it is enabled, the next tick stays the
+-- same. `is_new` is true if it was inserted.
 insert into windlass.cron as c (id, org, name, expression, timezone, overlap, asked, template, next_run_at)
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 on conflict (org, name) do update
@@ -37,8 +37,8 @@ union
 
 -- name: lock
 -- scope: global
--- Lock one due schedule. A schedule that another session has locked is skipped, because that session fires it. `live` means that
--- the job of its last tick has not ended.
+-- Lock an enabled schedule. A schedule that another session has locked is skipped, because that session fires it.
+-- `live` means that the job of its last tick has not ended.
 select c.*, windlass.now() as now,
        exists (select from workflow.workflow_run j
                 where j.id = c.last_job_id and j.status in ('pending', 'leased') and j.deleted_at is null) as live
@@ -68,7 +68,7 @@ select xid::text, id, org, name, tick, reason, created_at from windlass.cron_eve
 
 -- name: prune_skipped
 -- scope: global
--- Delete those of a batch of the oldest skipped ticks that are older than the cutoff.
+-- Scan a batch of the oldest skipped ticks and delete those that are older than the cutoff.
 delete from windlass.cron_event
  where (xid, id) in (select xid, id from windlass.cron_event order by xid, id limit $2)
    and created_at < windlass.now() - $1::interval

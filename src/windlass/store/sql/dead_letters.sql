@@ -3,7 +3,8 @@
 
 -- name: groups
 -- scope: org
--- List the kinds of dead letters, the kind with the newest one first, $7 at a time, below position $6. Each is counted up to $8.
+-- List at most $7 kinds of dead letters whose newest one is below position $6, the kind with the newest one first. Each
+-- is counted up to $8.
 with kind as materialized (
   select * from windlass.dead_letters($1)
    where ($2::text is null or type like $2) and ($3::text is null or queue = $3) and ($4::text is null or error = $4)
@@ -33,7 +34,7 @@ select page.type, page.queue, page.error, page.of_run, counted.n as count, first
 
 -- name: find
 -- scope: org
--- Return the dead letters of these kinds, newest first, $7 at a time, below position $6.
+-- Return at most $7 dead letters of these kinds, newest first, below position $6.
 select dead.id, dead.run_id, dead.seq from windlass.dead_letters($1) as kind cross join lateral (
   select j.id, j.run_id, j.seq from workflow.workflow_run j
    where j.status = 'failed' and j.deleted_at is null and j.org = $1 and j.type = kind.type and j.queue = kind.queue
@@ -45,7 +46,7 @@ select dead.id, dead.run_id, dead.seq from windlass.dead_letters($1) as kind cro
 
 -- name: list
 -- scope: org
--- Return the same jobs with all columns.
+-- Return the jobs that `find` returns, with all columns.
 with page as materialized (
   select dead.id, dead.seq from windlass.dead_letters($1) as kind cross join lateral (
     select j.id, j.seq from workflow.workflow_run j

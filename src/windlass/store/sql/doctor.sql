@@ -11,7 +11,8 @@ select current_setting('server_version_num')::int as version, current_setting('s
 
 -- name: waiting
 -- scope: global
--- Return how long the first job of each lane has been claimable. One probe per lane.
+-- Return, for each queue and type, the longest time for which the first job of a lane has been claimable. One probe per
+-- lane.
 select lane.queue, lane.type, max(windlass.now() - greatest(j.run_at, j.updated_at)) as waits,
        lane.queue = any(array(select name from windlass.queue where paused)) as paused
   from windlass.lane cross join lateral (

@@ -19,8 +19,8 @@ on conflict do nothing
 
 -- name: lock_held
 -- scope: org
--- Lock those of these jobs that an HTTP worker ($4) still holds under these fences, in ascending id, so that only one request at a
--- time numbers their log lines. $5 is the label that the caller is restricted to.
+-- Lock the given jobs that an HTTP worker ($4) still holds under these fences, in ascending id, to serialize the
+-- requests that number their log lines. $5 is the label that the caller is restricted to.
 select j.id, j.claim_no, j.epoch, j.attempt + j.lost + 1 as number
   from only workflow.workflow_run j join unnest($1::uuid[], $2::int[]) as d(id, claim_no) on j.id = d.id and j.claim_no = d.claim_no
  where j.org = $3 and j.leased_by = $4 and j.deleted_at is null and ($5::text is null or j.meta ->> 'tenant_id' = $5)
@@ -83,9 +83,10 @@ select pg_current_snapshot()::text
 
 -- name: since
 -- scope: global
--- Return all new events as whole transactions, about $3 lines. `fence` is the last transaction of the batch, or null if there are
--- no more. With $4, return the rest of such a batch below it. Transaction ids that this cluster has not assigned yet come from a
--- restored dump and are left out: a reader that took them for new would read them again and again.
+-- Return all new events as whole transactions, about $3 lines. `fence` is the last transaction of the batch, or null if
+-- there are no more. With $4, return the rest of such a batch below it. Transaction ids that this cluster has not
+-- assigned yet come from a restored dump and are left out: they would stay new, and the reader would receive them again
+-- and again.
 with fence as (
   select case when $4::text is null then least(
            (select xid from windlass.event where xid >= $1::text::xid8 and xid < pg_snapshot_xmax(pg_current_snapshot())

@@ -21,14 +21,14 @@ select h.received_at is not null, r.state, substr(r.steps, h.step + 1, 1)
 
 -- name: listen
 -- scope: owned
--- Return which of these steps, that wait from now on, have already received their callback.
+-- Return which of these steps, which start to wait now, have already received their callback.
 select h.run_id, h.step from unnest($1::uuid[], $2::int[]) as w(run_id, step)
   join windlass.hook h on h.run_id = w.run_id and h.step = w.step
  where h.received_at is not null
 
 -- name: reset
 -- scope: owned
--- Prepare these steps to wait again: forget the callback of the earlier round and replace the address.
+-- Prepare these steps to wait again: delete the callback of the earlier round and replace the address.
 update windlass.hook h set received_at = null, body = null, headers = null, round = w.round, token_hash = w.token_hash
   from unnest($1::uuid[], $2::int[], $3::int[], $4::bytea[]) as w(run_id, step, round, token_hash)
  where h.run_id = w.run_id and h.step = w.step

@@ -3,9 +3,9 @@
 
 -- name: first_jobs
 -- scope: owned
--- Return the job of each of these steps, or its first instance, and the worker that holds it or held it last. `began_at` of a job
--- that was reset is the time of the reset. `launch` is the progress that a pool reported for this claim, `running` if something else
--- did (a job that reports progress runs).
+-- Return the job of each of these steps, or its first instance, and the worker that holds it or held it last.
+-- `began_at` of a job that was reset is the time of the reset. `launch` is the launch state that a pool reported for
+-- this claim, or `running` if there is only other progress, which the job itself has reported.
 select s.step, j.*,
        case j.epoch when 0 then j.created_at else coalesce((
          select max(e.created_at) from workflow.workflow_event e
@@ -35,8 +35,8 @@ select s.step, t.updated_at, j.id, j.item, j.type, j.queue, j.status, j.attempt,
 
 -- name: waiting_jobs
 -- scope: owned
--- Return, for each of these fanned-out steps, a pending instance or else a leased one, and whether any instance is leased. Those on
--- a pool ($3) are launching if none of the leased ones has reported that it runs.
+-- Return, for each of these fanned-out steps, a pending instance or else a leased one, and whether any instance is
+-- leased. A step on a pool ($3) is launching if none of its leased instances has been reported as running.
 select s.step, j.*, null as launch, null as launch_text,
        exists (select from workflow.workflow_run h where h.run_id = $1 and h.step = s.step and h.status = 'leased') as busy,
        s.placed and not exists (
@@ -113,7 +113,7 @@ select r.parent_step, min(r.created_at), coalesce(max(r.finished_at), min(r.crea
 
 -- name: lines
 -- scope: owned
--- Return the log lines of the step jobs of a run, in the order of time, after a position.
+-- Return the log lines of the step jobs of a run, ordered by time, after a position.
 select j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message
   from workflow.workflow_run j join windlass.job_log l on l.job_id = j.id
  where j.run_id = $1 and ($2::int is null or j.step = $2) and ($3::int is null or j.item = $3)
@@ -122,7 +122,7 @@ select j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l
 
 -- name: last_lines
 -- scope: owned
--- Return the last lines in the order of time, newest first.
+-- Return the last lines by time, newest first.
 select l.xid::text as xid, j.step, j.item, j.items is not null as fanned_out, l.job_id, l.attempt, l.line, l.at, l.level, l.message
   from workflow.workflow_run j join windlass.job_log l on l.job_id = j.id
  where j.run_id = $1 and ($2::int is null or j.step = $2) and ($3::int is null or j.item = $3) and ($4::int is null or l.attempt = $4)

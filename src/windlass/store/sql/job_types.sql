@@ -2,8 +2,8 @@
 
 -- name: publish
 -- scope: owned
--- Record the types $2 with the digests $3 and the schemas $4 of worker $1, whose code has version $5. Rows are locked in the order
--- of their keys: workers start at the same time.
+-- Record the types $2 with the digests $3 and the schemas $4 of worker $1, whose code has version $5. Rows are locked
+-- in the order of their keys, because workers may start concurrently.
 with served as (
   select * from unnest($2::text[], $3::text[], $4::text[]) as served (type, digest, schema)),
 recorded as (
@@ -57,7 +57,8 @@ select type, array_agg(digest order by digest) as digests, array_agg(workers ord
 
 -- name: touch
 -- scope: global
--- Record when workers were seen that serve a schema, before their rows are removed; at most once an hour for a schema.
+-- Record when each schema was last served, before the rows of its workers are deleted; at most once an hour for a
+-- schema.
 update windlass.job_type t set last_seen_at = s.seen_at
   from (select w.org, served.key as type, served.value as digest, max(w.seen_at) as seen_at
           from windlass.worker w cross join lateral jsonb_each_text(w.digests) as served

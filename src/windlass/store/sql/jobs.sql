@@ -8,11 +8,12 @@
 
 -- name: insert
 -- scope: org
--- Insert a batch of jobs with their `created` events. A job whose idempotency key already exists is left out. Returns the time
--- of the insert and the ids that were inserted, or null if all of them were: that is the rule, and saves a row per job.
--- A duplicate id fails the whole statement, because checking for both costs a tenth more.
--- A column without values is passed as an empty array, and a column with a single value as $16 to $19 and $25, because the cost
--- of an array grows with its length.
+-- Insert a batch of jobs with their `created` events. A job whose idempotency key already exists is left out. Returns
+-- the time of the insert and the ids that were inserted, or null instead of the ids if all were: that is the usual
+-- case, and null saves a row per job. A duplicate id fails the whole statement, because checking for both costs a tenth
+-- more.
+-- A column without values is passed as an empty array, and a column with a single value as $16 to $19 and $25, because
+-- the cost of an array grows with its length.
 with requested as (
   select id, coalesce(type, $16) as type, payload, coalesce(queue, $17) as queue, coalesce(priority, $18) as priority,
          run_at, delay, coalesce(max_attempts, $19) as max_attempts, timeout, coalesce(retry, $25) as retry,
@@ -93,17 +94,18 @@ select hop.org from hop where not exists (select from windlass.org o where o.nam
 -- name: claim
 -- scope: global
 -- Claim up to $7 jobs from these lanes: the most urgent lane first, then the one whose first job has the lowest `seq`.
--- `any(array(...))` and the inner limit keep the plan on its indexes. A job whose rate limit has no room becomes not due
--- (`rate_admit`). Removing a long row of such jobs takes several claims, and none of them spends more than half a second on it
--- (`rate_enough`). Paused queues are read once per statement: a claim that starts after a pause was committed returns nothing
--- from that queue.
--- The jobs belong to the worker lease $10. If there is none, or it was not extended for two thirds of its length, each job gets a
--- lease of its own: the first would be over before the worker can extend it.
--- $11 to $13 are successful attempts of the same worker, to be recorded as in `succeed`: a drain is a quarter faster with one
--- statement for both, and one round trip instead of four. The claim comes first, while the snapshot is new: jobs that others have
--- claimed since would be locked and read again, one by one. Nothing may wait for a lock after that, or two workers could wait for
--- each other: reports on rows that are locked are skipped. These and the refused ones are the last rows of the result, with an id
--- only; the caller records them by themselves. A claim without reports leaves the marked lines out: a tenth less for a single job.
+-- `any(array(...))` and the inner limit keep the plan on its indexes. A job whose rate limit is exhausted is marked as
+-- not due (`rate_admit`). If many such jobs precede a claimable one, several claims are needed to get past them, each
+-- of which spends at most half a second on it (`rate_enough`). Paused queues are read once per statement: a claim that
+-- starts after a pause was committed returns nothing from that queue.
+-- The jobs belong to the worker lease $10. If there is none, or it was not extended for two thirds of its length, each
+-- job gets a lease of its own: the worker lease could expire before the worker extends it.
+-- $11 to $13 are successful attempts of the same worker, to be recorded as in `succeed`: with one statement for both, a
+-- drain is a quarter faster and takes one round trip instead of four. The claim is executed first, while the snapshot
+-- is fresh: jobs that other sessions claimed after the snapshot was taken would have to be locked and read again, one
+-- by one. After the claim nothing may wait for a lock, or two workers could deadlock: reports on locked rows are
+-- skipped. Skipped and refused reports are the last rows of the result, with an id only; the caller records them in a
+-- separate statement. A claim without reports omits the marked lines, which makes it a tenth cheaper for a single job.
 -- moves: pending -> leased, leased -> succeeded
 with lease as materialized (
   select id from windlass.worker_lease where id = $10::bigint and until - (until - extended_at) / 3 > windlass.now()),
@@ -318,18 +320,19 @@ select id from (
 
 -- name: release_expired
 -- scope: global
--- Release jobs whose lease has expired, whatever kind of worker held it: the lease of the job, or that of its worker. A job that has
--- used up its attempts this way fails. A job that was requested to stop is cancelled instead of retried.
--- Releases nothing in the first 5 seconds after the server started, and no lease within one lease length after a gap in which no
--- worker could send a heartbeat (gaps are $3 and $4, and the latest one may have ended just now: $5). See
--- core/jobs/job.py (`Continuity`). `lease_until - updated_at` is the length of a lease, because every extension sets both. A job
--- with a worker lease that also has a `lease_until` got that from an older process, which takes its lease for one without an end.
--- A job that one more loss would end is marked `alone`: it is claimed by itself from then on, so that a job that kills its
--- workers takes no other jobs down with it. A Python worker (pid <> 0) may hold several such jobs. They are released together,
--- when all of them have expired, and none is charged, because it is unknown which one killed the worker. A worker that starts
--- again begins with one of them, so that the job at fault is charged and ends.
--- `expired` has two parts because a condition with `or` would read all leased jobs. It is checked again when the rows are locked;
--- `status ||` keeps that on the primary key.
+-- Release jobs whose lease has expired, whatever kind of worker held them: their own lease, or that of their worker. A
+-- job that has used up its attempts this way fails. A job that was requested to stop is cancelled instead of retried.
+-- Releases nothing in the first 5 seconds after the server started, and no lease within one lease length after a gap in
+-- which no worker could send a heartbeat. The gaps are $3 to $4, and the time since $5, the last answer of the
+-- database. See core/jobs/job.py (`Continuity`). `lease_until - updated_at` is the length of a lease, because every
+-- extension sets both. If a job with a worker lease also has a `lease_until`, an older process has set it, which takes
+-- the lease for one without an end.
+-- A job that would fail if it lost one more lease is marked `alone`: from then on it is claimed separately, so that a
+-- job that kills its workers takes no other jobs down with it. A Python worker (pid <> 0) may hold several such jobs.
+-- They are released together, when all of them have expired, and none is charged, because it is unknown which one
+-- killed the worker. The next worker starts with only one of them, so that the job at fault is charged and fails.
+-- `expired` has two parts because a condition with `or` would read all leased jobs. The condition is checked again when
+-- the rows are locked; `status ||` keeps that check on the primary key.
 -- moves: leased -> pending; leased -> failed; leased -> cancelled
 with gap as materialized (
   select since, until from unnest($3::timestamptz[], $4::timestamptz[]) as g(since, until)
@@ -449,7 +452,7 @@ select other.id from workflow.workflow_run j join workflow.workflow_run other
 
 -- name: soft_delete
 -- scope: org
--- Mark jobs as deleted. A live job is no longer claimed. Locked in ascending id: see `beat` in claims.sql.
+-- Mark jobs as deleted. A live job is no longer claimed. Locked in ascending id: see `heartbeat` in claims.sql.
 update workflow.workflow_run set deleted_at = windlass.now()
  where id = any(array(
          select id from workflow.workflow_run where id = any($1) and org = $2 and deleted_at is null
@@ -463,10 +466,10 @@ select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_l
 
 -- name: list
 -- scope: org
--- List jobs of `default`, newest first, $6 at a time, with `seq` below $5. Finished jobs come from one probe per (type, status), due
--- jobs from one probe per lane, jobs that are not yet due from one probe per queue: the cost grows with the page, not with the table.
--- Unless $8 is true, step jobs are left out. All jobs of the HTTP and command types are step jobs, so the finished ones are not
--- even scanned.
+-- List at most $6 jobs of `default`, newest first, with `seq` below $5. Finished jobs come from one probe per (type,
+-- status), due jobs from one probe per lane, jobs that are not yet due from one probe per queue: the cost grows with
+-- the page, not with the table. Unless $8 is true, step jobs are left out. All jobs of the HTTP and command types are
+-- step jobs, so the finished ones are not even scanned.
 with page as (
   (select j.id, j.seq from windlass.finished kind cross join lateral (
      select j.id, j.seq from workflow.workflow_run j
@@ -517,8 +520,9 @@ select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_l
 
 -- name: list_live_of_org
 -- scope: org
--- The same for pending and leased jobs only ($2), of which there are few beside a long history: the cost grows with the pending jobs of
--- the org and with all leased jobs. Both values of `due` make `org` a condition of the index.
+-- Like `list_of_org`, for pending and leased jobs only ($2), which are few even if the history is long: the cost grows
+-- with the pending jobs of the org and with all leased jobs. Naming both values of `due` makes `org` a condition of the
+-- index.
 with page as (
   (select j.id, j.seq from workflow.workflow_run j
     where j.status = 'pending' and j.due = any(array[true, false]) and j.org = $1 and j.org <> 'default' and j.deleted_at is null
@@ -556,15 +560,15 @@ select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_l
 
 -- name: list_held
 -- scope: org
--- List the jobs that a worker holds, newest first. They are searched among all leased jobs.
+-- List the jobs that a worker holds, newest first. Scans all leased jobs.
 select j.*, (select l.until from windlass.worker_lease l where l.id = j.worker_lease) as worker_until from only workflow.workflow_run j
  where j.status = 'leased' and j.leased_by = $1 and j.org = $2 and j.deleted_at is null order by j.seq desc limit $3
 
 -- name: prune
 -- scope: global
--- Delete a batch of jobs that ended, or were marked as deleted, before the cutoff. Looks at the $2 oldest of each (type, status).
--- Step jobs are deleted with their runs. Only the rows to delete are locked: locking every row that is looked at would write each
--- of them.
+-- Delete a batch of jobs that ended, or were marked as deleted, before the cutoff. Scans the $2 oldest jobs of each
+-- (type, status). Step jobs are deleted with their runs. Only the rows to delete are locked: locking every scanned row
+-- would write to each of them.
 with old as (
   select j.id from windlass.finished kind cross join lateral (
     select id, updated_at, run_id from only workflow.workflow_run j

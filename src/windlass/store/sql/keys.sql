@@ -10,7 +10,7 @@ returning id, org, name, role, scopes, label, created_at, created_by, expires_at
 
 -- name: list
 -- scope: org
--- List the keys of an org, newest first, $2 at a time, before the key $3.
+-- List at most $2 keys of an org, newest first, before the key $3.
 select id, org, name, role, scopes, label, created_at, created_by, expires_at, last_used_at, revoked_at, old_until
   from windlass.api_key
  where org = $1 and ($3::text is null
@@ -26,13 +26,13 @@ select id, org, name, role, scopes, label, created_at, created_by, expires_at, l
 
 -- name: revoke
 -- scope: owned
--- Revoke a key for good. One that is revoked keeps the time at which that happened.
+-- Revoke a key permanently. A key that is already revoked keeps its time of revocation.
 update windlass.api_key set revoked_at = coalesce(revoked_at, windlass.now()), old_hash = null, old_until = null where id = $1
 returning id, org, name, role, scopes, label, created_at, created_by, expires_at, last_used_at, revoked_at, old_until
 
 -- name: rotate
 -- scope: owned
--- Replace the secret of a key. The one before stays valid for $3; at once invalid if that is null.
+-- Replace the secret of a key. The previous secret stays valid for $3, or becomes invalid at once if that is null.
 update windlass.api_key set hash = $2, old_hash = case when $3::interval is null then null else hash end,
        old_until = windlass.now() + $3::interval
  where id = $1
@@ -40,7 +40,7 @@ returning id, org, name, role, scopes, label, created_at, created_by, expires_at
 
 -- name: find
 -- scope: global
--- Return what the check of a key needs, with the time of the database.
+-- Return the data needed to verify a key, with the time of the database.
 select k.id, k.org, k.hash, k.name, k.scopes, k.label, k.expires_at, k.revoked_at is not null as revoked, k.old_hash, k.old_until,
        o.disabled_at is not null as disabled, windlass.now() as now
   from windlass.api_key k join windlass.org o on o.name = k.org

@@ -9,13 +9,13 @@ returning m.org, m.email, m.role, m.created_at, m.created_by
 
 -- name: list
 -- scope: org
--- List the members of an org by address, $2 at a time, after the address $3.
+-- List at most $2 members of an org by address, after the address $3.
 select org, email, role, created_at, created_by from windlass.member where org = $1 and email > $3 order by email limit $2
 
 -- name: lock
 -- scope: org
--- Lock the members of an org who are admins, and one more, and return them. Admins change one at a time, so that two of them
--- cannot remove each other.
+-- Lock and return the admins of an org and the member $2. This serializes changes of admins, so that two of them cannot
+-- remove each other.
 select org, email, role, created_at, created_by from windlass.member
  where org = $1 and (role = 'admin' or email = $2) order by email for update
 

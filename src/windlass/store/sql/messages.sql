@@ -1,19 +1,20 @@
--- Messages, and the router that gives them to waiters: see 0027_messages.sql.
+-- Messages, and the router that delivers them to waiters: see 0027_messages.sql.
 
 -- name: publish
 -- scope: org
--- Store an event. Returns false if the sender has sent one with this id before.
+-- Store an event. Returns false if the org has already sent a message with this id.
 select windlass.send($1, $2, $3, false, $4::jsonb, $5, $6)
 
 -- name: signal
 -- scope: org
--- Store a signal for a run or a job. Returns what became of it.
+-- Store a signal for a run or a job. Returns the outcome: see `send_signal` in 0027_messages.sql.
 select windlass.send_signal($1, $2, $3, $4::jsonb, $5, $6, $7)
 
 -- name: unrouted
 -- scope: global
--- Return the names and keys of messages that have no number yet, each once, and those of new waiters. What is in quarantine is
--- left out until its next retry. The recursion reads one row of the index for each name and key, however many messages it has.
+-- Return the names and keys of messages that have no number yet, each once, and those of new waiters. Addresses in
+-- quarantine are left out until their next retry. The recursion reads one row of the index for each name and key,
+-- however many messages it has.
 with recursive aside as (select key from windlass.quarantine where kind = 'message' and retry_at > windlass.now()),
 sent as (
   (select org, name, key, is_signal, 1 as n from windlass.message where seq is null order by org, name, key, is_signal limit 1)
@@ -30,7 +31,8 @@ union
 
 -- name: become_router
 -- scope: global
--- Return whether this transaction is the router. There is one at a time: it compares messages with waiters that are committed.
+-- Take the lock of the router until the end of the transaction. Returns false if another transaction holds it. Only one
+-- transaction routes at any time: it matches messages with waiters that are committed.
 select pg_try_advisory_xact_lock(hashtextextended('windlass.messages', 0))
 
 -- name: number
@@ -55,8 +57,8 @@ select windlass.new_id(), n.org, w.name, n.payload, 'event/' || n.seq || '/' || 
 
 -- name: close_ended
 -- scope: global
--- Close the waiters with these names and keys whose jobs have ended or were started over: they must not receive what others wait
--- for. Steps close their own.
+-- Close the waiters with these names and keys whose jobs have ended or were started over: they must not receive
+-- messages that other waiters wait for. Waiters of steps are closed by `close_steps` in waiters.sql.
 update windlass.waiter w set state = 'closed'
   from (select w.id from unnest($1::text[], $2::text[], $3::text[], $4::boolean[]) as k(org, name, key, is_signal)
           join windlass.waiter w on w.org = k.org and w.name = k.name and w.key = k.key and w.is_signal = k.is_signal
@@ -68,7 +70,8 @@ update windlass.waiter w set state = 'closed'
 
 -- name: match_events
 -- scope: global
--- Give each waiter for these names and keys the events that it has not received yet, up to the number that it waits for.
+-- Deliver to each waiter for these names and keys the events that it has not received yet, up to the number that it
+-- waits for.
 with target as (
   select w.id, w.org, w.name, w.key, w.seq, w.since, w.state, w.count - jsonb_array_length(w.received) as missing
     from unnest($1::text[], $2::text[], $3::text[]) as k(org, name, key)
@@ -89,8 +92,8 @@ update windlass.waiter w
 
 -- name: match_signals
 -- scope: global
--- Give the signals that wait at these addresses to the waiters there, the oldest signal to the oldest waiter, each once: a waiter
--- skips as many signals as those before it take.
+-- Deliver the signals at these addresses that no waiter has received to the waiters there, the oldest signal to the
+-- oldest waiter, each once: a waiter skips as many signals as the waiters before it take.
 with target as (
   select w.id, w.org, w.name, w.key, w.state, w.count - jsonb_array_length(w.received) as missing
     from unnest($1::text[], $2::text[], $3::text[]) as k(org, name, key)
@@ -113,7 +116,7 @@ update windlass.waiter w
 
 -- name: drop_events
 -- scope: global
--- Delete the oldest events with these names and keys beyond the latest $4. All who wait have received them.
+-- Delete the oldest events with these names and keys beyond the latest $4. All current waiters have received them.
 delete from windlass.message where id = any(array(
   select m.id from unnest($1::text[], $2::text[], $3::text[]) as k(org, name, key) cross join lateral (
     select m.id from windlass.message m

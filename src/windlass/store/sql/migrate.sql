@@ -1,5 +1,5 @@
--- Renumbers data restored from a dump of another cluster, whose transaction counter was ahead of that of this cluster. For
--- conformance tests, `tables` and `unpublish` remove everything that happened here, but not the definitions.
+-- Renumbers data restored from a dump of another cluster, whose transaction counter was ahead of that of this cluster.
+-- `tables` and `unpublish` are for conformance tests, which start without jobs, runs and published workflows.
 
 -- name: is_foreign
 -- scope: global
@@ -23,7 +23,8 @@ update windlass.bookmark set place = $1 where reader = 'subscriptions'
 
 -- name: forget_usage_bookmark
 -- scope: global
--- Forget up to which events executions were counted, in transaction ids of the other cluster: the count goes on from here.
+-- Delete the position up to which executions were counted, which is in transaction ids of the other cluster: counting
+-- continues from the current position.
 delete from windlass.bookmark where reader = 'usage'
 
 -- name: renumber_checkpoints
@@ -62,7 +63,7 @@ update windlass.job_log set xid = '2'::xid8
 
 -- name: forget_takers
 -- scope: global
--- Forget which transaction last took a token from a rate limit: the id is not one of this cluster.
+-- Clear the transaction that last took a token from a rate limit: its id is not one of this cluster.
 update windlass.rate set taken_by = null, taken = 0 where taken_by is not null
 
 -- name: tables
@@ -79,6 +80,6 @@ select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_nam
 
 -- name: unpublish
 -- scope: global
--- Delete all published workflows: their names become free and nothing starts new runs of them.
+-- Mark all published workflows as deleted: their names become free and nothing starts new runs of them.
 update windlass.workflow set deleted_at = windlass.now(), updated_at = windlass.now(), token_hash = null
  where deleted_at is null and not hidden

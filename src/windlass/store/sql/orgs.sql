@@ -12,12 +12,12 @@ select name, plan, created_at, disabled_at from windlass.org where name = $1
 
 -- name: list
 -- scope: global
--- List the orgs by name, $2 at a time, after name $1.
+-- List at most $2 orgs by name, after name $1.
 select name, plan, created_at, disabled_at from windlass.org where name > $1 order by name limit $2
 
 -- name: disable
 -- scope: global
--- Disable an org; one that is disabled keeps the time at which that happened.
+-- Disable an org. An org that is already disabled keeps its time.
 update windlass.org set disabled_at = coalesce(disabled_at, windlass.now()) where name = $1
 returning name, plan, created_at, disabled_at
 

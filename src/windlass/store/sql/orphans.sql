@@ -7,8 +7,9 @@ select id, claim_no from only workflow.workflow_run where status = 'leased' and 
 
 -- name: take
 -- scope: global
--- Give one of these jobs a lease of its own, for the process that found it, and return it in the form in which `claim` in jobs.sql
--- does. The worker lease that it was claimed under may be that of a process that had this id before.
+-- Give one of these jobs a lease of its own, for the process that found it, and return it with the columns that `claim`
+-- in jobs.sql returns. The worker lease that it was claimed under may be that of an earlier process with the same
+-- worker id.
 update only workflow.workflow_run
    set lease_until = windlass.now() + $4::interval, worker_lease = null, updated_at = windlass.now()
  where id = $1 and claim_no = $2 and leased_by = $3

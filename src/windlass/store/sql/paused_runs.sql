@@ -2,7 +2,7 @@
 
 -- name: pause
 -- scope: owned
--- Mark runs as paused and leave a notice for their live child runs: those of steps, and those that handlers wait for.
+-- Mark runs as paused and insert notices for their live child runs: those of steps, and those that handlers wait for.
 with paused as (
   update only windlass.run set paused_at = windlass.now() where id = any($1) and paused_at is null returning id)
 insert into windlass.notice (run_id, word, reason)
@@ -13,19 +13,20 @@ select c.id, 'pause', $2 from paused join only workflow.workflow_run j on j.run_
 
 -- name: lock_jobs
 -- scope: owned
--- Lock the live jobs of these runs, in ascending id. A job that another session is just reporting on is waited for: that session
--- may have looked before the run was paused.
+-- Lock the live jobs of these runs, in ascending id. This waits for sessions that are reporting on these jobs: they may
+-- have read the run before it was paused.
 select id from only workflow.workflow_run where run_id = any($1) and status in ('pending', 'leased') order by id for update
 
 -- name: hold_jobs
 -- scope: owned
--- Postpone the pending jobs of these runs without end, and keep the time they had. Rows that wait for an event have none.
+-- Set `run_at` of the pending jobs of these runs to infinity, and keep the previous time in `paused_run_at`. Jobs whose
+-- `run_at` is already infinity wait for an event and are left unchanged.
 update only workflow.workflow_run set paused_run_at = run_at, run_at = 'infinity'
  where run_id = any($1) and status = 'pending' and run_at < 'infinity'
 
 -- name: resume
 -- scope: owned
--- Mark runs as not paused any more and leave a notice for their live child runs.
+-- Mark runs as no longer paused and insert notices for their live child runs.
 with resumed as (
   update only windlass.run set paused_at = null where id = any($1) and paused_at is not null returning id)
 insert into windlass.notice (run_id, word, reason)
@@ -36,7 +37,7 @@ select c.id, 'resume', $2 from resumed join only workflow.workflow_run j on j.ru
 
 -- name: release_jobs
 -- scope: owned
--- Give the held jobs of these runs back the time they had. Returns their queues. The rows are locked in ascending id.
+-- Restore `run_at` of the held jobs of these runs. Returns their queues. The rows are locked in ascending id.
 update only workflow.workflow_run j set run_at = j.paused_run_at
  where j.id = any(array(
          select id from only workflow.workflow_run where run_id = any($1) and status = 'pending' and paused_run_at is not null

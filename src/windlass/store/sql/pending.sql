@@ -1,11 +1,14 @@
--- What the background loops have to do. Each query returns one row, from a few looks at indexes that are nearly always empty: the
--- loops of a process ask for all of them at once (store/workers.py, `pending_work`), and a loop that is woken for its own.
+-- The pending work of the background loops. Each query returns one row, from a few probes of indexes that are nearly
+-- always empty. A process combines all of them in one statement (store/workers.py, `pending_work`); a loop that is
+-- woken runs its own.
 
 -- name: process
 -- scope: global
--- Return the time; who holds the leader term of duty $1 now, and when it was last renewed; whether any job is leased, whoever holds it
--- (true without a look if not $2: see runtime/loops/look.py); whether events were written that are not counted yet, or the count has not begun (the position is a snapshot whose text begins with
--- the first transaction that it may not see; after a failover it may be ahead of the server); and whether a subscription is active.
+-- Return the time; the current holder of the leader term of duty $1, and when that term was last renewed; whether any
+-- job is leased by any worker (true without a probe if not $2: see runtime/loops/look.py); whether events were written
+-- that are not counted yet, or the count has not begun (the position is a snapshot whose text begins with the first
+-- transaction that it may not see; after a failover it may be ahead of the server); and whether a subscription is
+-- active.
 select windlass.now(),
        (select holder from windlass.term where duty = $1 and until > windlass.now()),
        (select renewed_at from windlass.term where duty = $1),
@@ -17,9 +20,9 @@ select windlass.now(),
 
 -- name: runs
 -- scope: global
--- Return whether runs wait for room, messages are to be delivered or requested runs started, runs have unapplied events (see
--- find_unsettled), and entries of the quarantine of the kinds $1 are due for a retry. What is in quarantine is left out until its
--- next retry.
+-- Return whether runs are pending, messages are to be delivered or requested runs started, runs have unapplied events
+-- (see find_unsettled), and entries of the quarantine of the kinds $1 are due for a retry. Items in quarantine are left
+-- out until their next retry.
 select exists (select from only windlass.run where state = 'pending'),
        exists (select from windlass.message m where seq is null and not exists (
                  select from windlass.quarantine q
@@ -43,8 +46,9 @@ select exists (select from only windlass.run where state = 'pending'),
 
 -- name: jobs
 -- scope: global
--- Return whether jobs wait for a rate limit, jobs were not started before their expiry, attempts exceeded their timeout, and jobs
--- that plain SQL inserted have no `created` event. What is in quarantine is left out until its next retry.
+-- Return whether jobs wait for a rate limit, jobs were not started before their expiry, attempts exceeded their
+-- timeout, and jobs that plain SQL inserted have no `created` event. Jobs in quarantine are left out until their next
+-- retry.
 select exists (select from windlass.rate_line where called_at is null),
        exists (select from only workflow.workflow_run
                 where status = 'pending' and expires_at is not null and expires_at <= windlass.now()

@@ -1,4 +1,4 @@
--- Plans: what the orgs that have one may use. A limit of null is unlimited.
+-- Plans: the limits of the orgs that have them. A limit of null means unlimited.
 
 -- name: list
 -- scope: global
@@ -10,7 +10,7 @@ select p.name, p.workflows, p.steps_per_workflow, p.runs_at_once, p.executions_p
 
 -- name: lock
 -- scope: global
--- Lock a plan and return its limits. The lock keeps orgs from being put on a plan that is being deleted.
+-- Lock a plan and return its limits. The lock prevents a plan from being assigned to an org while it is deleted.
 select workflows, steps_per_workflow, runs_at_once, executions_per_month, executions_at_once, schedules
   from windlass.plan where name = $1 for update
 
@@ -36,6 +36,6 @@ delete from windlass.plan where name = $1
 
 -- name: assign
 -- scope: global
--- Put an org on a plan. Returns the plan that it had.
+-- Assign a plan to an org. Returns its previous plan.
 with former as (select name, plan from windlass.org where name = $1 for update)
 update windlass.org o set plan = $2 from former where o.name = former.name returning former.plan

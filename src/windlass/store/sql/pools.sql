@@ -9,12 +9,12 @@ on conflict (name) do update
 
 -- name: report
 -- scope: global
--- Record the state of a pool, by the process that launches its jobs.
+-- Record the state of a pool, as reported by the process that launches its jobs.
 update windlass.pool set holder = $2, problem = $3, seen_at = windlass.now() where name = $1
 
 -- name: identity
 -- scope: global
--- Return what tells this database from all others, also from one that was restored from its dump.
+-- Return an identifier that distinguishes this database from all others, also from one restored from its dump.
 select system_identifier || '/' || (select oid from pg_database where datname = current_database()) from pg_control_system()
 
 -- name: names

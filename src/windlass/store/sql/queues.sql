@@ -3,9 +3,9 @@
 
 -- name: list
 -- scope: org
--- List the queues of org $5 by stored name, $2 at a time, after name $1, each with the numbers of due, scheduled and leased jobs, the first two
--- counted up to $3 (per lane and per queue). The cost grows with the number of lanes and leased jobs, not with the depth or the
--- history.
+-- List at most $2 queues of org $5 by stored name, after name $1, each with the numbers of due, scheduled and leased
+-- jobs, the first two counted up to $3 (per lane and per queue). The cost grows with the number of lanes and leased
+-- jobs, not with the depth or the history.
 with due as (
   select lane.queue, sum(counted.n) as n, max(windlass.now() - greatest(head.run_at, head.updated_at)) as oldest,
          bool_or(counted.n = $3) as capped
@@ -160,9 +160,9 @@ select r.key, r.per_period, r.period, r.concurrency,
 
 -- name: wake_rate_limited
 -- scope: global
--- Make jobs that wait for a rate limit due again where there is room. Needed when a limit was raised or deleted, when a job that
--- was made due is in a queue without workers, or when a wake-up was missed. One probe per key with waiting jobs. Returns the
--- queues of the jobs.
+-- Make jobs that wait for a rate limit due again if the limit admits them. Needed when a limit was raised or deleted,
+-- when a job that was made due is in a queue without workers, or when a wake-up was missed. One probe per key with
+-- waiting jobs. Returns the queues of the jobs.
 with recursive waiting as (
   (select key from windlass.rate_line where called_at is null order by key limit 1)
   union all
@@ -174,7 +174,7 @@ select windlass.rate_call(w.key, windlass.rate_room(r, 0))
 
 -- name: forget_rate_limited
 -- scope: global
--- Delete the waiting entries of jobs that were cancelled, deleted or claimed by plain SQL.
+-- Delete the `rate_line` rows of jobs that were cancelled, deleted or claimed by plain SQL.
 delete from windlass.rate_line r
  where not exists (select from workflow.workflow_run j where j.id = r.job_id and j.status = 'pending' and j.deleted_at is null)
 

@@ -3,11 +3,11 @@
 
 -- name: insert
 -- scope: org
--- Insert runs and their first jobs, with their first events. Returns the inserted runs: one whose idempotency key (or position
--- below its parent) already exists is left out, but its jobs are not, so the caller must undo the transaction. Rows are inserted in
--- the order of their keys, because two batches that share keys could otherwise deadlock. The jobs are here and not in
--- `steps.enqueue`, so that a start can be a single statement. $38 is the number of the version, if nothing must be inserted unless
--- it is still the live one.
+-- Insert runs and their first jobs, with their first events. Returns the inserted runs: one whose idempotency key (or
+-- position below its parent) already exists is left out, but its jobs are not, so the caller must roll back the
+-- transaction. Rows are inserted in the order of their keys, because two batches that share keys could otherwise
+-- deadlock. The jobs are inserted here and not by `steps.enqueue`, so that a start can be a single statement. With $38,
+-- nothing is inserted unless $38 is the number of the live version and the workflow is enabled.
 with workflow as (
   select from windlass.workflow
    where id = $15 and ($38::int is null or live = $38 and enabled and deleted_at is null)),
@@ -112,9 +112,9 @@ select id, org, workflow_id, version_id, state, steps, fans, round, depth, expir
 
 -- name: save
 -- scope: owned
--- Write the new states of runs. If a child run ended, insert a notice for its parent; if a run ended that a handler waits for, an
--- event. Returns whether there is any. A parent is notified only of the end in round 0: a child that is retried later does not notify
--- it again.
+-- Write the new states of runs. If a child run ended, insert a notice for its parent; if a run ended that a handler
+-- waits for, insert an event for the handler. Returns whether a notice or such an event was inserted. A parent is
+-- notified only of the end in round 0: a child that is retried later does not notify it again.
 with done as (
   update only windlass.run r
      set steps = d.steps, state = d.state, fans = d.fans, round = d.round,
@@ -186,8 +186,8 @@ select c.id, w.word, w.reason
 
 -- name: undo_children
 -- scope: owned
--- Insert a notice to undo for the latest child run of each instance of these steps, with the compensation that waits for the
--- answer. Returns the number of notices for each run and compensation.
+-- Insert a notice to undo for the latest child run of each instance of these steps, with the compensation that waits
+-- for the reply. Returns the number of notices for each run and compensation.
 with requested as (
   select * from unnest($1::uuid[], $2::int[], $3::int[], $4::int[], $5::text[]) as w(run_id, step, compensation, count, reason)),
 child as (
@@ -225,8 +225,9 @@ select n from generate_series(0, $3::int - 1) as n
 
 -- name: find_pending
 -- scope: global
--- Return up to $1 workflows that have pending runs, in the order of their ids after $2 and then around. The caller passes the
--- last one of its previous call, so that workflows at their concurrency limit cannot hide the others.
+-- Return up to $1 workflows that have pending runs, in the order of their ids: those above $2 first, then the others.
+-- The caller passes the last one of its previous call, so that workflows at their concurrency limit cannot hide the
+-- others.
 with recursive later as (
   (select workflow_id from only windlass.run where state = 'pending' and workflow_id > $2 order by workflow_id limit 1)
   union all
@@ -278,7 +279,7 @@ select id from only windlass.run where workflow_id = $1 and state = 'pending'
 
 -- name: find_expired
 -- scope: global
--- Return live runs that have reached `expires_at`. One that is being undone has no time limit any more.
+-- Return live runs that have reached `expires_at`. A run that is being undone no longer has a time limit.
 select id from only windlass.run where state in ('pending', 'running') and expires_at <= windlass.now() and fans #> '{undo,move}' is null
    and id <> all(array(select key::uuid from windlass.quarantine where kind = 'run')) order by expires_at limit $1
 
@@ -316,7 +317,7 @@ select r.*, w.name as workflow, v.number as version from windlass.run r
 
 -- name: list_of_workflow
 -- scope: org
--- List the runs of one workflow in the same way.
+-- List the runs of one workflow like `list`.
 select r.*, w.name as workflow, v.number as version from windlass.run r
   join windlass.version v on v.id = r.version_id join windlass.workflow w on w.id = r.workflow_id
  where r.org = $1 and r.workflow_id = $2 and ($3::text[] is null or r.state = any($3))
@@ -478,9 +479,10 @@ select id, word, created_at from windlass.event where run_id = $1 and step is nu
 
 -- name: prune
 -- scope: global
--- Delete a batch of runs that ended before the cutoff, with all dependent rows. A child run is deleted only after its parent,
--- because its output is part of the output of the parent. The runs of a batch have $3 jobs together, or the oldest one has more:
--- otherwise a batch of large fan-outs would be one statement of minutes. Returns $2 if runs are left over because of that.
+-- Delete a batch of runs that ended before the cutoff, with all dependent rows. A child run is deleted only after its
+-- parent, because its output is part of the output of the parent. The runs of a batch have at most $3 jobs in total,
+-- unless the oldest one alone has more: otherwise a batch of large fan-outs would be one statement of minutes. Returns
+-- the number of deleted runs, or $2 if the limit left runs over.
 with old as (
   select id, finished_at from only windlass.run r where finished_at < windlass.now() - $1::interval
      and not exists (select from only windlass.run above where above.id = r.parent_id)

@@ -1,6 +1,6 @@
--- Schedules of workflows, and the addresses of workflows that are triggered by requests. Lock order: workflow, schedule, run.
--- Then, with names in _sql, the public table of schedules that enqueue jobs. Foreign schedulers may fire it too, and the
--- idempotency key ensures one job per tick.
+-- Schedules of workflows, and the addresses of workflows that are triggered by requests. Lock order: workflow,
+-- schedule, run. The queries with names in _sql are for the public table of schedules that enqueue jobs. Other
+-- schedulers may fire that too, and the idempotency key ensures one job per tick.
 
 -- name: find_due
 -- scope: global
@@ -93,7 +93,7 @@ on conflict (workflow_id) do update
 
 -- name: set_events
 -- scope: owned
--- Set the names of the events that start runs of workflows; null: none does.
+-- Set the names of the events that start runs of workflows; null means that no event does.
 update windlass.workflow w set event = k.event from unnest($1::uuid[], $2::text[]) as k(id, event)
  where w.id = k.id and w.event is distinct from k.event
 
@@ -112,9 +112,9 @@ select w.id from windlass.workflow w where w.id = any($2) and w.token_hash is nu
 
 -- name: next_due
 -- scope: global
--- Return how long until a schedule of plain SQL enqueues a job, how long until one of a workflow starts a run, whether any tick of
--- those is buffered, and whether a buffered one can fire now; and of the schedules of the Open Job Spec, how long until one is due,
--- and whether a buffered tick can fire now.
+-- Return how long until a schedule of plain SQL enqueues a job; of the schedules of workflows, how long until one
+-- starts a run, whether any tick is buffered, and whether a buffered tick can fire now; and of the schedules of the
+-- Open Job Spec, how long until one is due, and whether a buffered tick can fire now.
 select (select greatest(next_run_at, 'epoch') - windlass.now() from workflow.workflow_schedule
          where enabled and deleted_at is null and next_run_at < 'infinity'
            and id <> all(array(select key::uuid from windlass.quarantine where kind = 'schedule')) and org <> all(array(select name from windlass.org where disabled_at is not null)) order by next_run_at limit 1),
@@ -135,7 +135,7 @@ select (select greatest(next_run_at, 'epoch') - windlass.now() from workflow.wor
 
 -- name: list
 -- scope: org
--- List schedules by workflow name, $3 at a time, after name $2.
+-- List at most $3 schedules by workflow name, after name $2.
 select w.name as workflow, s.id, s.cron, s.timezone, s.input, s.overlap, s.catch_up, s.next_run_at, s.buffered_at, s.last_run_at,
        s.last_run_id, s.skipped_at, s.skipped_reason, s.paused, s.paused_reason, w.enabled, s.created_at, s.updated_at
   from windlass.workflow w join windlass.schedule s on s.workflow_id = w.id
@@ -168,7 +168,7 @@ update windlass.workflow set token_hash = $2 where id = $1
 
 -- name: of_token
 -- scope: global
--- Return the workflow of this token, with its live version. Those of a disabled org count as disabled.
+-- Return the workflow of this token, with its live version. A workflow of a disabled org counts as disabled.
 select w.id, w.org, w.name, w.enabled and w.org <> all(array(select name from windlass.org where disabled_at is not null)) as enabled, v.id as version_id, windlass.now() as now
   from windlass.workflow w join windlass.version v on v.workflow_id = w.id and v.number = w.live
  where w.token_hash = $1 and w.deleted_at is null
@@ -183,7 +183,7 @@ select id from workflow.workflow_schedule
 
 -- name: lock_due_sql
 -- scope: global
--- Lock those of these schedules that are due and that no other session has locked. Also returns the current time.
+-- Lock the given schedules that are due and not locked by another session. Also returns the current time.
 select id, type, schedule, timezone, windlass.now() as now from workflow.workflow_schedule
  where id = any($1) and next_run_at <= windlass.now() and enabled and deleted_at is null
  order by id for update skip locked
@@ -213,6 +213,6 @@ select id from born
 
 -- name: list_sql
 -- scope: org
--- List schedules by type, $1 at a time, after a given one.
+-- List at most $1 schedules by type, after a given one.
 select id, type, payload, schedule, timezone, next_run_at, last_run_at, enabled from workflow.workflow_schedule
  where org = $4 and deleted_at is null and (type, id) > ($2, $3) order by type, id limit $1

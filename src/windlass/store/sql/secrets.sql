@@ -67,7 +67,7 @@ delete from windlass.secret where org = $1 and starts_with(name, $2) and name <>
 
 -- name: data_key
 -- scope: org
--- Return the data key that seals the secrets of an org now.
+-- Return the data key that currently seals the secrets of an org.
 select id, org, wrapped, master_key from windlass.data_key where org = $1 order by created_at desc, id desc limit 1
 
 -- name: add_data_key
@@ -98,7 +98,7 @@ select name, value, sealed, master_key from windlass.server_key where name = $1
 
 -- name: add_server_key
 -- scope: global
--- Insert a key of the installation unless another process was faster.
+-- Insert a key of the installation unless another process has already inserted it.
 insert into windlass.server_key (name, sealed, master_key) values ($1, $2, $3) on conflict do nothing
 
 -- name: server_keys_to_seal
@@ -130,18 +130,18 @@ select exists (select from windlass.server_key where value is not null)
 
 -- name: rewrite
 -- scope: global
--- Write the tables to new files, without the old row versions, which have the plain text. A plain vacuum would free their space and
--- leave the bytes in it.
+-- Rewrite the tables to new files, without the old row versions, which contain the plain text. A plain vacuum would
+-- free their space and leave the bytes in it.
 vacuum full windlass.server_key, windlass.subscription
 
 -- name: master_keys
 -- scope: global
--- Return the ids of the master keys that something is sealed with.
+-- Return the ids of the master keys with which a data key or a key of the installation is sealed.
 select master_key from windlass.data_key union select master_key from windlass.server_key where master_key is not null
 
 -- name: in_use
 -- scope: global
--- Return whether anything is stored that needs a master key: secrets; subscribers, callbacks and API keys, whose signatures, tokens
--- and hashes are made with a key of the installation.
+-- Return whether anything is stored that needs a master key: secrets, or subscriptions, hooks and API keys, whose
+-- signatures, tokens and hashes are computed with a key of the installation.
 select exists (select from windlass.secret) or exists (select from windlass.subscription) or exists (select from windlass.hook)
     or exists (select from windlass.api_key)

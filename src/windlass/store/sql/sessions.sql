@@ -1,4 +1,4 @@
--- Sessions of browsers, and the people who began them with OpenID Connect. Only hashes of the cookies are stored.
+-- Browser sessions, and the identities of people who log in with OpenID Connect. Only hashes of the cookies are stored.
 
 -- name: identify
 -- scope: global
@@ -26,13 +26,13 @@ select s.hash, s.org, i.id as identity_id, i.email, k.id as key_id, k.name as ke
 
 -- name: extend
 -- scope: global
--- Let a session that is used go on for $2.
+-- Extend a session that is used: it ends $2 from now.
 update windlass.session set seen_at = windlass.now(), expires_at = windlass.now() + $2::interval
  where hash = $1 and expires_at > windlass.now()
 
 -- name: choose_org
 -- scope: global
--- Let a session act for another org.
+-- Set the org that a session acts for.
 update windlass.session set org = $2 where hash = $1
 
 -- name: remove

@@ -17,10 +17,10 @@ select rolsuper or rolbypassrls or has_table_privilege(oid, 'windlass.run'::regc
 
 -- name: grant
 -- scope: global
--- Give a role to an org.
+-- Assign a role to an org.
 select windlass.grant_sql($1::text::name, $2, $3)
 
 -- name: revoke
 -- scope: global
--- Take a role from its org. Returns false if it belongs to none.
+-- Remove a role from its org. Returns false if it belongs to none.
 select windlass.revoke_sql($1::text::name)

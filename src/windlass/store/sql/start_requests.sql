@@ -1,8 +1,9 @@
--- Runs that SQL clients have requested, or that events start.
+-- Requests to start runs, from SQL clients and from events.
 
 -- name: find
 -- scope: global
--- Return the oldest requests with what their runs have in common. Those in quarantine have their own retries.
+-- Return the oldest requests with the columns by which the caller groups them. Requests in quarantine are retried
+-- separately.
 select id, org, workflow, sender from windlass.start_request
  where id <> all(array(select key::uuid from windlass.quarantine where kind = 'start'))
    and org <> all(array(select name from windlass.org where disabled_at is not null))
@@ -10,7 +11,7 @@ select id, org, workflow, sender from windlass.start_request
 
 -- name: take
 -- scope: global
--- Delete and return those of these requests that no other session holds.
+-- Delete and return the given requests that no other session has locked.
 with mine as (
   select id from windlass.start_request where id = any($1) order by id for update skip locked),
 gone as (

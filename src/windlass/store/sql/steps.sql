@@ -113,8 +113,8 @@ update only workflow.workflow_run j set cancel_requested = false, epoch = busy.r
 
 -- name: expand
 -- scope: owned
--- Insert the fan-out items of a step from a list: the value at a path of the result of a step, of the input of the run, or of the
--- given value. Returns their number, and the type and text of the value for the case that it is not a list.
+-- Insert the fan-out items of a step from a list: the value at a path of the result of a step, of the input of the run,
+-- or of the given value. Returns their number, and the type and text of the value in case it is not a list.
 with source as (
   select coalesce($6::jsonb, case when $3::int is null then (select input from only windlass.run where id = $1)
                    else (select result from only workflow.workflow_run where run_id = $1 and step = $3 and item = 0) end) #> $4::text[] as value),

@@ -2,8 +2,9 @@
 
 -- name: append
 -- scope: global
--- Append chunks of attempts that still hold their jobs; those of others are dropped. The share lock makes the next claim of a job
--- wait for this transaction, so chunks become visible in the order of their positions. A chunk that is sent twice is stored once.
+-- Append chunks of attempts that still hold their jobs; chunks of other attempts are dropped. The share lock makes the
+-- next claim of a job wait for this transaction, so chunks become visible in the order of their positions. A chunk that
+-- is sent twice is stored once.
 with held as (
   select id, claim_no from only workflow.workflow_run
    where id = any($1) and leased_by is not null order by id for share)
@@ -16,8 +17,8 @@ on conflict do nothing
 
 -- name: read
 -- scope: owned
--- Return for each of these streams up to $4 chunks after a position, and the status of its job, from one snapshot: one that has
--- the end of the job has all chunks. A stream without new chunks returns one row.
+-- Return for each of these streams up to $4 chunks after a position, and the status of its job, from one snapshot: if
+-- the job has ended in it, all chunks are visible in it. A stream without new chunks returns one row.
 select w.n::int, j.status, c.section, c.number, c.attempt, c.at, c.data
   from unnest($1::uuid[], $2::int[], $3::int[]) with ordinality as w(job_id, section, number, n)
   left join workflow.workflow_run j on j.id = w.job_id and j.deleted_at is null

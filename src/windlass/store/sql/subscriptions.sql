@@ -39,7 +39,8 @@ returning id, url, events, queues, types, metadata, active, rotation, rotated_at
 
 -- name: rotate
 -- scope: org
--- Count a new secret. The previous one is still used for signing for a while.
+-- Increment the number of the secret, which selects a new one. The previous secret is still used for signing for a
+-- while.
 update windlass.subscription
    set rotation = rotation + 1, rotated_at = windlass.now(), updated_at = windlass.now()
  where id = $1 and org = $2

@@ -1,4 +1,4 @@
--- Leader terms: duties that one process at a time carries out.
+-- Leader terms: leases on duties that must run in only one process.
 
 -- name: take
 -- scope: global

@@ -1,22 +1,24 @@
--- What orgs use: the monthly count of executions, which is read from the event trail, and what a process needs to know to admit work.
+-- The usage of orgs: the monthly count of executions, which is read from the event trail, and the data needed to admit
+-- work.
 
 -- name: begin
 -- scope: global
--- Begin to count at this position, unless the count has begun.
+-- Start to count at this position, unless the count has begun.
 insert into windlass.bookmark (reader, place, read_at) values ('usage', $1, windlass.now()) on conflict do nothing
 
 -- name: lock
 -- scope: global
--- Lock the position up to which events are counted. No row: the count has not begun, or another process has it locked.
--- Statistics of the event trail know nothing of its latest rows: the planner takes them for few, and would sort them all to group
--- them. The setting makes it hash them, for this transaction.
+-- Lock the position up to which events are counted. Returns no row if the count has not begun or another process has
+-- locked the position. The statistics of the event trail do not include its latest rows: the planner expects few of
+-- them and would group them by sorting. The setting makes it hash them, for this transaction.
 select place, set_config('enable_sort', 'off', true) from windlass.bookmark where reader = 'usage' for update skip locked
 
 -- name: count
 -- scope: global
--- Count the `created` events after a snapshot and before transaction $3, by org and month. $1 and $2 describe the snapshot: its
--- xmax and the transactions that were in progress. The org is on the row of the job, which is read only if `default` is not alone
--- or has a limit. The month of a time takes long to find: the events of a statement have the same time, so it is found once for them.
+-- Count the `created` events after a snapshot and before transaction $3, by org and month. $1 and $2 describe the
+-- snapshot: its xmax and the transactions that were in progress. The org is in the row of the job, which is read only
+-- if there are other orgs than `default` or `default` has a limit. Computing the month of a time is slow: all events of
+-- a statement have the same time, so it is computed once per time.
 with apart as materialized (
   select exists (select from windlass.org o join windlass.plan p on p.name = o.plan
                   where o.name <> 'default' or p.executions_per_month is not null) as needed),
@@ -39,7 +41,7 @@ select pg_current_snapshot()::text as snapshot, windlass.now() as read_at, c.*
 
 -- name: add
 -- scope: global
--- Add to the counts and move the position, which is locked.
+-- Add to the counts and move the position, which the caller has locked.
 with moved as (update windlass.bookmark set place = $1, read_at = $2 where reader = 'usage')
 insert into windlass.usage as u (org, month, executions)
 select org, month::date, executions from unnest($3::text[], $4::text[], $5::bigint[]) as n(org, month, executions) order by 1, 2
@@ -59,7 +61,7 @@ select o.name, p.workflows, p.steps_per_workflow, p.runs_at_once, p.executions_p
 
 -- name: lock_runs
 -- scope: org, in the key
--- Lock the starts of runs of an org, so that two transactions do not both count the last free place as theirs.
+-- Lock the starts of runs of an org, so that two transactions cannot both use the last free slot.
 select pg_advisory_xact_lock(hashtextextended('windlass.org.runs/' || $1::text, 0))
 
 -- name: live_runs
@@ -71,7 +73,8 @@ select count(*) from (
 
 -- name: lock_workflows
 -- scope: org, in the key
--- Lock the publications of an org. It is not the lock of `lock_runs`: a publication waits for schedules, which wait for that.
+-- Lock the publications of an org. This lock is separate from that of `lock_runs`, because a publication waits for
+-- locks of schedules, whose holders wait for `lock_runs`.
 select pg_advisory_xact_lock(hashtextextended('windlass.org.workflows/' || $1::text, 0))
 
 -- name: workflow_names
@@ -81,7 +84,7 @@ select name from windlass.workflow where org = $1 and deleted_at is null and not
 
 -- name: lock_claims
 -- scope: global
--- Lock the claims of each of these orgs whose lock is free, until the end of the transaction. Returns those.
+-- Lock the claims of each of these orgs whose lock is free, until the end of the transaction. Returns the locked orgs.
 select org from unnest($1::text[]) as o(org)
  where pg_try_advisory_xact_lock(hashtextextended('windlass.org.claims/' || org, 0))
 
@@ -92,13 +95,13 @@ select pg_advisory_xact_lock(hashtextextended('windlass.org.claims/' || $1::text
 
 -- name: leased
 -- scope: global
--- Count the leased jobs of these orgs. Must follow the lock in a statement of its own: one that waits for a lock, or tests it,
--- counts in the snapshot from before.
+-- Count the leased jobs of these orgs. Must be a separate statement after the lock: a statement that waits for a lock,
+-- or tries it, counts in a snapshot from before.
 select org, count(*) from workflow.workflow_run where status = 'leased' and org = any($1) group by org
 
 -- name: list
 -- scope: global
--- List what orgs use, by name after $2, $3 at a time; with $1, only that org. Runs are counted up to $4.
+-- List the usage of at most $3 orgs by name, after $2; with $1, only that org. Runs are counted up to $4.
 select o.name, o.plan, coalesce(u.executions, 0) as executions, b.read_at as counted_at, windlass.now() as now,
        (select count(*) from windlass.workflow w where w.org = o.name and w.deleted_at is null and not w.hidden) as workflows,
        (select count(*) from (

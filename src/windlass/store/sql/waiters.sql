@@ -1,8 +1,10 @@
--- Places that wait for messages: steps of runs, and calls in handlers. They are locked after runs and jobs, in ascending id.
+-- Waiters: steps of runs and calls in handlers that wait for messages. They are locked after runs and jobs, in
+-- ascending id.
 
 -- name: begin_in_steps
 -- scope: owned
--- Insert the waiters of steps of runs. It continues after what the same run has received for the same name and key.
+-- Insert the waiters of steps of runs. Each continues after the last message that the same run has received for the
+-- same name and key.
 insert into windlass.waiter (org, name, key, is_signal, run_id, step, round, count, since, until, seq)
 select r.org, w.name, w.key, w.is_signal, w.run_id, w.step, w.round, w.count, r.created_at, w.until, coalesce((
          select max(e.seq) from windlass.waiter e
@@ -15,8 +17,9 @@ on conflict (run_id, step, round) where run_id is not null do nothing
 
 -- name: begin_in_handlers
 -- scope: owned
--- Insert the waiters of handlers. A signal is addressed to the job's run, or to the job if it is no step. An existing row is kept:
--- it may have received something already. A waiter from before the job was started over no longer counts.
+-- Insert the waiters of handlers. A signal is addressed to the job's run, or to the job if it belongs to none. An
+-- existing row is kept: it may have received something already. A waiter from before the job was started over is
+-- closed.
 with over as (
   update windlass.waiter w set state = 'closed'
    where w.id = any(array(
@@ -37,15 +40,16 @@ on conflict (job_id, place, round) where job_id is not null do nothing
 
 -- name: take_steps
 -- scope: owned
--- Take what these runs have received, as an end of their waits. The caller holds the locks of the runs.
+-- End the waits of these runs that have received all their messages, by marking them as taken. The caller holds the
+-- locks of the runs.
 update windlass.waiter w set state = 'taken'
   from (select id from windlass.waiter where run_id = any($1) and state = 'received' order by id for update) as full_
  where w.id = full_.id returning w.run_id, w.step, w.round
 
 -- name: close_steps
 -- scope: owned
--- End the waits of these steps. Returns those that had received everything: their messages count. The caller holds the locks of
--- the runs.
+-- End the waits of these steps. Returns for each whether it had received all its messages: then they count. The caller
+-- holds the locks of the runs.
 with live as (
   select w.id, w.state from unnest($1::uuid[], $2::int[]) as s(run_id, step)
     join windlass.waiter w on w.run_id = s.run_id and w.step = s.step and w.state in ('new', 'open', 'received')
@@ -55,7 +59,7 @@ update windlass.waiter w set state = case live.state when 'received' then 'taken
 
 -- name: payloads
 -- scope: owned
--- Return what these steps received when they last waited: a payload, or a list if they waited for several.
+-- Return the payload that each of these steps received in its latest wait, or a list if it waited for several messages.
 select w.run_id, w.step, case w.count when 1 then w.received -> 0 else w.received end
   from unnest($1::uuid[], $2::int[]) as s(run_id, step) cross join lateral (
     select * from windlass.waiter w where w.run_id = s.run_id and w.step = s.step order by w.round desc limit 1) as w
@@ -63,10 +67,10 @@ select w.run_id, w.step, case w.count when 1 then w.received -> 0 else w.receive
 
 -- name: wake_handlers
 -- scope: global
--- Record what suspended handlers have received as the results of their places, and make their jobs due. A job that a worker holds
--- is left alone: its attempt takes the messages itself (`give_up`). What was received for a job that has ended or was started over
--- is closed. Jobs are locked before waiters. The trigger on the table makes the jobs due. Joins of two lists would compare each
--- row with each: all lookups go through an index.
+-- Record the messages that suspended handlers have received as the results of their calls, and make their jobs due. A
+-- job that a worker holds is left alone: its attempt takes the messages itself (`give_up`). The waiters of a job that
+-- has ended or was started over are closed. Jobs are locked before waiters. Setting `run_at` makes the jobs due through
+-- a trigger on the table. A join of two lists would compare each row with each, so all lookups go through an index.
 with received as (
   select w.id, w.job_id, j.id is null as is_over
     from windlass.waiter w left join only workflow.workflow_run j
@@ -93,7 +97,7 @@ returning j.queue
 
 -- name: give_up
 -- scope: owned
--- End the wait of a handler. Returns whether it had received everything, in which case that counts, and the payload.
+-- End the wait of a handler. Returns whether it had received all its messages, which then count, and the payload.
 with live as (
   select id, state from windlass.waiter where job_id = $1 and place = $2 and state in ('new', 'open', 'received')
    order by id for update)
@@ -103,6 +107,6 @@ returning w.state = 'taken' as is_taken, case w.count when 1 then w.received -> 
 
 -- name: of_run
 -- scope: owned
--- Return what the steps of a run wait for.
+-- Return the messages that the steps of a run wait for.
 select step, name, case when not is_signal then key end, count, jsonb_array_length(received), until
   from windlass.waiter where run_id = $1 and state in ('new', 'open', 'received') order by id

@@ -35,14 +35,14 @@ delete from windlass.worker where seen_at < windlass.now() - $1::interval
 
 -- name: open_lease
 -- scope: global
--- Begin the lease of a process that works under this worker id. A process never uses the lease of another one, even if that had the
--- same id: the jobs of a dead process must not be kept by its successor.
+-- Insert the lease of a process with this worker id. A process never uses the lease of another one, even if that had
+-- the same id: otherwise its heartbeats would keep the jobs of its dead predecessor leased.
 insert into windlass.worker_lease (worker, until) values ($1, windlass.now() + $2::interval) returning id
 
 -- name: extend_lease
 -- scope: global
--- Extend the lease of a worker, and so those of all jobs that were claimed under it. A row that is missing was deleted while the
--- process was suspended.
+-- Extend the lease of a worker, and so those of all jobs that were claimed under it. A missing row was deleted while
+-- the process was suspended, and is inserted again.
 insert into windlass.worker_lease (id, worker, until) values ($1, $2, windlass.now() + $3::interval)
 on conflict (id) do update set extended_at = excluded.extended_at, until = excluded.until
 
@@ -54,8 +54,8 @@ select id, claim_no from only workflow.workflow_run
 
 -- name: part_from_lease
 -- scope: global
--- Give jobs of a worker lease leases of their own, because the process that has the worker lease does not run them. A row that
--- another session has locked is left for the next time.
+-- Give jobs of a worker lease leases of their own, because the process that has the worker lease does not run them. A
+-- row that another session has locked is skipped until the next call.
 with parted as (
   select j.id from unnest($1::uuid[], $2::int[]) as d(id, claim_no)
     join only workflow.workflow_run j on j.id = d.id and j.claim_no = d.claim_no and j.worker_lease = $3
@@ -65,7 +65,7 @@ update only workflow.workflow_run set worker_lease = null, lease_until = windlas
 
 -- name: close_lease
 -- scope: global
--- Delete the lease of a worker that has stopped, unless there are jobs under it: these wait until it expires.
+-- Delete the lease of a worker that has stopped, unless it has jobs: these are released when the lease expires.
 delete from windlass.worker_lease where id = $1
    and not exists (select from only workflow.workflow_run j where j.status = 'leased' and j.worker_lease = $1)
 
@@ -77,9 +77,9 @@ delete from windlass.worker_lease l where until < windlass.now() - $1::interval
 
 -- name: date_open_leases
 -- scope: global
--- Give leases that plain SQL took without `lease_until` an end: $1 after their last update. After that, the job is released like
--- any other. A job whose worker lease does not exist (the row was deleted by hand) gets a lease of $2: its worker, if it is alive,
--- extends that.
+-- Give leases that plain SQL took without `lease_until` an end: $1 after their last update. After that, the job is
+-- released like any other. A job whose worker lease does not exist (the row was deleted by hand) gets a lease of $2,
+-- which its worker extends if it is alive.
 update only workflow.workflow_run j
    set lease_until = case when worker_lease is null then least(updated_at, windlass.now()) + $1::interval
                           else windlass.now() + $2::interval end,
@@ -100,7 +100,7 @@ delete from windlass.worker where id = $1 and org = $2
 
 -- name: registry
 -- scope: global
--- Return whether there are other orgs than `default`, and which runtime serves which type: a row without a type if none is
--- registered. Workers ask for both every few seconds.
+-- Return whether there are other orgs than `default`, and which runtime serves which type: a row without a type if none
+-- is registered. Workers read both every few seconds.
 select exists (select from windlass.org where name <> 'default'), r.workflow_name, r.runtime, r.is_enabled
   from (select 1) as one left join workflow.workflow_registry r on r.deleted_at is null

@@ -11,8 +11,8 @@ on conflict (org, name) where deleted_at is null do update set live = workflow.l
 
 -- name: publish
 -- scope: org
--- Insert new versions and make them live. A document equal to the live version makes no new one. Call only under the locks of
--- `hold`.
+-- Insert new versions and make them live. A document equal to the live version creates no new one. Call only under the
+-- locks of `hold`.
 -- The lateral limit keeps the plan on one probe per name.
 with requested as (
   select w.id, w.live, a.document, a.fingerprint, a.input
@@ -58,7 +58,7 @@ select w.name, w.id, v.id as version_id, v.number, w.live, w.enabled, v.document
 
 -- name: list
 -- scope: org
--- List workflows by name, $3 at a time, after name $2.
+-- List at most $3 workflows by name, after name $2.
 select w.name, w.id, v.id as version_id, w.live, w.enabled, v.document -> 'trigger' as trigger,
        v.document ->> 'description' as description, jsonb_array_length(v.document -> 'tasks') as steps,
        w.created_at, w.updated_at
@@ -84,7 +84,7 @@ select name from windlass.workflow where org = $1 and id = $2 and deleted_at is 
 
 -- name: versions
 -- scope: org
--- List the versions of a workflow, newest first, $4 at a time, below number $3.
+-- List at most $4 versions of a workflow, newest first, below number $3.
 select v.id, v.number, v.number = w.live as live, v.fingerprint, jsonb_array_length(v.document -> 'tasks') as steps, v.created_at
   from windlass.workflow w
   join windlass.version v on v.workflow_id = w.id
@@ -108,7 +108,8 @@ select id from gone
 
 -- name: drop_steps
 -- scope: owned
--- Delete what a run has stored for steps that are gone from the version it continues with. They did not succeed.
+-- Delete what a run has stored for steps that do not exist in the version it continues with. These steps did not
+-- succeed.
 with jobs as (delete from only workflow.workflow_run where run_id = $1 and step = any($2) returning id),
 logs as (delete from windlass.job_log where job_id = any(array(select id from jobs))),
 streamed as (delete from windlass.stream_chunk where job_id = any(array(select id from jobs))),
@@ -123,9 +124,9 @@ delete from windlass.event where run_id = $1 and step = any($2)
 
 -- name: shift_steps
 -- scope: owned
--- Give the rows of a run's steps ($2) their numbers in another version ($3), above all numbers in use: `settle_steps` subtracts
--- the rest, because a unique index is checked row by row. The address of a callback depends on the number of its step: one that
--- was not used is created anew.
+-- Change the step numbers of a run's rows from $2 to those of another version ($3), plus an offset above all numbers in
+-- use, because a unique index is checked row by row: `settle_steps` subtracts the offset. The address of a callback
+-- depends on the number of its step: an unused hook whose step gets another number is deleted, to be created anew.
 with map as (select * from unnest($2::int[], $3::int[]) as m(old, new)),
 jobs as (
   update only workflow.workflow_run j set step = map.new + 1000000, version_id = $4 from map where j.run_id = $1 and j.step = map.old),
@@ -143,7 +144,7 @@ update only windlass.run set version_id = $4 where id = $1
 
 -- name: settle_steps
 -- scope: owned
--- Subtract what `shift_steps` added.
+-- Subtract the offset that `shift_steps` added.
 with jobs as (update only workflow.workflow_run set step = step - 1000000 where run_id = $1 and step >= 1000000),
 items as (update windlass.item set step = step - 1000000 where run_id = $1 and step >= 1000000),
 hooks as (update windlass.hook set step = step - 1000000 where run_id = $1 and step >= 1000000),

@@ -1,1 +1,1 @@
-"""The API at /api/v1: parse, call, render. No rules and no SQL."""
+"""The routes of /api/v1. They parse requests, call the engine and render results, without domain rules and SQL."""

@@ -35,7 +35,7 @@ async def list_(
     before: Annotated[str | None, Query(max_length=100, description="The `next` of the page before.")] = None,
     limit: Limit = 50,
 ) -> Listing[Approval]:
-    """The open ones first, newest first."""
+    """Return approvals, open ones first, newest first."""
     page = await approvals.list_(db, states=state, workflow=workflow, run_id=run_id, before=before, limit=limit)
     return Listing(page.items, page.next)
 
@@ -52,8 +52,8 @@ async def get(db: Reading, approval_id: ApprovalId) -> Data[Approval]:
     responses=problems(404, 409, 410, 413, 422),
 )
 async def approve(db: Reading, approval_id: ApprovalId, request: Request) -> Data[Approval]:
-    """The task succeeds. `values` must fit the form. 403 unless the caller has one of the approval's roles; 409 if it
-    was decided before; 410 if its time is over or its run was stopped."""
+    """Approve: the task succeeds. `values` must match the form. 403 unless the caller has one of the approval's roles,
+    or one above; 409 if it was decided before; 410 if it has expired or its task no longer waits."""
     body = await bodies.model(request, NewDecision, limit=LIMIT)
     return Data(await approvals.decide(db, approval_id, Decision.APPROVE, values=body.values, comment=body.comment))
 
@@ -65,6 +65,6 @@ async def approve(db: Reading, approval_id: ApprovalId, request: Request) -> Dat
     responses=problems(404, 409, 410, 413, 422),
 )
 async def reject(db: Reading, approval_id: ApprovalId, request: Request) -> Data[Approval]:
-    """The task fails with the comment as the reason. Refused like an approval."""
+    """Reject: the task fails with the comment as the reason. The errors are those of an approval."""
     body = await bodies.model(request, NewDecision, limit=LIMIT)
     return Data(await approvals.decide(db, approval_id, Decision.REJECT, values=body.values, comment=body.comment))

@@ -55,7 +55,7 @@ IfRange = Annotated[str | None, Header(alias="If-Range", max_length=200, include
 
 @router.get("/artifacts", summary="List the artifacts of a run", responses=problems(404, 422))
 async def of_run(db: Reading, run_id: RunId, after: After = None, limit: Limit = 100) -> Listing[TaskArtifact]:
-    """The files that its tasks wrote, by task, index and name, also those of attempts that failed."""
+    """Return the artifacts of a run, sorted by task, index and name, including those of failed attempts."""
     return _page(run_id, await artifacts.of_run(db, run_id, after=_place(after), limit=limit), limit)
 
 
@@ -63,7 +63,7 @@ async def of_run(db: Reading, run_id: RunId, after: After = None, limit: Limit =
 async def of_task(
     db: Reading, run_id: RunId, task: TaskName, after: After = None, limit: Limit = 100
 ) -> Listing[TaskArtifact]:
-    """The files that it wrote, by index and name, also those of attempts that failed."""
+    """Return the artifacts of a task, sorted by index and name, including those of failed attempts."""
     with task_named(task):
         rows = await artifacts.of_run(db, run_id, step=task, after=_place(after), limit=limit)
     return _page(run_id, rows, limit)
@@ -85,18 +85,18 @@ async def content(
     range_: ByteRange = None,
     if_range: IfRange = None,
 ) -> Response:
-    """Of the attempt that succeeded, or the latest one if none has, unless one is named."""
+    """Return the content of an artifact, by default of the attempt that succeeded, or else of the latest one."""
     with task_named(task):
         artifact = await artifacts.of_step(db, run_id, task, name, index=index, attempt=attempt)
     return await _download(db, artifact, range_, if_range)
 
 
-# Of jobs, whether they are steps of runs or not
+# Artifacts of jobs, including those of steps of runs
 
 
 @jobs_router.get("", summary="List the artifacts of a job", responses=problems(404, 422))
 async def of_job(db: ReadingJobs, job_id: JobId, after: After = None, limit: Limit = 100) -> Listing[TaskArtifact]:
-    """The files that it wrote, by name, also those of attempts that failed."""
+    """Return the artifacts of a job, sorted by name, including those of failed attempts."""
     run, rows = await artifacts.list_of_job(db, job_id, after=_place(after), limit=limit)
     return _page(run, rows, limit)
 
@@ -115,7 +115,7 @@ async def content_of_job(
     range_: ByteRange = None,
     if_range: IfRange = None,
 ) -> Response:
-    """Of the attempt that succeeded, or the latest one if none has, unless one is named."""
+    """Return the content of an artifact, by default of the attempt that succeeded, or else of the latest one."""
     return await _download(db, await artifacts.find_of_job(db, job_id, name, attempt=attempt), range_, if_range)
 
 
@@ -125,7 +125,7 @@ async def _download(db: Tenant, artifact: Artifact, range_: str | None, if_range
         "accept-ranges": "bytes",
         "content-disposition": f'attachment; filename="{artifact.name}"',
         "etag": tag,
-        "x-content-type-options": "nosniff",  # what handlers write must not be executed as a page of this server
+        "x-content-type-options": "nosniff",  # files of handlers must not be executed as pages of this server
     }
     part = _part(range_, artifact.size) if if_range in (None, tag) else None
     start, end = part or (0, artifact.size)
@@ -136,7 +136,8 @@ async def _download(db: Tenant, artifact: Artifact, range_: str | None, if_range
         headers["content-range"] = f"bytes {start}-{end - 1}/{artifact.size}"
     headers["content-length"] = str(end - start)
     chunks = artifacts.read(db, artifact, start=start, end=end) if part is not None else artifacts.read(db, artifact)
-    first = await anext(chunks, b"")  # an object that cannot be read is an error, not a response that breaks off
+    # Read before the response begins, so that an unreadable object is an error and not a truncated response.
+    first = await anext(chunks, b"")
     return StreamingResponse(
         _rest(first, chunks),
         status_code=200 if part is None else 206,
@@ -152,11 +153,11 @@ async def _rest(first: bytes, chunks: AsyncIterator[bytes]) -> AsyncIterator[byt
 
 
 def _part(text: str | None, size: int) -> tuple[int, int] | None:
-    """Return the first byte and the end of a requested part. Several parts, or other units, are ignored (RFC 9110)."""
+    """Return the start and end of the requested byte range. Several ranges, or other units, are ignored (RFC 9110)."""
     match = _range(text) if text else None
     if match is None or not (match[1] or match[2]):
         return None
-    if not match[1]:  # the last bytes
+    if not match[1]:  # a suffix range
         return max(0, size - int(match[2])), size
     start, last = int(match[1]), int(match[2]) if match[2] else size
     return None if last < start else (start, min(last + 1, size))

@@ -1,4 +1,4 @@
-"""Reads and validates bodies of requests, JSON or YAML. Errors name the field.
+"""Reads and validates request bodies, JSON or YAML. Errors name the field.
 
 Definitions of workflows are not validated here: `core.definition.parser` reads them and reports every mistake.
 """
@@ -21,13 +21,13 @@ NOTHING: Any = object()
 
 
 class RequestBody(BaseModel):
-    """The fields of a body. Others are refused, and strings are not converted to numbers."""
+    """Base class of request bodies. Unknown fields are refused, and strings are not converted to numbers."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     @classmethod
     def unknown(cls) -> str:
-        """Return the hint for a field that the body may not have."""
+        """Return the hint for an unknown field."""
         return f"use {', '.join(cls.model_fields)}"
 
 
@@ -45,7 +45,7 @@ async def value(request: Request, *, limit: int = PAYLOAD_LIMIT, default: Any = 
 
 
 async def yaml_document(request: Request, *, limit: int) -> Any:
-    """Return the only document of a YAML body. As in files, it has only values of JSON and no duplicate keys."""
+    """Return the only document of a YAML body. As in files, only JSON values and no duplicate keys are allowed."""
     body = await json_bodies.read(request, limit=limit)
     try:
         documents = await asyncio.to_thread(load_yaml, body.decode("utf-8-sig"))

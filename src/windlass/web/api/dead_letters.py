@@ -1,6 +1,6 @@
-"""/dead-letters: jobs that failed for good, by what is wrong with them; a whole group retried or dropped.
+"""/dead-letters: list dead letters by error, and retry or drop many at once.
 
-One by one they are jobs like others: /jobs/{id}, /jobs/{id}/retry, DELETE /jobs/{id}.
+Single dead letters are handled like other jobs: /jobs/{id}, /jobs/{id}/retry, DELETE /jobs/{id}.
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,7 +26,7 @@ LAST_PLACE = 2**62
 
 
 class Filters(BaseModel):
-    """Which dead letters: those that are all of this."""
+    """Selects the dead letters that match all conditions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -39,7 +39,7 @@ class Filters(BaseModel):
 
 
 class Which(bodies.RequestBody):
-    """Which dead letters: those that are all of this. Without a filter `all` must say that all are meant."""
+    """Selects the dead letters that match all conditions. Without a condition, `all` must be true."""
 
     type: str | None = None
     queue: str | None = None
@@ -56,14 +56,14 @@ EXAMPLE = {"type": "content.thumbnail.v1", "error": "LookupError: no such object
 
 @router.get("", summary="List dead letters in groups", responses=problems(422))
 async def list_groups(db: Reading, filters: Annotated[Filters, Query()]) -> Listing[DeadLetterGroup]:
-    """By type, queue and error; the group that failed last first."""
+    """Return dead letters grouped by type, queue and error, latest failure first."""
     page = await dead_letters.groups(db, _wanted(filters), limit=filters.limit)
     return Listing([views.dead_letter_group(row) for row in page.groups], cursor(page.next))
 
 
 @router.get("/jobs", summary="List dead letters", responses=problems(422))
 async def list_(db: Reading, filters: Annotated[Filters, Query()]) -> Listing[Job]:
-    """One by one, newest first; those of a group, if `type`, `queue` and `error` name one."""
+    """Return dead letters, newest first. `type`, `queue` and `error` together select those of a group."""
     page = await dead_letters.list_(db, _wanted(filters), limit=filters.limit)
     return await listing(db, page.jobs, page.next)
 
@@ -75,8 +75,9 @@ async def list_(db: Reading, filters: Annotated[Filters, Query()]) -> Listing[Jo
     responses=problems(413, 422),
 )
 async def retry(db: Operating, request: Request) -> Data[DeadLetterBatch]:
-    """A batch of them, newest first: jobs are started over, and the runs of tasks are retried. Runs that do not allow
-    it (they go on, or came to terms with the failure) are left as they are."""
+    """Retry a batch of the matching dead letters, newest first: jobs return to their queues with their attempts reset,
+    and the runs of tasks are retried. Runs that cannot be retried, because they are live or completed in spite of the
+    failure, are left unchanged."""
     body = await bodies.model(request, Which)
     return await _batch(db, body, _narrowed(body), dead_letters.retry)
 
@@ -88,7 +89,8 @@ async def retry(db: Operating, request: Request) -> Data[DeadLetterBatch]:
     responses=problems(413, 422),
 )
 async def drop(db: Operating, request: Request) -> Data[DeadLetterBatch]:
-    """A batch of them, newest first: they are hidden, as by a DELETE. Tasks of runs go with their runs, and stay."""
+    """Hide a batch of the matching dead letters, newest first, as DELETE does. Tasks of runs are not dropped: they are
+    removed with their runs."""
     body = await bodies.model(request, Which)
     return await _batch(db, body, dead_letters.droppable(_narrowed(body)), dead_letters.drop)
 

@@ -1,4 +1,4 @@
-"""Examples of answers for the OpenAPI document, by the name of the type."""
+"""Example responses for the OpenAPI document, by type name."""
 
 from collections.abc import Mapping
 
@@ -314,7 +314,7 @@ JOB_TYPE_VERSION: Example = {
     "last_seen_at": JOB_TYPE["last_seen_at"],
 }
 
-# Everything
+# Overview and errors
 
 STATS: Example = {
     "runs": {"counts": {"pending": 0, "running": 3, "completed": 11, "failed": 1}, "capped": []},

@@ -19,12 +19,12 @@ async def list_job_types(
     after: Annotated[str, Query(max_length=255, description="Go on after this type.")] = "",
     limit: Limit = 100,
 ) -> Listing[JobType]:
-    """By name: those that workers serve, and those that they have served."""
+    """Return the job types that workers serve or have served, sorted by name."""
     page = await types.list_(db, after=after, limit=limit)
     return Listing(page.items, page.next)
 
 
 @router.get("/{type}", summary="Get a job type", responses=problems(404, 422))
 async def get_job_type(db: Reading, type: TypeName) -> Data[JobTypeDetail]:  # noqa: A002 - the domain's word
-    """With all schemas that workers have published for it."""
+    """Return a job type with all schemas that workers have published for it."""
     return Data(await types.get(db, type))

@@ -65,7 +65,8 @@ Place = Annotated[str | None, Query(max_length=40, description="Go on after this
 
 
 class RetryPolicy(bodies.RequestBody):
-    """How long to wait after a failure, in seconds: base, base * n, base * factor ** (n - 1) or base * n ** factor."""
+    """The delay in seconds after the n-th failure. By `kind`, it is base (constant), base * n (linear),
+    base * factor ** (n - 1) (exponential) or base * n ** factor (polynomial)."""
 
     kind: Literal["constant", "linear", "exponential", "polynomial"] = "exponential"
     base: Finite = Field(default=1.0, ge=0)
@@ -75,7 +76,8 @@ class RetryPolicy(bodies.RequestBody):
 
 
 class NewJob(bodies.RequestBody):
-    """A job to be: now, from `run_at` on, or after `delay`. What is left out comes from the handler of its type."""
+    """A job to submit. It is due immediately, at `run_at` or after `delay`. Fields that are left out get the defaults
+    of the handler of its type."""
 
     type: str
     payload: Any = None
@@ -96,7 +98,7 @@ class NewJobs(bodies.RequestBody):
 
 
 class Filters(BaseModel):
-    """Which jobs: those that are all of this."""
+    """Selects the jobs that match all conditions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -133,7 +135,7 @@ JobId = Annotated[UUID, Depends(_job_id)]
     responses={200: {"model": Data[JobDetail], "description": "The key was known."}, **problems(409, 413, 422)},
 )
 async def submit(db: StartingJobs, request: Request, response: Response, key: Key = None) -> Data[JobDetail]:
-    """A known idempotency key answers 200 with the job that has it."""
+    """Submit a job. If a job with this idempotency key exists, return that job with 200."""
     body = await bodies.model(request, NewJob, limit=PAYLOAD_LIMIT + bodies.ROOM)
     spec = _spec(app_of(request), body, idempotency_key_of(key, body.idempotency_key))
     recorded = await jobs.record(db, [spec])
@@ -149,7 +151,7 @@ async def submit(db: StartingJobs, request: Request, response: Response, key: Ke
     responses=problems(409, 413, 422),
 )
 async def submit_many(db: StartingJobs, request: Request) -> Data[SubmittedJobs]:
-    """All or none, in one transaction. An error names the job and its field: `jobs.3.type`."""
+    """Submit jobs in one transaction, all or none. An error names the job and its field: `jobs.3.type`."""
     body = await bodies.model(request, NewJobs, limit=BATCH_LIMIT)
     app = app_of(request)
     specs = [_spec(app, job, job.idempotency_key) for job in body.jobs]
@@ -158,7 +160,7 @@ async def submit_many(db: StartingJobs, request: Request) -> Data[SubmittedJobs]
 
 @router.get("", summary="List jobs", responses=problems(422))
 async def list_(db: ReadingJobs, filters: Annotated[Filters, Query()]) -> Listing[Job]:
-    """Newest first, by the time at which they became due."""
+    """Return jobs, newest first by the time at which they became due."""
     page = await jobs.list_(
         db,
         statuses=states_named(filters.status, ALIASES, "or running, for leased") or None,
@@ -175,7 +177,7 @@ async def list_(db: ReadingJobs, filters: Annotated[Filters, Query()]) -> Listin
 
 @router.get("/{job_id}", summary="Get a job", responses=problems(404))
 async def get(db: ReadingJobs, job_id: JobId) -> Data[JobDetail]:
-    """Whole, with the errors of its attempts, its lease, and the run that it is a task of."""
+    """Return a job with the errors of its attempts, its lease, and the run that it is a task of."""
     return await _whole(db, job_id)
 
 
@@ -186,7 +188,7 @@ async def get(db: ReadingJobs, job_id: JobId) -> Data[JobDetail]:
     responses=problems(404, 409, 413, 422),
 )
 async def cancel(db: OperatingJobs, job_id: JobId, request: Request) -> Data[JobDetail]:
-    """It ends at once, and the worker that holds it is notified. 409 if it has ended."""
+    """Cancel a job immediately and notify the worker that holds it. 409 if the job has ended."""
     body = await bodies.model(request, Cancellation)
     await jobs.cancel(db, job_id, reason=body.reason)
     return await _whole(db, job_id)
@@ -198,15 +200,15 @@ async def retry(
     job_id: JobId,
     fresh: Annotated[bool, Query(description="Without the results that its handler recorded.")] = False,
 ) -> Data[JobDetail]:
-    """Start it over, its attempts counted afresh. 409 unless it failed or was cancelled; a task is retried with its
-    run."""
+    """Return a failed or cancelled job to its queue with its attempts reset. 409 for jobs in other states, and for
+    tasks of runs: retry the run."""
     await jobs.reopen(db, job_id, fresh=fresh)
     return await _whole(db, job_id)
 
 
 @router.delete("/{job_id}", summary="Delete a job", status_code=204, responses=problems(404))
 async def delete(db: OperatingJobs, job_id: JobId) -> None:
-    """Soft: it is hidden, and if it is pending, it is never claimed."""
+    """Hide a job (soft delete). If it is pending, it is never claimed."""
     await jobs.delete(db, job_id)
 
 
@@ -217,7 +219,7 @@ async def events(
     after: Annotated[int, Query(ge=0, le=MAX_BIGINT, description="Go on after this event.")] = 0,
     limit: Limit = 100,
 ) -> Listing[JobEvent]:
-    """The trail, oldest first."""
+    """Return the events of a job, oldest first."""
     rows = await jobs.events(db, job_id, after=after, limit=limit)
     next_ = str(rows[-1].id) if len(rows) == limit else None
     return Listing([views.event(row) for row in rows], next_)
@@ -230,7 +232,7 @@ async def steps(
     after: Annotated[int, Query(ge=0, le=MAX_INT, description="Go on after this many.")] = 0,
     limit: Limit = 100,
 ) -> Listing[JobStep]:
-    """What its handler recorded, in the order of the records, and what it waits for."""
+    """Return the durable steps and waits that the handler recorded, oldest first."""
     rows = await checkpoints.timeline(db, job_id, limit=limit, skip=after)
     next_ = str(after + len(rows)) if len(rows) == limit else None
     return Listing([views.step(row) for row in rows], next_)
@@ -240,7 +242,7 @@ async def steps(
 async def logs(
     db: ReadingJobs, job_id: JobId, attempt: Attempt = None, after: Place = None, limit: Limit = 100
 ) -> Listing[JobLogLine]:
-    """What its handler logged, attempt by attempt."""
+    """Return the lines that the handler logged, by attempt."""
     rows = await jobs.logs(db, job_id, attempt=attempt, after=_line_place(after), limit=limit)
     next_ = f"{rows[-1].epoch}.{rows[-1].attempt}.{rows[-1].line}" if len(rows) == limit else None
     return Listing([views.log_line(row) for row in rows], next_)
@@ -259,13 +261,13 @@ async def stream(
     after: Annotated[str | None, Query(max_length=40, description="Like Last-Event-ID, which wins.")] = None,
     last: LastEventId = None,
 ) -> Response:
-    """What its handler passed to `ctx.stream`, from the beginning and as it comes: events `chunk`, and `end` when the
-    job has ended. An attempt that is repeated begins a new `section`."""
+    """Stream what the handler passes to `ctx.stream`, from the first chunk on, as `chunk` events, and `end` when the
+    job has ended. Each attempt starts a new `section`."""
     await jobs.get(db, job_id)
     at = Position.parse(last or after or str(START))
     [first] = await streams.read(db, [(job_id, at)])
     if last is not None and first.ended is not None and not first.chunks:
-        return Response(status_code=204)  # a browser reconnects until it gets this
+        return Response(status_code=204)  # browsers reconnect until they receive a 204
     at = first.chunks[-1].position if first.chunks else at
     return EventStream(_chunks(first, (await app.live()).streams.follow(job_id, at)))
 

@@ -1,6 +1,6 @@
 """/stream and /runs/{run_id}/stream: events of runs, tasks and jobs as server-sent events.
 
-Events are plain dictionaries, not schemas: there may be thousands a second.
+Events are plain dictionaries instead of schema types: there may be thousands per second.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from windlass.web.live import MEDIA_TYPE, RETRY, EventStream, event
 router = APIRouter(tags=["live"])
 run_router = APIRouter(tags=["live"])
 
-CHUNK = 200  # lines that are sent at once
+CHUNK = 200  # events sent in one chunk
 OK: dict[int | str, dict[str, Any]] = {
     200: {"description": "Server-sent events.", "content": {MEDIA_TYPE: {"schema": {"type": "string"}}}}
 }
-EVENTS: Mapping[str, str] = {  # of a job: what its task, or the job itself, becomes
+EVENTS: Mapping[str, str] = {  # event type of a job -> new status of the task, or of the job
     "created": "queued",
     "leased": "running",
     "started": "running",
@@ -64,8 +64,9 @@ class Filters(BaseModel):
 
 @router.get("/stream", summary="Watch everything", responses=OK | problems(404, 422), response_class=Response)
 async def stream(db: Reading, app: App, filters: Annotated[Filters, Query()], last: LastEventId = None) -> Response:
-    """Events of runs, tasks and jobs; `hello` is the first. The `id` of each event resumes the stream after it, in
-    `Last-Event-ID` or `after`: no event is lost or repeated. Without one the stream begins now."""
+    """Stream the events of runs, tasks and jobs, beginning with `hello`. To resume the stream after an event, pass its
+    `id` as `Last-Event-ID` or `after`: no event is lost or repeated. Without an id, the stream begins with new
+    events."""
     workflow = await workflow_name(db, filters.workflow) if filters.workflow is not None else None
     org = db.org
 
@@ -99,18 +100,18 @@ async def stream_of_run(
     ] = None,
     last: LastEventId = None,
 ) -> Response:
-    """Events of a run and its tasks. Begins with `hello`, and ends with `end` when the run has ended."""
+    """Stream the events of a run and its tasks. It begins with `hello` and ends with `end` when the run has ended."""
     await runs.get(db, run_id)
     batches = (await app.live()).follow(_cursor(last, after), run=run_id)
     first = await anext(batches)
     if last is not None and _has_ended(first) and not first.entries:
-        await batches.aclose()  # a browser reconnects until it gets a 204
+        await batches.aclose()  # browsers reconnect until they receive a 204
         return Response(status_code=204)
     return EventStream(_events(batches, first, None, _hello(first, run_id), run=run_id))
 
 
 def moment(at: datetime) -> str:
-    """Return a time as all answers have it."""
+    """Return a time in the format of all responses."""
     return at.isoformat().replace("+00:00", "Z")
 
 
@@ -134,7 +135,7 @@ async def _events(
             lines = batch.entries if wanted is None else [one for one in batch.entries if wanted(one)]
             for first in range(0, len(lines), CHUNK):
                 yield b"".join(_rendered(one, whole=run is not None) for one in lines[first : first + CHUNK])
-                await asyncio.sleep(0)  # the loop has other readers, and heartbeats
+                await asyncio.sleep(0)  # let other streams and heartbeats run
             if not lines:
                 yield str(batch.next)
             if run is not None and not batch.more and _has_ended(batch):
@@ -147,7 +148,7 @@ async def _events(
 
 
 def _rendered(entry: TrailEntry, *, whole: bool) -> bytes:
-    """Return the event of a line, rendered once for all readers of the process. `whole`: for those of one run."""
+    """Return the event of a line, rendered once for all streams of the process. `whole`: for streams of one run."""
     if (rendered := entry.rendered.get(whole)) is None:
         rendered = event(_kind(entry), event_data(entry, whole=whole), id_=str(entry.cursor))
         entry.rendered[whole] = rendered
@@ -155,7 +156,7 @@ def _rendered(entry: TrailEntry, *, whole: bool) -> bytes:
 
 
 def _has_ended(batch: Batch) -> bool:
-    """Return whether the run of these lines has ended and this is all."""
+    """Return whether the run of the stream has ended and no lines follow this batch."""
     status = _run_status(batch)
     return status is not None and status not in LIVE and not batch.more
 
@@ -166,7 +167,7 @@ def _run_status(batch: Batch) -> str | None:
 
 
 def _kind(entry: TrailEntry) -> str:
-    """Return what a line is about: a run, a task of one, or a job that is no task."""
+    """Return the kind of object that a line is about: a run, a task, or a job that is not a task."""
     if entry.line.step is not None:
         return "task"
     return "job" if entry.line.of_job else "run"
@@ -178,8 +179,8 @@ def _hello(batch: Batch, run: UUID | None = None) -> dict[str, Any]:
 
 
 def event_data(entry: TrailEntry, *, whole: bool = False) -> dict[str, Any]:
-    """Return the data of a line. `status` is that of the task at the time of reading, so the last one is the current
-    one. `whole`: events of a run have the statuses of all its tasks, some of which change without an event."""
+    """Return the data of a line's event. `status` is the task's when the line was read, so the last event has the
+    current one. `whole`: events of a run have the statuses of all its tasks, because some change without an event."""
     line, step = entry.line, entry.step
     fields: dict[str, Any] = {
         "event": _event(entry),

@@ -11,7 +11,7 @@ from windlass.web.api import bodies
 from windlass.web.api.shared import Data, RunId, Starting, problems
 
 router = APIRouter(prefix="/events", tags=["messages"])
-run_router = APIRouter(tags=["messages"])  # /{run_id}, below each of the two addresses of runs
+run_router = APIRouter(tags=["messages"])  # /{run_id}, mounted at both paths of runs
 
 LIMIT = PAYLOAD_LIMIT + bodies.ROOM
 SignalName = Annotated[str, Path(description="The name that a task or a handler waits for.", examples=["approved"])]
@@ -34,8 +34,8 @@ class NewEvent(NewSignal):
     responses=problems(413, 422),
 )
 async def publish(db: Starting, request: Request) -> Data[Sent]:
-    """Reaches every task and handler that waits for this name and key, also those that begin to wait later, and starts
-    runs of workflows that it triggers. With an `id` it is published once, however often it is sent."""
+    """Publish an event to every task and handler that waits for its name and key, including those that start to wait
+    later, and start runs of the workflows that it triggers. With an `id`, repeated requests publish it once."""
     body = await bodies.model(request, NewEvent, limit=LIMIT)
     return Data(await messages.publish(db, body.name, key=body.key, payload=body.payload, id_=body.id))
 
@@ -47,7 +47,8 @@ async def publish(db: Starting, request: Request) -> Data[Sent]:
     responses=problems(404, 409, 410, 413, 422),
 )
 async def send(db: Starting, run_id: RunId, signal: SignalName, request: Request) -> Data[Sent]:
-    """Received once, by the task or handler of the run that has waited longest for this name, or by the next one that
-    waits for it. 410 if the run has ended. The id may be that of a job that is not a task of a run."""
+    """Send a signal to a run; `run_id` may also be the id of a job that is not a task of a run. The signal is received
+    once, by the task or handler that has waited longest for its name, or by the next one that waits for it. 409 if too
+    many signals of this name have not been received yet; 410 if the run has ended."""
     body = await bodies.model(request, NewSignal, limit=LIMIT)
     return Data(await messages.signal(db, run_id, signal, payload=body.payload, id_=body.id))

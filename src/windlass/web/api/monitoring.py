@@ -1,4 +1,4 @@
-"""/queues, /workers, /pools, /quarantine and /stats: what operators watch, with a switch for each queue."""
+"""/queues, /workers, /pools, /quarantine and /stats: monitor an installation; pause queues, retry quarantined items."""
 
 from typing import Annotated
 
@@ -34,20 +34,21 @@ async def list_queues(
     after: Annotated[str, Query(max_length=255, description="Go on after this name.")] = "",
     limit: Limit = 100,
 ) -> Listing[Queue]:
-    """By name: those that have jobs, and those that were ever paused."""
+    """Return queues that have live jobs, or that were ever paused or configured, sorted by name."""
     page = await queues.list_(db, after=after, limit=limit)
     return Listing([views.queue(row) for row in page.queues], page.next)
 
 
 @queues_router.get("/{name}", summary="Get a queue", responses=problems(404, 422))
 async def get_queue(db: Reading, name: QueueName) -> Data[Queue]:
-    """A queue that was never used is an empty one."""
+    """Return a queue. A name that was never used returns an empty queue, not 404."""
     return await _queue(db, name)
 
 
 @queues_router.post("/{name}/pause", summary="Pause a queue", responses=problems(404, 422))
 async def pause_queue(db: Operating, name: QueueName) -> Data[Queue]:
-    """Workers claim nothing more from it and finish the jobs that they hold. Plain SQL clients do not see the pause."""
+    """Pause a queue: workers claim no more of its jobs, and finish those that they hold. Workers that use plain SQL do
+    not see the pause."""
     await queues.pause(db, name)
     return await _queue(db, name)
 
@@ -60,13 +61,13 @@ async def resume_queue(db: Operating, name: QueueName) -> Data[Queue]:
 
 @workers_router.get("", summary="List workers")
 async def list_workers(db: Reading) -> Listing[Worker]:
-    """The latest heartbeat first; workers that have been silent for a day are not listed."""
+    """Return workers, latest heartbeat first, without those that have been silent for a day."""
     return Listing([views.worker(row) for row in await workers.list_(db)])
 
 
 @workers_router.get("/{worker_id}", summary="Get a worker", responses=problems(404, 422))
 async def get_worker(db: Reading, worker_id: WorkerId) -> Data[WorkerDetail]:
-    """With the jobs that it holds."""
+    """Return a worker with the jobs that it holds."""
     row, held = await workers.get(db, worker_id)
     tasks = await jobs.steps(db, held)
     return Data(views.worker_detail(row, held, org=db.org, tasks=tasks))
@@ -74,7 +75,7 @@ async def get_worker(db: Reading, worker_id: WorkerId) -> Data[WorkerDetail]:
 
 @pools_router.get("", summary="List pools")
 async def list_pools(db: Reading) -> Listing[Pool]:
-    """By name: those that processes offer, and those that they have offered."""
+    """Return the pools that processes offer or have offered, sorted by name."""
     return Listing(await pools.list_(db))
 
 
@@ -85,13 +86,13 @@ async def get_pool(db: Reading, name: PoolName) -> Data[Pool]:
 
 @pools_router.delete("/{name}", summary="Forget a pool", status_code=204, responses=problems(404, 409, 422))
 async def forget_pool(db: Governing, name: PoolName) -> None:
-    """409 while a process offers it. Steps that name it wait until one does again."""
+    """Remove a pool. Steps that name it wait until a process offers it again. 409 while a process offers it."""
     await pools.forget(db, name)
 
 
 @quarantine_router.get("", summary="List what is set aside")
 async def list_quarantine(db: Reading) -> Listing[Quarantined]:
-    """The latest first, 1,000 at most."""
+    """Return quarantined items, latest failure first, at most 1,000."""
     return Listing(await quarantine.list_(db, limit=QUARANTINE_LIMIT))
 
 
@@ -99,13 +100,15 @@ async def list_quarantine(db: Reading) -> Listing[Quarantined]:
     "/{kind}/{key}/retry", summary="Try something again that is set aside", responses=problems(404, 409, 422)
 )
 async def retry_quarantined(db: Operating, kind: QuarantineKind, key: QuarantineKey) -> Data[Quarantined]:
-    """It is tried within a second, by whichever process comes first. 409 if it is only reported."""
+    """Make a quarantined item due for a retry immediately. 409 if the item is only reported and never retried
+    (`retry_at` is null)."""
     return Data(await quarantine.retry_now(db, kind, key))
 
 
 @stats_router.get("", summary="Get an overview")
 async def get_stats(db: Reading) -> Data[Stats]:
-    """Runs and jobs by state, the last day by hour, recent failures, queues, workers, and the next scheduled times."""
+    """Return counts of runs and jobs by state, the runs of the last day by hour, recent failures, queues, workers and
+    the next ticks."""
     return Data(stats.to_schema(await stats.overview(db)))
 
 

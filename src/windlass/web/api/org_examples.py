@@ -1,4 +1,4 @@
-"""Examples of answers about organisations: orgs, keys, members, the audit log, plans, usage and secrets."""
+"""Example responses about orgs, keys, members, approvals, the audit log, plans, usage and secrets."""
 
 from typing import Any
 

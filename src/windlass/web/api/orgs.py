@@ -1,4 +1,4 @@
-"""/orgs, /keys, /members and /audit: organisations, who may act for them, and what they did."""
+"""/orgs, /sql-roles, /keys, /members and /audit: manage orgs and their access, and read the audit log."""
 
 from datetime import timedelta
 from typing import Annotated
@@ -57,7 +57,7 @@ class Membership(bodies.RequestBody):
 
 
 class Filters(BaseModel):
-    """Which entries: those that are all of this."""
+    """Selects the entries that match all conditions."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -77,7 +77,7 @@ async def list_orgs(
     after: Annotated[str, Query(max_length=100, description="Go on after this name.")] = "",
     limit: Limit = 100,
 ) -> Listing[Org]:
-    """By name. Only for the operator, as everything below /orgs."""
+    """Return orgs, sorted by name. Only for the operator, like everything below /orgs."""
     page = await orgs.list_(db, after=after, limit=limit)
     return Listing(page.items, page.next)
 
@@ -90,7 +90,8 @@ async def list_orgs(
     responses=problems(409, 413, 422),
 )
 async def create_org(db: Governing, request: Request) -> Data[Org]:
-    """409 if it exists, or if a queue of `default` has a name that begins with it and a slash."""
+    """Create an org on a plan. 409 if it exists, or if a queue of the org `default` has a name that begins with the
+    name of the new org and a slash."""
     body = await bodies.model(request, NewOrg)
     return Data(await orgs.create(db, body.name, plan=body.plan))
 
@@ -102,7 +103,7 @@ async def get_org(db: Governing, name: OrgName) -> Data[Org]:
 
 @orgs_router.post("/{name}/disable", summary="Disable an org", responses=problems(404, 409, 422))
 async def disable_org(db: Governing, name: OrgName) -> Data[Org]:
-    """Its keys and sessions are refused, and its schedules and jobs wait until it is enabled."""
+    """Disable an org: its keys and sessions are refused, and its schedules and jobs wait until it is enabled."""
     return Data(await orgs.disable(db, name))
 
 
@@ -116,7 +117,7 @@ async def enable_org(db: Governing, name: OrgName) -> Data[Org]:
 
 @sql_roles_router.get("", summary="List SQL roles")
 async def list_sql_roles(db: Governing) -> Listing[SqlRole]:
-    """By org. Only for the operator, as everything below /sql-roles."""
+    """Return SQL roles, sorted by org. Only for the operator, like everything below /sql-roles."""
     return Listing(await sql_roles.list_(db))
 
 
@@ -127,7 +128,8 @@ async def list_sql_roles(db: Governing) -> Listing[SqlRole]:
     responses=problems(404, 409, 413, 422),
 )
 async def grant_sql_role(db: Governing, request: Request, role: RoleName) -> Data[SqlRole]:
-    """The role is created unless it exists; set its password in Postgres. 409 if it belongs to another org."""
+    """Assign a Postgres role to an org, and create the role unless it exists; set its password in Postgres. 409 if the
+    role belongs to another org."""
     body = await bodies.model(request, SqlGrant)
     return Data(await sql_roles.grant(db, body.org, role, is_worker=body.worker))
 
@@ -136,7 +138,7 @@ async def grant_sql_role(db: Governing, request: Request, role: RoleName) -> Dat
     "/{role}", summary="Take a SQL role from its org", status_code=204, responses=problems(404, 422)
 )
 async def revoke_sql_role(db: Governing, role: RoleName) -> None:
-    """Its privileges are revoked; the role itself stays."""
+    """Revoke the privileges of a role; the role itself is kept."""
     await sql_roles.revoke(db, role)
 
 
@@ -149,7 +151,7 @@ async def list_keys(
     before: Annotated[str | None, Query(max_length=20, description="Go on below the key with this id.")] = None,
     limit: Limit = 100,
 ) -> Listing[Key]:
-    """Those of the org, newest first, also revoked and expired ones."""
+    """Return the keys of the org, newest first, including revoked and expired ones."""
     page = await keys.list_(db, before=before, limit=limit)
     return Listing([views.key(row) for row in page.items], page.next)
 
@@ -162,7 +164,7 @@ async def list_keys(
     responses=problems(409, 413, 422),
 )
 async def create_key(db: Administering, request: Request) -> Data[NewKey]:
-    """The answer has the key, and no other answer ever will. 403 for a scope that the caller lacks."""
+    """Create a key. Only this response contains the key itself. 403 for a scope that the caller lacks."""
     body = await bodies.model(request, KeyRequest)
     expires: timedelta | None = body.expires
     created = await keys.create(
@@ -173,7 +175,7 @@ async def create_key(db: Administering, request: Request) -> Data[NewKey]:
 
 @keys_router.post("/{key}/revoke", summary="Revoke a key", responses=problems(404, 422))
 async def revoke_key(db: Administering, key: KeyRef) -> Data[Key]:
-    """For good. Sessions that began with it end, too."""
+    """Revoke a key permanently and end the sessions that it started."""
     return Data(views.key(await keys.revoke(db, key)))
 
 
@@ -184,7 +186,7 @@ async def revoke_key(db: Administering, key: KeyRef) -> Data[Key]:
     responses=problems(404, 409, 413, 422),
 )
 async def rotate_key(db: Administering, key: KeyRef, request: Request) -> Data[NewKey]:
-    """The old secret stays valid for 24 hours, unless `at_once` is true."""
+    """Give a key a new secret. The old secret stays valid for 24 hours, unless `at_once` is true."""
     body = await bodies.model(request, Rotation)
     return Data(views.new_key(await keys.rotate(db, key, at_once=body.at_once)))
 
@@ -198,7 +200,7 @@ async def list_members(
     after: Annotated[str, Query(max_length=300, description="Go on after this address.")] = "",
     limit: Limit = 100,
 ) -> Listing[Member]:
-    """By address."""
+    """Return members, sorted by email address."""
     page = await members.list_(db, after=after, limit=limit)
     return Listing([views.member(row) for row in page.items], page.next)
 
@@ -210,14 +212,16 @@ async def list_members(
     responses=problems(404, 409, 413, 422),
 )
 async def put_member(db: Administering, email: Email, request: Request) -> Data[Member]:
-    """Who logs in with this verified address may act for the org. 409 for the only admin who gives up that role."""
+    """Add a member, or change the role of a member. A person who logs in with this verified address may act for the
+    org. 409 if the caller is the only admin and would give up that role."""
     body = await bodies.model(request, Membership)
     return Data(views.member(await members.put(db, email, role=body.role)))
 
 
 @members_router.delete("/{email}", summary="Remove a member", status_code=204, responses=problems(404, 409, 422))
 async def remove_member(db: Administering, email: Email) -> None:
-    """Sessions lose the org at once. 409 for the only admin who would remove himself."""
+    """Remove a member, whose sessions lose access to the org immediately. 409 if the caller is this member and the only
+    admin."""
     await members.remove(db, email)
 
 
@@ -226,7 +230,7 @@ async def remove_member(db: Administering, email: Email) -> None:
 
 @audit_router.get("", summary="List what was done", responses=problems(422))
 async def list_audit(db: Administering, filters: Annotated[Filters, Query()]) -> Listing[AuditEntry]:
-    """The audit log of the org, newest first."""
+    """Return the audit log of the org, newest first."""
     page = await audit.list_(
         db,
         actor=filters.actor,

@@ -1,4 +1,4 @@
-"""/plans: what orgs may use, for the operator; /usage: what an org uses, and what its plan allows."""
+"""/plans: manage the limits of orgs, for the operator. /usage: read the usage of an org and the limits of its plan."""
 
 import dataclasses
 from typing import Annotated, Any
@@ -37,7 +37,7 @@ Changes = create_model(
 
 @plans_router.get("", summary="List plans")
 async def list_(db: Governing) -> Listing[Plan]:
-    """By name."""
+    """Return plans, sorted by name."""
     return Listing(await plans.list_(db))
 
 
@@ -53,20 +53,22 @@ async def get(db: Governing, name: PlanName) -> Data[Plan]:
     responses=problems(404, 409, 413, 422),
 )
 async def put(db: Governing, name: PlanName, request: Request) -> Data[Plan]:
-    """Limits that are left out are kept; those of a new plan are unlimited. 409 for `unlimited`, which has none."""
+    """Create a plan, or change its limits. Limits that are left out are kept; those of a new plan are unlimited. 409
+    for the plan `unlimited`, which cannot be changed."""
     changes = await bodies.model(request, Changes)
     return Data(await plans.put(db, name, changes.model_dump(exclude_unset=True)))
 
 
 @plans_router.delete("/{name}", summary="Delete a plan", status_code=204, responses=problems(404, 409, 422))
 async def delete(db: Governing, name: PlanName) -> None:
-    """409 while an org has it."""
+    """Delete a plan. 409 while an org is on it."""
     await plans.delete(db, name)
 
 
 @plans_router.put("/{name}/orgs/{org}", summary="Put an org on a plan", responses=problems(404, 422))
 async def assign(db: Governing, name: PlanName, org: OrgName) -> Data[AssignedPlan]:
-    """It takes effect within seconds. What the org has already is kept, even if it is more than the plan allows."""
+    """Put an org on a plan, which takes effect within seconds. What the org already has is kept, even if it exceeds the
+    limits."""
     await plans.assign(db, org, name)
     return Data(AssignedPlan(org=org, plan=name))
 
@@ -76,7 +78,8 @@ async def assign(db: Governing, name: PlanName, org: OrgName) -> Data[AssignedPl
 
 @usage_router.get("", summary="Get what the org uses", responses=problems(404))
 async def get_usage(db: Reading) -> Data[UsageDetail]:
-    """The executions of this month are counted about once a second."""
+    """Return the usage of the caller's org and the limits of its plan. The executions of this month are counted about
+    once a second."""
     return Data(await usage.of_caller(db))
 
 
@@ -86,12 +89,12 @@ async def list_usage(
     after: Annotated[str, Query(max_length=255, description="Go on after this name.")] = "",
     limit: Limit = 100,
 ) -> Listing[Usage]:
-    """By name. Only for the operator."""
+    """Return the usage of all orgs, sorted by name. Only for the operator."""
     page = await usage.list_(db, after=after, limit=limit)
     return Listing(page.items, page.next)
 
 
 @usage_router.get("/orgs/{org}", summary="Get what an org uses", responses=problems(404, 422))
 async def get_usage_of_org(db: Governing, org: OrgName) -> Data[UsageDetail]:
-    """Only for the operator."""
+    """Return the usage of an org and the limits of its plan. Only for the operator."""
     return Data(await usage.of_org(db, org))

@@ -1,5 +1,5 @@
-"""/runs: the list, of all workflows or of one, and actions on many runs in batches. /runs/{run_id}: one run, its
-events, graph and timeline, and the actions on it."""
+"""/runs: list the runs of all workflows or of one, and cancel or retry many. /runs/{run_id}: read one run, its events,
+graph and timeline, and control it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -47,7 +47,7 @@ from windlass.web.api.shared import (
 )
 
 router = APIRouter(tags=["runs"])
-run_router = APIRouter(tags=["runs"])  # /{run_id}, below each of the two addresses of runs
+run_router = APIRouter(tags=["runs"])  # /{run_id}, mounted at both paths of runs
 
 ALIASES: Mapping[str, RunState] = {
     **{state.value: state for state in RunState},
@@ -60,7 +60,7 @@ Id = Annotated[UUID, Field(strict=False)]  # strings in a body
 
 
 class Filter(BaseModel):
-    """Selects the runs that match all of this. Lists have it in the query, bulk requests in the body."""
+    """Selects the runs that match all conditions. Lists take them from the query, bulk requests from the body."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -84,7 +84,7 @@ class ListAllFilter(ListFilter):
 
 
 class BatchFilter(Filter, bodies.RequestBody):
-    """Selects the runs that match all of this. Without a filter, `all` must be true."""
+    """Selects the runs that match all conditions. Without a condition, `all` must be true."""
 
     workflow: str | None = None
     labels: dict[str, str] = Field(default={}, max_length=MAX_LABELS)
@@ -103,13 +103,13 @@ EXAMPLE = {"workflow": "order-processing", "labels": {"team": "shop"}, "dry_run"
 
 @router.get("/runs", summary="List runs", responses=problems(404, 422))
 async def list_(db: Reading, filters: Annotated[ListAllFilter, Query()]) -> Listing[Run]:
-    """Newest first. The id of a deleted workflow lists its runs, too."""
+    """Return runs, newest first. `workflow` may be the id of a deleted workflow."""
     return await _list(db, filters, filters.workflow)
 
 
 @router.get("/workflows/{ref}/runs", summary="List the runs of a workflow", responses=problems(404, 422))
 async def list_of_workflow(db: Reading, ref: Ref, filters: Annotated[ListFilter, Query()]) -> Listing[Run]:
-    """Newest first. The id of a deleted workflow lists its runs, too."""
+    """Return the runs of a workflow, newest first. The id may be that of a deleted workflow."""
     return await _list(db, filters, ref)
 
 
@@ -120,7 +120,7 @@ async def list_of_workflow(db: Reading, ref: Ref, filters: Annotated[ListFilter,
     responses=problems(404, 413, 422),
 )
 async def cancel_many(db: Operating, request: Request) -> Data[Batch]:
-    """A batch of the runs that the filter selects, newest first; `left` says how many more there are."""
+    """Cancel a batch of the selected runs, newest first; `left` is the number of those that remain."""
     filters = await bodies.model(request, CancelFilter)
     query = await _batch_filter(db, filters)
     if filters.dry_run:
@@ -136,8 +136,8 @@ async def cancel_many(db: Operating, request: Request) -> Data[Batch]:
     responses=problems(404, 413, 422),
 )
 async def retry_many(db: Operating, request: Request) -> Data[Batch]:
-    """A batch of the failed and timed out runs that the filter selects, newest first. Child runs are left to their
-    parents."""
+    """Retry a batch of the selected runs that failed or timed out, newest first. Child runs are not retried: their
+    parents start them again."""
     filters = await bodies.model(request, BatchFilter)
     query = await _batch_filter(db, filters)
     if filters.dry_run:
@@ -158,7 +158,7 @@ class Retry(bodies.RequestBody):
 
 
 class Rerun(Retry):
-    """Do `from` again and everything after it; with another input for the run, if there is one."""
+    """Repeats `from` and all tasks after it; `input` replaces the input of the run."""
 
     from_: str = Field(alias="from")
     input: Any = None
@@ -166,7 +166,7 @@ class Rerun(Retry):
 
 @run_router.get("/{run_id}", summary="Get a run", responses=problems(404))
 async def get(db: Reading, run_id: RunId) -> Data[RunDetail]:
-    """With what became of each task."""
+    """Return a run with its tasks."""
     return Data(views.detail(await inspect.snapshot(db, run_id, answers=True)))
 
 
@@ -178,8 +178,8 @@ async def events(
     after: Annotated[str, Query(max_length=50, description="Go on after this: what `next` was.")] = "0.0",
     limit: Limit = 100,
 ) -> Listing[RunEvent]:
-    """The trail, oldest first: what the run and its tasks became, and why. Of a fanned-out task it has the start and
-    the end; its instances have trails of their own."""
+    """Return the events of a run and its tasks with their reasons, oldest first. A fanned-out task has events only for
+    its start and its end; the jobs of its instances have their own."""
     place = TrailPlace.parse(after)
     rows = await runs.events(db, run_id, attempt=attempt, after=place, limit=limit)
     next_ = str(place.after([row for _, row in rows])) if len(rows) == limit else None
@@ -188,25 +188,27 @@ async def events(
 
 @run_router.get("/{run_id}/explain", summary="Explain a run", responses=problems(404))
 async def explain(db: Reading, run_id: RunId) -> Data[Explanation]:
-    """Why each task ran, waits, was skipped or failed, in sentences."""
+    """Explain in sentences why each task ran, waits, was skipped or failed."""
     return Data(views.explanation(*await inspect.explanation(db, run_id)))
 
 
 @run_router.get("/{run_id}/output", summary="Get what a run gave", responses=problems(404, 409))
 async def output(db: Reading, run_id: RunId) -> Data[Any]:
-    """The output of its last task, or of its last tasks by name; null for what gave nothing."""
+    """Return the output of the last task, or the outputs by name of those of several last tasks that succeeded; null
+    for a task without output."""
     return Data(plain(await runs.output(db, run_id)))
 
 
 @run_router.get("/{run_id}/graph", summary="Get the graph of a run", responses=problems(404))
 async def graph(db: Reading, run_id: RunId) -> Data[Graph]:
-    """Tasks and edges of the version that it runs, whether or not the workflow has changed since."""
+    """Return the tasks and edges of the version that the run follows, even if the workflow has changed since."""
     return Data(graph_of(await runs.definition(db, run_id)))
 
 
 @run_router.get("/{run_id}/timeline", summary="Get the timeline of a run", responses=problems(404, 422))
 async def timeline(db: Reading, run_id: RunId, attempt: RunAttempt = None) -> Listing[Span]:
-    """In the order of the definition: queued, running, backoff, sleeping, waiting; a fanned-out task as one span."""
+    """Return the periods in which each task was queued, running, in backoff, sleeping or waiting, in the order of the
+    definition. A fanned-out task is one span."""
     account, spans = await inspect.run_timeline(db, run_id, attempt=attempt)
     return Listing([views.span(account, row) for row in spans])
 
@@ -218,8 +220,8 @@ async def timeline(db: Reading, run_id: RunId, attempt: RunAttempt = None) -> Li
     responses=problems(404, 409, 413, 422),
 )
 async def cancel(db: Operating, run_id: RunId, request: Request) -> Data[Run]:
-    """What waits ends at once; who works for it is asked to stop. With `compensate` it goes on until the tasks that
-    succeeded are undone. 409 if it has ended."""
+    """Cancel a run: waiting tasks end immediately, and running jobs are asked to stop. With `compensate`, the run
+    continues until the tasks that succeeded are undone. 409 if the run has ended."""
     body = await bodies.model(request, Cancellation)
     await runs.cancel(db, run_id, reason=body.reason, compensate=body.compensate)
     return await _run(db, run_id)
@@ -236,8 +238,8 @@ class Pause(bodies.RequestBody):
     responses=problems(404, 409, 413, 422),
 )
 async def pause(db: Operating, run_id: RunId, request: Request) -> Data[Run]:
-    """Start no more jobs of the run and of its child runs until it is resumed. Jobs under way end, and timers go on.
-    409 if it has ended."""
+    """Start no more jobs of the run and of its child runs until it is resumed. Running jobs and timers continue. 409 if
+    the run has ended."""
     body = await bodies.model(request, Pause)
     await runs.pause(db, run_id, reason=body.reason)
     return await _run(db, run_id)
@@ -245,7 +247,7 @@ async def pause(db: Operating, run_id: RunId, request: Request) -> Data[Run]:
 
 @run_router.post("/{run_id}/resume", summary="Resume a run", responses=problems(404, 409))
 async def resume(db: Operating, run_id: RunId) -> Data[Run]:
-    """Let a paused run go on: its jobs start at the times they had. 409 if it has ended."""
+    """Resume a paused run; its jobs keep the times at which they are due. 409 if the run has ended."""
     await runs.resume(db, run_id)
     return await _run(db, run_id)
 
@@ -257,8 +259,8 @@ async def resume(db: Operating, run_id: RunId) -> Data[Run]:
     responses=problems(404, 409, 413, 422),
 )
 async def retry(db: Operating, run_id: RunId, request: Request) -> Data[Run]:
-    """Run the tasks that failed again, and those that depend on them; what succeeded is kept. 409 unless it failed or
-    timed out, and if the live version differs in a task that it has finished."""
+    """Repeat the tasks that failed and those that depend on them; tasks that succeeded are kept. 409 unless the run
+    failed or timed out, and with `version` if the live version differs in a task that is kept."""
     body = await bodies.model(request, Retry)
     await runs.retry(db, run_id, live=body.version is not None)
     return await _run(db, run_id)
@@ -271,7 +273,7 @@ async def restart(
     from_: Annotated[str | None, Query(alias="from", description="The task to rerun from; a retry without it.")] = None,
     version: Annotated[Literal["live"] | None, Query(description="Continue with the live version.")] = None,
 ) -> Data[RestartPreview]:
-    """Which tasks a retry, or a rerun from a task, would keep and do again. Fails like that would."""
+    """Return which tasks a retry, or a rerun from a task, would keep and repeat. Fails with the same errors."""
     with task_named(from_ or "", field="from"):
         return Data(await runs.preview(db, run_id, step=from_, live=version is not None))
 
@@ -283,7 +285,8 @@ async def restart(
     responses=problems(404, 409, 413, 422),
 )
 async def rerun(db: Operating, run_id: RunId, request: Request) -> Data[Run]:
-    """Do a task and everything after it again, with another input if one is given. 409 unless the run has ended."""
+    """Repeat a task and all tasks after it; `input` replaces the input of the run if it is given. 409 unless the run
+    has ended."""
     body = await bodies.model(request, Rerun, limit=PAYLOAD_LIMIT + bodies.ROOM)
     with task_named(body.from_, field="from"):
         with_input = "input" in body.model_fields_set

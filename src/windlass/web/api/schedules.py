@@ -20,7 +20,7 @@ from windlass.web.api.shared import Data, Limit, Listing, Moment, Name, Operatin
 
 router = APIRouter(prefix="/schedules", tags=["schedules"])
 
-FIELDS = {"start": "from", "end": "to"}  # the engine's words for what stands in the body
+FIELDS = {"start": "from", "end": "to"}  # name in the engine -> field of the body
 
 
 class Pause(bodies.RequestBody):
@@ -28,7 +28,7 @@ class Pause(bodies.RequestBody):
 
 
 class Range(bodies.RequestBody):
-    """Past ticks, from `from` on and before `to` (now, if it is left out)."""
+    """The past ticks from `from` on and before `to`, which defaults to now."""
 
     from_: Moment = Field(alias="from")
     to: Moment | None = None
@@ -42,7 +42,8 @@ async def list_(
     after: Annotated[str, Query(max_length=400, description="Go on after this place.")] = "",
     limit: Limit = 50,
 ) -> Listing[Schedule]:
-    """Those of workflows by name, then those that plain SQL made and that enqueue jobs."""
+    """Return schedules: those of workflows, sorted by name, then those that plain SQL created to enqueue jobs, sorted
+    by type."""
     page = await sql_schedules.list_all(db, after=after, limit=limit)
     return Listing([views.schedule(row) for row in page.schedules], page.next)
 
@@ -55,7 +56,7 @@ async def get(
         int, Query(alias="next", ge=0, le=PAGE_LIMIT, description="How many of the next ticks to tell.")
     ] = 5,
 ) -> Data[ScheduleDetail]:
-    """With its next ticks."""
+    """Return the schedule of a workflow with its next ticks, even if it is paused."""
     row = await workflow_schedules.get(db, name)
     ticks = await workflow_schedules.preview(db, name, count=next_) if next_ else []
     return Data(views.schedule_detail(row, ticks))
@@ -68,21 +69,21 @@ async def get(
     responses=problems(404, 413, 422),
 )
 async def pause(db: Operating, name: Name, request: Request) -> Data[Schedule]:
-    """No tick starts a run until it is resumed; runs under way go on."""
+    """Pause a schedule: no tick starts a run until it is resumed. Live runs continue."""
     await workflow_schedules.pause(db, name, reason=(await bodies.model(request, Pause)).reason)
     return await _shown(db, name)
 
 
 @router.post("/{ref}/resume", summary="Resume a schedule", responses=problems(404))
 async def resume(db: Operating, name: Name) -> Data[Schedule]:
-    """Go on with the next tick; those of the pause are not made up for."""
+    """Resume a schedule with its next tick; ticks missed during the pause are not caught up."""
     await workflow_schedules.resume(db, name)
     return await _shown(db, name)
 
 
 @router.post("/{ref}/run", summary="Run a schedule now", status_code=201, responses=problems(404, 409, 422))
 async def run(db: Starting, name: Name) -> Data[NewRun]:
-    """Start a run with the schedule's input, whatever else is under way; its ticks stay as they are."""
+    """Start a run with the schedule's input, even if other runs are live; the ticks do not change."""
     id_ = await workflow_schedules.run_now(db, name)
     return Data(started(await runs.get(db, id_)))
 
@@ -94,7 +95,7 @@ async def run(db: Starting, name: Name) -> Data[NewRun]:
     responses=problems(404, 409, 413, 422),
 )
 async def backfill(db: Starting, name: Name, request: Request) -> Data[Backfill]:
-    """Safe to repeat: a tick that has its run is left alone."""
+    """Start a run for each past tick in the range. Safe to repeat: ticks that have a run are skipped."""
     body = await bodies.model(request, Range)
     act = workflow_schedules.unfilled if body.dry_run else workflow_schedules.backfill
     try:

@@ -11,7 +11,7 @@ from windlass.web.api.shared import Administering, Data, Governing, Limit, Listi
 
 router = APIRouter(prefix="/secrets", tags=["secrets"])
 
-MAX_BODY = 8 * secrets.MAX_VALUE  # bytes: JSON may escape each of them
+MAX_BODY = 8 * secrets.MAX_VALUE  # bytes: JSON may escape each byte of a value
 SecretName = Annotated[str, Path(description="The name of a secret.", examples=["STRIPE_KEY"])]
 
 
@@ -25,7 +25,7 @@ async def list_(
     after: Annotated[str, Query(max_length=100, description="Go on after this name.")] = "",
     limit: Limit = 50,
 ) -> Listing[Secret]:
-    """Their names and versions, by name; never their values."""
+    """Return secrets with their versions, sorted by name, without their values."""
     page = await secrets.list_(db, after=after, limit=limit)
     return Listing(page.items, page.next)
 
@@ -37,24 +37,25 @@ async def list_(
     responses=problems(404, 409, 413, 422),
 )
 async def put(db: Administering, name: SecretName, request: Request) -> Data[Secret]:
-    """Create it, or replace its value. 409 if the server has no master key."""
+    """Create a secret, or replace its value. 409 if the server has no master key, or the org has 1,000 secrets."""
     body = await bodies.model(request, NewValue, limit=MAX_BODY)
     return Data(await secrets.set_(db, name, body.value))
 
 
 @router.delete("/{name}", summary="Delete a secret", status_code=204, responses=problems(404, 422))
 async def delete(db: Administering, name: SecretName) -> None:
-    """Attempts that need it fail from now on."""
+    """Delete a secret. Attempts that need it fail from now on."""
     await secrets.delete(db, name)
 
 
 @router.post("/rotate", summary="Rotate the data key of secrets", responses=problems(409))
 async def rotate(db: Administering) -> Data[SecretRotation]:
-    """Seal all secrets of the org with a new data key. Their values stay the same, and nothing has to stop."""
+    """Seal all secrets of the org with a new data key. Their values do not change, and no downtime is needed."""
     return Data(await secrets.rotate(db))
 
 
 @router.post("/rotate-master", summary="Rotate the master key", responses=problems(409, 422))
 async def rotate_master(db: Governing) -> Data[SecretRotation]:
-    """Seal the data keys of all orgs with the first key of WINDLASS_MASTER_KEY. Safe to repeat."""
+    """Seal the data keys of all orgs and the keys of the installation with the first key of WINDLASS_MASTER_KEY. Safe
+    to repeat."""
     return Data(await secrets.rotate_master(db))

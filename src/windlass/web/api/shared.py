@@ -1,7 +1,7 @@
-"""What the routes of /api/v1 share: parameters, and the envelopes of answers.
+"""Parameters and response envelopes that the routes of /api/v1 share.
 
-A list is `{"data": [...], "next": cursor}`. `next` goes into the list's own parameter: `before` where the newest come
-first, `after` where the order goes up; null means the end.
+A list is `{"data": [...], "next": cursor}`. A client passes `next` as `before` to lists in descending order (newest
+first), and as `after` to lists in ascending order; null means the end.
 """
 
 import contextlib
@@ -57,7 +57,7 @@ App = Annotated[Windlass, Depends(_app)]
 
 
 class Needs:
-    """What the caller of a route needs. As a dependency it checks that; each route has exactly one of them."""
+    """The requirements of a route on its caller. As a dependency it checks them; each route has exactly one."""
 
     def __init__(self, scope: Scope, *, operator: bool = False, labels: bool = False) -> None:
         self.scope = scope
@@ -79,7 +79,7 @@ class Needs:
 
 
 class Acts(Needs):
-    """The database for the caller."""
+    """Requirements whose dependency also provides the caller's database."""
 
     async def __call__(self, request: Request) -> Tenant:
         return await _db(request)
@@ -93,13 +93,13 @@ Administering = Annotated[Tenant, Depends(Acts(Scope.ADMIN))]
 ReadingJobs = Annotated[Tenant, Depends(Acts(Scope.READ, labels=True))]
 StartingJobs = Annotated[Tenant, Depends(Acts(Scope.START, labels=True))]
 OperatingJobs = Annotated[Tenant, Depends(Acts(Scope.OPERATE, labels=True))]
-Governing = Annotated[Tenant, Depends(Acts(Scope.ADMIN, operator=True))]  # what belongs to all orgs
-Governed = Annotated[None, Depends(Needs(Scope.ADMIN, operator=True))]  # the same, where there may be no database
+Governing = Annotated[Tenant, Depends(Acts(Scope.ADMIN, operator=True))]  # for objects of the installation
+Governed = Annotated[None, Depends(Needs(Scope.ADMIN, operator=True))]  # the same without a database
 
 
 @functools.cache
 def needs_of(endpoint: Callable[..., Any]) -> Needs:
-    """Return what a route needs."""
+    """Return the requirements of a route."""
     hints = get_type_hints(endpoint, include_extras=True).values()
     [needs] = [
         part.dependency
@@ -111,10 +111,10 @@ def needs_of(endpoint: Callable[..., Any]) -> Needs:
 
 
 async def _db(request: Request) -> Tenant:
-    """Return the database of the org that the request acts for. No other function decides which org that is.
+    """Return the database of the org for which the request acts. No other function of this API chooses the org.
 
-    The scope of the route is checked here, so that no dependency looks at data for a caller who lacks it. Dependencies
-    call it and do not depend on it: each dependency takes FastAPI about 15 µs.
+    It checks the scope of the route, so that no dependency reads data for a caller who lacks it. Dependencies call it
+    instead of depending on it: each dependency costs FastAPI about 15 µs.
     """
     access = access_of(request.scope)
     needs_of(request.scope["endpoint"]).check(access)
@@ -133,7 +133,7 @@ RunText = Annotated[
 
 
 async def workflow_name(db: Tenant, ref: str) -> str:
-    """Return the name of a workflow that is given by name or id: names never look like ids."""
+    """Return the name of a workflow given by name or id; a name never has the form of an id."""
     id_ = as_id(ref)
     return ref if id_ is None else await workflows.name_of(db, id_)
 
@@ -146,7 +146,7 @@ Name = Annotated[str, Depends(_name)]
 
 
 async def _run_id(request: Request, run_id: RunText) -> UUID:
-    """Return the id of a run that is given by it, or by the id that a client of the Open Job Spec chose."""
+    """Return the id of a run, given by this id or by the one that an Open Job Spec client chose."""
     db, id_ = await _db(request), as_id(run_id)
     try:
         return await compositions.run_of(db, run_id) if id_ is None else id_
@@ -162,7 +162,11 @@ RunAttempt = Annotated[
 
 
 async def belongs(request: Request, ref: Ref, run_id: RunId) -> None:
-    """Refuse a run of another workflow. A name means the workflow that has it now; an id may be a deleted one's."""
+    """Raise `NotFound` if a run does not belong to a workflow.
+
+    A name means the workflow that has it now or, if there is none, the deleted workflow of the run. An id may be that
+    of a deleted workflow.
+    """
     db = await _db(request)
     row = await runs.get(db, run_id)
     if row.workflow_id != (as_id(ref) or await workflows.id_of(db, ref) or (ref == row.workflow and row.workflow_id)):
@@ -171,7 +175,7 @@ async def belongs(request: Request, ref: Ref, run_id: RunId) -> None:
 
 @contextlib.contextmanager
 def task_named(task: str, *, field: str | None = None) -> Iterator[None]:
-    """Report a task that the workflow does not have as a wrong address, or as a wrong value of the `field`."""
+    """Turn the engine's error for an unknown task into `NotFound`, or into an `Invalid` for `field` if it is given."""
     try:
         yield
     except Invalid as error:
@@ -183,7 +187,7 @@ def task_named(task: str, *, field: str | None = None) -> Iterator[None]:
 
 
 def states_named(words: Sequence[str], states: Mapping[str, StrEnum], hint: str) -> list[str]:
-    """Return the states that these words stand for, each once. `states` has them by name, and by other words."""
+    """Return the states with these names, without duplicates. The keys of `states` are their names and aliases."""
     for word in words:
         if word.lower() not in states:
             known = ", ".join(dict.fromkeys(states.values()))
@@ -192,14 +196,14 @@ def states_named(words: Sequence[str], states: Mapping[str, StrEnum], hint: str)
 
 
 def as_id(text: str) -> UUID | None:
-    """Return the UUID of a text in the usual form, 8-4-4-4-12; None for any other."""
+    """Return the UUID of a string of the form 8-4-4-4-12; None for any other string."""
     try:
         return UUID(text) if len(text) == 36 else None
     except ValueError:
         return None
 
 
-# Answers
+# Responses
 
 T = TypeVar("T")
 
@@ -211,24 +215,24 @@ class Data(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """A page. `next` goes into `before` or `after`, whichever the list has; null: the end."""
+    """A page of a list. Pass `next` as `before` or `after`, whichever the list has; null means the end."""
 
     data: list[T]
     next: str | None = None
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the entries of these statuses for the OpenAPI document; `web.openapi` adds the schema."""
+    """Return the responses with these statuses for the OpenAPI document; `web.openapi` adds their schema."""
     return {status: {"description": MEANINGS[status]} for status in statuses}
 
 
 def cursor(value: object) -> str | None:
-    """Return the `next` of a list as text."""
+    """Return the `next` of a list as a string."""
     return None if value is None else str(value)
 
 
 def plain(value: Any) -> Any:
-    """Return an output as plain JSON; `Conflict` if a list in it is too long to be returned as one."""
+    """Return an output as plain JSON values; raise `Conflict` if a list in it is too long to be returned."""
     return json.loads(json.dumps(value, default=_refuse))
 
 

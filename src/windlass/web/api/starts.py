@@ -1,4 +1,4 @@
-"""Start runs: by a trigger whose body is the payload, or by an order that says more."""
+"""Starts runs: /trigger takes the input as its body, /runs an object with the input and options."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ MAX_KEY = 1024
 WAIT = "Seconds to wait for the end; the answer is the run with its output."
 KEY = "A known key answers 200 with the run or job that has it."
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=MAX_KEY, description=KEY)]
-# `_options` reads them: as parameters of the routes they would take FastAPI a tenth of the time of a start.
+# `_options` reads these parameters: declared on the routes, they would cost FastAPI a tenth of the time of a start.
 _WAIT: TypeAdapter[float | None] = TypeAdapter(Annotated[float, Field(ge=0, le=MAX_WAIT)] | None)
 _KEY: TypeAdapter[str | None] = TypeAdapter(Annotated[str, Field(max_length=MAX_KEY)] | None)
 PARAMETERS: dict[str, Any] = {
@@ -72,7 +72,7 @@ Span = Annotated[
 
 
 class Order(bodies.RequestBody):
-    """What a run is to be. `max_duration` is a text such as 1h30m, or a number of seconds."""
+    """The input and options of a run. `max_duration` is a string such as 1h30m, or a number of seconds."""
 
     input: Any = None
     labels: dict[str, str] = Field(default={})
@@ -97,7 +97,7 @@ ORDER = PARAMETERS | bodies.described(
     responses=ANSWERS,
 )
 async def trigger(db: Starting, ref: Ref, request: Request, response: Response) -> Data[NewRun] | Data[WaitedRun]:
-    """Start a run; the body is its input."""
+    """Start a run with the body as its input."""
     key, wait = _options(request)
     payload = await bodies.value(request, limit=PAYLOAD_LIMIT, default={})
     spec = RunSpec(input=payload, idempotency_key=key, api_headers=request.headers)
@@ -106,7 +106,7 @@ async def trigger(db: Starting, ref: Ref, request: Request, response: Response) 
 
 @router.post("/{ref}/runs", summary="Start a run", status_code=201, openapi_extra=ORDER, responses=ANSWERS)
 async def start(db: Starting, ref: Ref, request: Request, response: Response) -> Data[NewRun] | Data[WaitedRun]:
-    """Start a run with an input, labels, a key, a time limit."""
+    """Start a run with an input, labels, an idempotency key and a time limit."""
     key, wait = _options(request)
     order = await bodies.model(request, Order, limit=PAYLOAD_LIMIT + bodies.ROOM)
     spec = RunSpec(
@@ -120,7 +120,7 @@ async def start(db: Starting, ref: Ref, request: Request, response: Response) ->
 
 
 def _options(request: Request) -> tuple[str | None, float | None]:
-    """Return the idempotency key of a request and the seconds to wait; refuse wrong ones as FastAPI does."""
+    """Return the idempotency key of a request and the seconds to wait; raise FastAPI's error for an invalid value."""
     key = request.headers.get("idempotency-key")
     wait = request.query_params.get("wait") if request.scope["query_string"] else None
     if wait is None and (key is None or len(key) <= MAX_KEY):
@@ -149,7 +149,7 @@ async def _start(
     id_ = new_ids(1)[0]
     run, started = await app.start_for(db, await workflow_name(db, ref), replace(spec, id=id_))
     row = None
-    if run.id != id_:  # the key is known
+    if run.id != id_:  # a run with this key exists
         row = await runs.get(db, run.id)
         if row.input != spec.input:
             raise Conflict(f"idempotency_key {spec.idempotency_key!r} belongs to run {run.id}, which has another input")
@@ -164,6 +164,6 @@ async def _start(
     account = await inspect.snapshot(db, run.id, answers=True)
     output = None
     if not account.is_live:
-        with contextlib.suppress(Conflict):  # more than fits in here
+        with contextlib.suppress(Conflict):  # a list in the output is too long
             output = plain(await runs.output(db, run.id))
     return Data(views.waited(account, output))

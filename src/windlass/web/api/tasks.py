@@ -1,5 +1,5 @@
-"""/runs/{run_id}/tasks: the tasks of a run, their instances, outputs and callback addresses; the logs of runs
-and tasks: in pages, the last lines, all of them as text, or as a stream."""
+"""/runs/{run_id}/tasks: the tasks of a run, their instances, outputs and callback addresses. Also the logs of runs and
+tasks: in pages, the last lines, all lines as text, or as a stream."""
 
 import base64
 import binascii
@@ -64,7 +64,7 @@ Index = Annotated[int | None, Query(ge=0, le=MAX_INT, description="Only of this 
 
 @dataclass(frozen=True)
 class LogQuery:
-    """Which lines to return, and in which form."""
+    """Selects log lines and their format."""
 
     after: Annotated[str | None, Query(max_length=500, description="Go on after this place.")] = None
     limit: Limit = 100
@@ -84,7 +84,7 @@ LogParameters = Annotated[LogQuery, Depends()]
 
 @router.get("", summary="List the tasks of a run", responses=problems(404))
 async def list_(db: Reading, run_id: RunId) -> Listing[NamedTask]:
-    """All of them, in the order of the definition."""
+    """Return the tasks of a run, in the order of the definition."""
     account = await inspect.snapshot(db, run_id, answers=True)
     return Listing([views.named_task(step, account) for step in account.steps])
 
@@ -105,7 +105,8 @@ async def instances(
     after: Annotated[int, Query(ge=-1, lt=MAX_INT, description="Go on after this instance.")] = -1,
     limit: Limit = 100,
 ) -> Listing[Instance]:
-    """In order, with the result of each. Sleeps, waits and tasks that start other runs have none."""
+    """Return the instances of a task with their results, by index. Sleeps, waits and tasks that start other runs have
+    no instances."""
     with task_named(task):
         rows = await runs.instances(db, run_id, task, after=after, limit=limit)
     next_ = str(rows[-1].item) if len(rows) == limit else None
@@ -114,14 +115,15 @@ async def instances(
 
 @router.get("/{task}/output", summary="Get what a task gave", responses=problems(404, 409))
 async def output(db: Reading, run_id: RunId, task: TaskName) -> Data[Any]:
-    """A job's result, the body of an answer or of a callback; of a fanned-out task the list by index."""
+    """Return the output of a task: the result of its job, the body of an HTTP response or callback, a message, a
+    decision or the output of its child run; for a fanned-out task a list by index."""
     with task_named(task):
         return Data(plain(await runs.step_output(db, run_id, task)))
 
 
 @router.get("/{task}/callback", summary="Get the address that a waiting task is called at", responses=problems(404))
 async def callback(db: Operating, run_id: RunId, task: TaskName) -> Data[Address]:
-    """A request to this address ends the wait."""
+    """Return the callback URL of a task that waits for a webhook: a request to it ends the wait."""
     with task_named(task):
         return Data(Address(url=await hooks.address(db, run_id, task)))
 
@@ -138,7 +140,7 @@ async def callback(db: Operating, run_id: RunId, task: TaskName) -> Data[Address
 async def of_run(
     db: Reading, run_id: RunId, query: LogParameters, attempt: Attempt = None
 ) -> Listing[TaskLogLine] | Response:
-    """What the handlers of its tasks logged, in the order of time; as text task by task."""
+    """Return the lines that the handlers of all tasks logged, oldest first; as text, task by task."""
     return await _answer(db, run_id, query, attempt=attempt)
 
 
@@ -151,7 +153,7 @@ async def of_run(
 async def of_task(
     db: Reading, run_id: RunId, task: TaskName, query: LogParameters, index: Index = None, attempt: Attempt = None
 ) -> Listing[TaskLogLine] | Response:
-    """What its handler logged, in the order of time; of all instances and attempts unless one is named."""
+    """Return the lines that the handler logged, oldest first; of all instances and attempts unless one is given."""
     with task_named(task):
         return await _answer(db, run_id, query, step=task, index=index, attempt=attempt)
 
@@ -177,7 +179,7 @@ async def follow_run(
     after: After = None,
     last: LastEventId = None,
 ) -> Response:
-    """The last lines, then what is logged, until the run has ended."""
+    """Stream the last lines and then new ones, until the run has ended."""
     return await _follow(app, db, await inspect.select_lines(db, run_id, attempt=attempt), tail, last or after)
 
 
@@ -198,7 +200,7 @@ async def follow_task(
     after: After = None,
     last: LastEventId = None,
 ) -> Response:
-    """The last lines, then what is logged, until the task has ended."""
+    """Stream the last lines and then new ones, until the task has ended."""
     with task_named(task):
         selection = await inspect.select_lines(db, run_id, step=task, index=index, attempt=attempt)
     return await _follow(app, db, selection, tail, last or after)

@@ -45,7 +45,7 @@ from windlass.web.middleware.guard import YAML, media_type
 router = APIRouter(prefix="/workflows", tags=["workflows"])
 deployments_router = APIRouter(tags=["workflows"])
 
-DOCUMENT_LIMIT = 2 * 1_048_576  # with its blanks; what it says may have a million bytes
+DOCUMENT_LIMIT = 2 * 1_048_576  # bytes, with whitespace; the definition itself may have a million
 SHOWN_VERSIONS = 10
 MAX_DEPLOYED = 100  # workflows in a deployment
 EXAMPLE: dict[str, Any] = {
@@ -82,7 +82,7 @@ async def list_(
     after: Annotated[str, Query(max_length=100, description="Go on after this name.")] = "",
     limit: Limit = 50,
 ) -> Listing[ListedWorkflow]:
-    """By name, with their last runs in numbers."""
+    """Return workflows, sorted by name, with statistics of their last runs."""
     page = await workflows.list_(db, after=after, limit=limit)
     numbers = await stats.of_workflows(db, [row.id for row in page.workflows])
     return Listing([views.line(row, numbers[row.id]) for row in page.workflows], page.next)
@@ -99,7 +99,8 @@ async def list_(
     },
 )
 async def publish(db: Deploying, request: Request, response: Response) -> Data[PublishedWorkflow]:
-    """Upsert by name: 201 for a new name, else 200; what equals the live version makes no new one."""
+    """Publish a definition under its name: 201 for a new name, else 200. A definition that equals the live version does
+    not create a new version."""
     made, shown = await _publish(db, await _document(request))
     response.status_code = 201 if made.created else 200
     return shown
@@ -107,7 +108,7 @@ async def publish(db: Deploying, request: Request, response: Response) -> Data[P
 
 @router.get("/{ref}", summary="Get a workflow", responses=problems(404))
 async def get(db: Reading, name: Name) -> Data[WorkflowDetail]:
-    """The definition with its tasks, the latest versions, the next tick, the last runs in numbers."""
+    """Return a workflow with its tasks, its latest versions, its schedule and statistics of its last runs."""
     row = await workflows.get(db, name)
     versions = await workflows.versions(db, name, limit=SHOWN_VERSIONS)
     schedule = None if isinstance(row.document["trigger"], str) else await _schedule(db, name)
@@ -117,7 +118,7 @@ async def get(db: Reading, name: Name) -> Data[WorkflowDetail]:
 
 @router.put("/{ref}", summary="Replace a workflow", openapi_extra=BODY, responses=problems(402, 404, 413, 422))
 async def replace(db: Deploying, name: Name, request: Request) -> Data[PublishedWorkflow]:
-    """A new version of one that exists. Runs under way go on with theirs."""
+    """Publish a new version of an existing workflow. Live runs continue with their version."""
     document = await _document(request)
     if isinstance(document, dict) and document.setdefault("name", name) != name:
         raise Invalid(f"name is {document['name']!r}: it must be {name!r}, or be left out", field="name")
@@ -127,7 +128,7 @@ async def replace(db: Deploying, name: Name, request: Request) -> Data[Published
 
 @router.delete("/{ref}", summary="Delete a workflow", status_code=204, responses=problems(404))
 async def delete(db: Deploying, name: Name) -> None:
-    """Soft: the name is free, and runs under way go on to their end."""
+    """Delete a workflow (soft delete): its name becomes free, and its live runs continue to their end."""
     await workflows.delete(db, name)
 
 
@@ -139,14 +140,14 @@ async def enable(db: Operating, name: Name) -> Data[Workflow]:
 
 @router.post("/{ref}/disable", summary="Refuse new runs", responses=problems(404))
 async def disable(db: Operating, name: Name) -> Data[Workflow]:
-    """Runs under way go on; its schedule is silent."""
+    """Disable a workflow: its schedule starts no runs, and its live runs continue."""
     await workflows.enable(db, name, False)
     return Data(views.summary(await workflows.get(db, name)))
 
 
 @router.get("/{ref}/versions", summary="List the versions of a workflow", responses=problems(404, 422))
 async def versions(db: Reading, name: Name, before: Number = None, limit: Limit = 50) -> Listing[Version]:
-    """Newest first."""
+    """Return the versions of a workflow, newest first."""
     page = await workflows.versions(db, name, before=before, limit=limit)
     return Listing([views.version(row) for row in page.versions], cursor(page.next))
 
@@ -160,7 +161,7 @@ async def version(db: Reading, name: Name, number: int) -> Data[VersionDetail]:
 async def diff(
     db: Reading, name: Name, from_: Annotated[Number, Query(alias="from")] = None, to: Number = None
 ) -> Data[Difference]:
-    """Without numbers: the live version with the one before it."""
+    """Compare two versions, by default the live version with the one before it."""
     live = (await workflows.get(db, name)).live if from_ is None or to is None else 0
     new = to or live
     old = from_ or max(new - 1, 1)
@@ -172,18 +173,19 @@ async def diff(
 async def graph(
     db: Reading, name: Name, version: Annotated[Number, Query(description="The live one if left out.")] = None
 ) -> Data[Graph]:
-    """Tasks and edges of a version, without inputs, headers and secrets."""
+    """Return the tasks and edges of a version, without inputs, headers and secrets."""
     return Data(views.graph(parse((await workflows.get(db, name, number=version)).document)))
 
 
 @router.post("/{ref}/rotate", summary="Give a webhook another address", responses=problems(404, 409))
 async def rotate(db: Deploying, name: Name) -> Data[Address]:
-    """The old address stops working at once. 409 if its trigger is not a webhook."""
+    """Give a webhook trigger a new address; the old one stops working immediately. 409 if the trigger is not a
+    webhook."""
     return Data(Address(url=await workflow_schedules.address(db, await workflow_schedules.rotate(db, name))))
 
 
 class Definitions(bodies.RequestBody):
-    """Definitions, as for one workflow. With `dry_run` the changes are returned and nothing is stored."""
+    """Definitions of workflows. With `dry_run`, the changes are returned and nothing is stored."""
 
     workflows: list[dict[str, Any]] = Field(min_length=1, max_length=MAX_DEPLOYED)
     dry_run: bool = False
@@ -196,7 +198,7 @@ class Definitions(bodies.RequestBody):
     responses=problems(402, 413, 422),
 )
 async def deploy(db: Deploying, request: Request) -> Data[Deployment]:
-    """All or none: a mistake in one leaves all as they were, and the mistakes of all are reported."""
+    """Publish several workflows, all or none. If a definition has a mistake, the mistakes of all are reported."""
     body = await bodies.model(request, Definitions, limit=DOCUMENT_LIMIT)
     return Data(await workflows.deploy(db, _parsed(body.workflows), dry_run=body.dry_run))
 
@@ -208,7 +210,7 @@ async def deploy(db: Deploying, request: Request) -> Data[Deployment]:
     responses=problems(402, 413, 422),
 )
 async def preview(db: Deploying, request: Request) -> Data[Preview]:
-    """The same checks as publishing, and the graph that it would have."""
+    """Check a definition as publishing would, and return the changes and the resulting graph."""
     workflow = parse(await _document(request))
     changes = await workflows.preview(db, workflow)
     missing = await workflows.missing_children(db, [workflow])
@@ -226,7 +228,7 @@ async def preview(db: Deploying, request: Request) -> Data[Preview]:
 
 
 def _parsed(documents: list[dict[str, Any]]) -> list[core.Workflow]:
-    """Parse all of them; the mistakes of any have the number of its definition."""
+    """Parse all definitions; the path of a mistake begins with the index of its definition."""
     parsed, mistakes = [], []
     for n, document in enumerate(documents):
         try:
@@ -259,5 +261,5 @@ async def _publish(db: Tenant, document: Any) -> tuple[Published, Data[Published
 async def _schedule(db: Tenant, name: str) -> workflow_schedules.ScheduleRow | None:
     try:
         return await workflow_schedules.get(db, name)
-    except NotFound:  # published by another client without a cron a moment ago
+    except NotFound:  # another client has just published it without a cron
         return None

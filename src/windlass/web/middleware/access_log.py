@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 HEADER = "x-request-id"
 NOSNIFF = (b"x-content-type-options", b"nosniff")
 NO_STORE = (b"cache-control", b"no-store")
-# Prefixes of paths for the outside world, followed by a token that grants access.
+# Prefixes of paths for external systems, followed by a token that grants access.
 OUTSIDE = ("/wh/", "/in/", "/approve/")
 UNSTORED = ("/api/", "/ojs/", *OUTSIDE)  # responses hold payloads, callback URLs and secrets: not to be cached
 PROBES = frozenset({"/health", "/ready", "/metrics"})
@@ -51,9 +51,9 @@ class RequestIds:
 
 
 def headers_of(scope: Scope) -> Mapping[str, str]:
-    """Return the headers of a request by their names in lower case; of several with one name, the first.
+    """Return the headers of a request by lower-case name; of a repeated header, the first value.
 
-    They are decoded once: the headers of Starlette decode and compare all of them at each access.
+    They are decoded once: Starlette's `Headers` decodes and compares all of them at each access.
     """
     state = scope.setdefault("state", {})
     if (headers := state.get("headers")) is None:

@@ -4,8 +4,8 @@ uvicorn closes a connection that is idle after a response (KEEP_ALIVE); but it w
 the rest of a head that arrives slowly, and for a client that does not read its response. This module adds those
 deadlines.
 
-When there is no room for another connection, the one that has been idle longest is closed, so that idle connections
-cannot keep others out.
+When the limit is reached, the connection that has been idle longest is closed, so that idle connections cannot block
+new ones.
 """
 
 import asyncio
@@ -27,10 +27,9 @@ except ImportError:  # Windows has no such limit
     resource = None  # type: ignore[assignment]
 
 HEAD_WITHIN = 10.0  # seconds for the head of a request, from the connection or its first byte
-KEEP_ALIVE = (
-    75  # seconds between two requests. Clients keep connections for 5 to 60: one of them must not send a request
-)
-# in the moment in which the server closes the connection, for it could not know whether the request was carried out
+# Seconds between two requests: longer than the 5 to 60 for which clients keep idle connections. If the server closed
+# one just as a client sends a request, the client could not know whether the request was processed.
+KEEP_ALIVE = 75
 WRITE_WITHIN = 60.0  # seconds in which a client must read a response
 MOST = 10_000  # connections
 FREE_SHARE = 4  # a fourth of the file descriptors is kept for the database, HTTP steps and files
@@ -49,7 +48,7 @@ class Connections(ServerState):
         self._logged = float("-inf")
 
     def has_room(self) -> bool:
-        """Return whether a new connection may stay; close an idle one if that is needed to make room."""
+        """Return whether a new connection may stay; if the limit is reached, close an idle connection instead."""
         return len(self.connections) <= self.most or self.close_idle()
 
     def close_idle(self) -> bool:
@@ -74,8 +73,8 @@ class ListeningSocket(socket.socket):
     """A listening socket that handles the lack of file descriptors.
 
     asyncio would log a line and start a timer for every waiting connection, and the connections would keep waiting.
-    Here an idle connection is closed; if there is none, the waiting one is accepted with a reserved descriptor, and
-    closed.
+    Instead, an idle connection is closed; if there is none, the waiting connection is accepted with a reserved
+    descriptor and closed.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -163,7 +162,7 @@ class Connection(H11Protocol):
 
 
 def most_connections() -> int:
-    """Return how many connections the limit of open files allows, at most MOST."""
+    """Return the number of connections that the limit of open files allows, at most MOST."""
     if resource is None:
         return MOST
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -1,22 +1,22 @@
-"""Decides which requests may reach a route, and what their callers may do there; and CORS.
+"""Decides which requests may reach a route, and the access of their callers. Also handles CORS.
 
 A caller is the operator of the installation (with a key of WINDLASS_API_KEY), the owner of a key of an org, or a person
-who has logged in to the dashboard (with the cookie of a session). What it may do is the `Access` in the state of the
-request; routes check its scopes. Wrong keys are counted by address. Browsers send the cookie by themselves, so requests
-with it must come from our own pages.
+who has logged in to the dashboard (with the cookie of a session). The guard stores the caller's `Access` in the state
+of the request; routes check its scopes. Wrong keys are counted per client address. Browsers send the cookie
+automatically, so requests with it must come from our own pages.
 
 Without WINDLASS_API_KEY the server is for programs on this machine: only loopback is bound, and while there is only one
-org, a request without a key is the operator's. A web page must not be able to use that, so such a request must name
-this server in Host (DNS rebinding) and come from its own origin. Requests through a reverse proxy on the same machine
-are refused, because their callers are not on this machine.
+org, a request without a key acts as the operator. Web pages must not be able to exploit that, so such a request must
+name this server in Host (DNS rebinding) and come from its own origin. Requests through a reverse proxy on the same
+machine are refused, because their callers are not on this machine.
 
-In all cases bodies are JSON (definitions may be YAML): what an HTML form can send is refused.
+In all cases bodies are JSON (definitions may be YAML): the content types of HTML forms are refused.
 
-`/wh/`, `/in/` and `/approve/` are for the outside world: the token in the path is the permission, so they take any
-content type, and any Host that is this machine's or that of the public URL.
+`/wh/`, `/in/` and `/approve/` are for callers without a key: the token in the path is the permission. They accept any
+content type; without WINDLASS_API_KEY, Host must name this machine or the public URL.
 
-Pages of other origins may use the server only if the operator named them (WINDLASS_CORS_ORIGINS). They send a key like
-other clients; the cookie is not for them.
+Pages of other origins may use the server only if WINDLASS_CORS_ORIGINS names the origin. They send a key like other
+clients: the session cookie is not accepted from them.
 """
 
 import functools
@@ -52,7 +52,7 @@ Render = Callable[[Scope, int, str], Response]  # renders a status and a message
 WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 PROXIED = ("forwarded", "via", "x-real-ip", "x-forwarded-")  # prefixes of headers that proxies add
 UNAUTHORIZED_HEADERS = {"www-authenticate": "Bearer"}
-WRONG_KEYS = Rate(60, 60.0)  # per address; then the answer is 429
+WRONG_KEYS = Rate(60, 60.0)  # per address; beyond it the response is 429
 YAML = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 ALLOWED_METHODS = "GET, POST, PUT, PATCH, DELETE"
 ALLOWED_HEADERS = "authorization, content-type, idempotency-key, last-event-id, x-api-key, x-request-id, x-windlass-org"
@@ -66,9 +66,9 @@ _is_definition = re.compile(r"/api/v1/workflows(?:/[^/]+)?").fullmatch
 
 @dataclass(frozen=True, kw_only=True)
 class GuardOptions:
-    host: str  # as bound
+    host: str  # to which the server is bound
     keys: tuple[str, ...] = ()
-    # Need no key: browsers send none with a page, and the documentation holds no data.
+    # Paths that need no key: browsers send none when they load a page, and the documentation holds no data.
     open_paths: frozenset[str] = frozenset({"/health", "/ready", "/docs", "/openapi.json"})
     public_host: str | None = None  # the host of the public URL
     public_origin: str | None = None  # its scheme, host and port
@@ -77,7 +77,7 @@ class GuardOptions:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a request is rejected."""
+    """The response to a request that is rejected."""
 
     status: int
     title: str
@@ -90,7 +90,7 @@ class Rejection:
         return cls(429, "Too many requests", detail, {"retry-after": str(max(1, retry_after))})
 
     def response(self, scope: Scope, renderers: Mapping[str, Render]) -> Response:
-        """Return a problem document, or the error of the API below whose prefix the path is."""
+        """Return a problem document, or an error in the format of the API that has the path."""
         render = next((render for prefix, render in renderers.items() if scope["path"].startswith(prefix)), None)
         if render is not None:
             answer = render(scope, self.status, self.detail)
@@ -133,7 +133,7 @@ class Guard:
         if scope["path"].startswith(OUTSIDE):
             return self._outside(headers)
         key = _sent_key(headers)
-        is_trusted = not self._has_keys and not looks_like_key(key)  # because it comes from this machine
+        is_trusted = not self._has_keys and not looks_like_key(key)  # the request comes from this machine
         rejection = self._local_rejection(headers) if is_trusted else None
         rejection = rejection or self._page_rejection(scope, headers)
         if rejection is not None:
@@ -145,13 +145,13 @@ class Guard:
         if isinstance(access, Rejection):
             if access.status != 401 or not scope["path"].startswith(LOGIN):
                 return access
-            access = None  # a caller who is not logged in may do that
+            access = None  # callers who are not logged in may use /auth/
         if access is not None:
             scope.setdefault("state", {})["access"] = access
         return _body_rejection(scope, headers)
 
     async def _access(self, scope: Scope, headers: Mapping[str, str], key: str) -> Access | Rejection | None:
-        """Return what the caller may do; None for what needs no key."""
+        """Return the access of the caller, None for a path that needs no key, or a rejection."""
         digest = digest_of(key) if key else b""
         if self._authority.operator_key(digest) is not None:
             scope.setdefault("state", {})["key"] = digest
@@ -184,7 +184,7 @@ class Guard:
         return replace(OPERATOR, org=name, isolated=True)
 
     async def _of_key(self, scope: Scope, headers: Mapping[str, str], text: str, digest: bytes) -> Access | Rejection:
-        """Return the access of a key. Whatever is wrong with the key itself, the answer is the same."""
+        """Return the access of a key. All invalid keys get the same response, whatever the reason."""
         key = parse_key(text)
         answer = await self._authority.of_key(key) if key is not None else None
         if answer is None:
@@ -198,7 +198,7 @@ class Guard:
         return access
 
     def _of_session(self, scope: Scope, headers: Mapping[str, str], session: Session) -> Access | Rejection:
-        """Return the access of a session. A request that may change something must come from a page of ours."""
+        """Return the access of a session. A request that may change something must come from one of our own pages."""
         access, origin = session.access, headers.get("origin")
         is_own = self._is_own(headers) if origin is not None else headers.get("sec-fetch-site") == "same-origin"
         if not is_own and (origin is not None or scope.get("method") not in SAFE_METHODS):
@@ -228,8 +228,8 @@ class Guard:
         return None
 
     def _page_rejection(self, scope: Scope, headers: Mapping[str, str]) -> Rejection | None:
-        """Reject what pages of other origins fetch: such requests have Origin or Sec-Fetch-Site. Links to our own pages
-        are allowed, and the way back from a provider."""
+        """Reject requests from pages of other origins, which browsers mark with Origin or Sec-Fetch-Site. Links to our
+        own pages are allowed, and the redirect from an OpenID Connect provider."""
         if headers.get("origin") in self._options.origins:
             return None
         is_foreign = headers.get("sec-fetch-site") == "cross-site" and not self._is_open(scope["path"])
@@ -238,8 +238,8 @@ class Guard:
         return None
 
     def _is_own(self, headers: Mapping[str, str]) -> bool:
-        """Return whether a page of this server made the request, or no page: browsers send Origin with every request
-        that could change something, other programs do not."""
+        """Return whether the request comes from a page of this server, or not from a page: browsers send Origin with
+        every request that could change something, other programs do not."""
         origin = headers.get("origin")
         if origin is None or origin.lower() == self._options.public_origin:
             return True
@@ -260,8 +260,8 @@ class Guard:
 
 
 def _comes_back(scope: Scope, headers: Mapping[str, str]) -> bool:
-    """Return whether a provider sends the browser back after a login. For browsers that is a navigation from another
-    site; what protects the route is the state of the login, in a cookie. Scripts and frames are not meant."""
+    """Return whether this is the redirect from a provider after a login. For browsers that is a navigation from another
+    site; the route is protected by the state of the login, in a cookie. Requests of scripts and frames do not count."""
     is_page = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
     return is_page and scope["path"] == CALLBACK and scope.get("method") == "GET"
 
@@ -282,7 +282,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_binding(host: str, addresses: Iterable[str], keys: tuple[str, ...]) -> None:
-    """Refuse to listen beyond this machine without a key. `addresses` are what `host` resolves to."""
+    """Refuse to listen beyond this machine without a key. `addresses` are those to which `host` resolves."""
     if not keys and not all(_is_loopback_address(address) for address in addresses):
         raise Invalid(
             f"listening on {host} would open the server to the network without a key: set WINDLASS_API_KEY "
@@ -292,7 +292,7 @@ def check_binding(host: str, addresses: Iterable[str], keys: tuple[str, ...]) ->
 
 
 def check_test_mode(host: str, address: str) -> None:
-    """Refuse to listen beyond this machine in test mode, in which requests may delete all data, whatever the keys."""
+    """Refuse to listen beyond this machine in test mode, in which requests may delete all data, even with keys."""
     if not _is_loopback_address(address):
         raise Invalid(f"WINDLASS_TEST_MODE is on: {host} is refused, use --host 127.0.0.1", field="host")
 

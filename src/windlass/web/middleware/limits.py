@@ -12,7 +12,7 @@ UNCOUNTED = 65_536  # bytes of each body: ordinary requests are never refused be
 
 
 class Buckets:
-    """Token buckets: each caller may make `count` requests at once, and its bucket refills evenly."""
+    """Token buckets: each caller may make a burst of `count` requests, and its bucket refills evenly."""
 
     def __init__(self, rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
         self.rate = rate
@@ -38,7 +38,7 @@ class SlotOptions:
 
 
 class Slots:
-    """Limits how many requests, and how many bytes of their bodies, are in progress at a time."""
+    """Limits the number of concurrent requests, and the total size of their bodies."""
 
     def __init__(self, options: SlotOptions) -> None:
         self._options = options
@@ -70,7 +70,7 @@ class Slots:
 
 
 class Slot:
-    """Held by a request until it has ended."""
+    """A slot, which a request holds until it has ended."""
 
     def __init__(self, slots: Slots, address: str) -> None:
         self._slots: Slots | None = slots

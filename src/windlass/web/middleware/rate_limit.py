@@ -1,7 +1,8 @@
 """Limits the rate of each caller, the requests and body bytes in progress, and the time in which a body must arrive.
 
-A caller is the API key that matched, or the address if there is none. Each process counts for itself. Requests with a
-key and requests to `/wh/` and `/in/` have separate slots, so that the latter cannot block the former.
+A caller is the API key that matched, or the address if there is none. Each process counts only its own requests.
+Requests to `/wh/`, `/in/` and `/approve/`, which need no key, have separate slots, so that they cannot block the
+others.
 """
 
 import asyncio
@@ -24,7 +25,7 @@ BEYOND_LOOPBACK = Rate(100, 1.0)  # unless WINDLASS_RATE_LIMIT is set
 STREAM = MEDIA_TYPE.encode()
 MIB = 1024 * 1024
 FOR_KEYS = SlotOptions(requests=1000, body_bytes=32 * MIB)  # streams are not counted
-FOR_OUTSIDE = SlotOptions(requests=500, body_bytes=16 * MIB, per_address=250)  # /wh/ and /in/
+FOR_OUTSIDE = SlotOptions(requests=500, body_bytes=16 * MIB, per_address=250)  # /wh/, /in/, /approve/
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,7 @@ class RateOptions:
 
 
 class Rates:
-    """Comes after the guard, so that rejected requests use no slot."""
+    """The middleware of the limits. It runs after the guard, so that rejected requests use no slot."""
 
     def __init__(self, app: ASGIApp, options: RateOptions, renderers: Mapping[str, Render] | None = None) -> None:
         self._app = app
@@ -96,7 +97,7 @@ def is_stream(message: Message) -> bool:
 
 
 def _bounded(receive: Receive, slot: Slot, within: float) -> Receive:
-    """Refuse a body that does not arrive in time, or that would exceed the memory for all bodies."""
+    """Return a `receive` that refuses a body which does not arrive in time, or exceeds the memory for all bodies."""
     deadline = time.monotonic() + within
     is_complete = False
 

@@ -1,1 +1,1 @@
-"""The Open Job Spec face, /ojs/v1: OJS words in, engine calls, OJS words out. No rules and no SQL of its own."""
+"""The Open Job Spec API at /ojs/v1: translates between OJS and the engine, without domain rules and SQL."""

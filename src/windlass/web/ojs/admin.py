@@ -1,7 +1,7 @@
-"""For operators: statistics, jobs and dead letters, and the reset of test servers.
+"""Admin routes: statistics, jobs, dead letters, and the reset of test servers.
 
-All of it is below /admin, so that a proxy can restrict access to it. Queues, workers, schemas and tenants have their
-operators' routes in their own modules.
+All admin routes are below /admin, so that a proxy can restrict access to them. Those of queues, workers, schemas and
+tenants are in their own modules.
 """
 
 import logging

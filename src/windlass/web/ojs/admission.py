@@ -1,7 +1,8 @@
 """Admits jobs before they are recorded: checks schemas and queue limits.
 
-A tenant is a label on jobs, `meta.tenant_id`. A request that names a tenant in a header sees and gets only its jobs;
-one that names none sees all, unless its key is restricted to a tenant. The engine enforces the label.
+A tenant is a label on jobs, `meta.tenant_id`. A request that names a tenant in a header can read and fetch only its
+jobs; a request that names none can access all jobs, unless its key is restricted to a tenant. The engine enforces the
+label.
 """
 
 from collections.abc import Mapping, Sequence
@@ -68,7 +69,8 @@ async def make_room(request: Request, queues: Sequence[str]) -> Mapping[str, str
 
 
 def _refuse_misfits(specs: Sequence[JobSpec], misfits: Mapping[int, Misfit], schemas: Schemas) -> None:
-    """Refuse a misfit if its schema or its producer demands it; a producer that demands a check needs a schema."""
+    """Refuse a job that does not match its schema if the schema or the producer requires a check. Refuse a job whose
+    producer requires a check if its type has no schema."""
     for n, spec in enumerate(specs):
         demands = bool(spec.meta and spec.meta.get(DEMAND))
         misfit, place = misfits.get(n), f"jobs[{n}]." if len(specs) > 1 else ""

@@ -1,4 +1,4 @@
-"""What handlers read from a request: the app and its database, ids, JSON bodies and their fields, and pages."""
+"""Reads for handlers from a request: the app and its database, ids, JSON bodies and their fields, and pagination."""
 
 import re
 from collections.abc import Awaitable, Mapping, Sequence
@@ -37,8 +37,8 @@ def app(request: Request) -> Windlass:
 
 
 async def db(request: Request) -> Tenant:
-    """Return the database of the org that the request acts for, and of the tenant that a header names. No other
-    function decides which org that is."""
+    """Return the database of the org for which the request acts, restricted to the tenant that a header names. No other
+    function of this API chooses the org."""
     access, label = access_of(request.scope), _label(request)
     if label is not None and access.label not in (None, label):
         raise Forbidden(f"{access.actor} is restricted to the tenant {access.label}: {TENANT_HEADER} names another")
@@ -46,7 +46,7 @@ async def db(request: Request) -> Tenant:
 
 
 def _label(request: Request) -> str | None:
-    """Return the tenant that the request names."""
+    """Return the tenant that the header names, if there is one."""
     name = request.headers.get(TENANT_HEADER)
     if name is not None and not _is_tenant(name):
         raise Invalid("X-OJS-Tenant must consist of letters, digits and . _ : -", field=TENANT_HEADER)
@@ -54,7 +54,7 @@ def _label(request: Request) -> str | None:
 
 
 async def remote_jobs(request: Request) -> RemoteJobs:
-    """Return what batches the requests of a caller. Queue limits are counted for its org."""
+    """Return the `RemoteJobs` that batches the requests of a caller. Queue limits are counted per org."""
     opened = await db(request)
     by_caller: dict[Tenant, RemoteJobs] = request.app.state.remote_jobs
     jobs = by_caller.get(opened)
@@ -83,7 +83,7 @@ def job_id(request: Request) -> UUID:
 
 
 def known_id(text: object, what: str) -> UUID:
-    """Return an id; text that cannot be an id is answered with 404."""
+    """Return an id as a UUID; refuse a string that cannot be an id with 404."""
     id_ = as_id(text)
     if id_ is not None:
         return id_
@@ -91,7 +91,8 @@ def known_id(text: object, what: str) -> UUID:
 
 
 def as_id(text: object) -> UUID | None:
-    """Return the UUID of an id. Other text than 8-4-4-4-12 may be a client's own id of a job of a workflow."""
+    """Return the UUID of an id; None if it cannot be an id. A string that is not of the form 8-4-4-4-12 may be a
+    client's own id of a job of a workflow."""
     if not isinstance(text, str) or not 0 < len(text) <= MAX_NAME:
         return None
     try:
@@ -112,8 +113,8 @@ async def body(request: Request, *, limit: int = PAYLOAD_LIMIT, optional: bool =
 
 
 async def body_of_many(request: Request, name: str, *, limit: int) -> tuple[dict[str, Any], dict[int, Invalid]]:
-    """Return a body whose list `name` has independent entries, and what is wrong with those that Postgres or JSON
-    cannot hold: they are answered alone, the others are carried out."""
+    """Return a body whose list `name` has independent entries and, by index, the errors of entries that Postgres or
+    JSON cannot hold: these are refused individually, and the others are processed."""
     raw = await _raw(request, limit)
     value, mistakes = await _parsed(raw, json_bodies.parsed_entries(raw, name))
     return _object(value), mistakes
@@ -123,7 +124,7 @@ async def _raw(request: Request, limit: int) -> bytes:
     try:
         return await json_bodies.read(request, limit=limit)
     except HTTPException as error:
-        if error.status_code != 413:  # too slow, or too many bodies at a time: `responses.on_http_exception`
+        if error.status_code != 413:  # too slow, or too many large bodies: see `responses.on_http_exception`
             raise
         raise Refusal(TOO_LARGE, str(error.detail)) from None
 
@@ -145,7 +146,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def entries(body: Mapping[str, Any], name: str, *, most: int) -> list[Any]:
-    """Return a list of a body with at most so many items."""
+    """Return the list `name` of a body, which may have at most `most` items."""
     value = body.get(name)
     if not isinstance(value, list) or len(value) > most:
         raise Invalid(f"{name} must be a list of at most {most} objects", field=name)
@@ -160,7 +161,7 @@ def worker_id(body: Mapping[str, Any]) -> str | None:
 
 
 def holder(body: Mapping[str, Any]) -> str:
-    """Return the id of the worker, which must be given."""
+    """Return the required id of the worker."""
     return worker_id(body) or required(body, "worker_id")
 
 
@@ -216,7 +217,7 @@ def strings(body: Mapping[str, Any], name: str) -> list[str]:
 
 
 def check_parameters(request: Request, *names: str) -> None:
-    """Refuse unknown query parameters: ignoring a misspelt filter would return something else than was asked for."""
+    """Refuse unknown query parameters: ignoring a misspelt filter would return results that it was meant to exclude."""
     if unknown := [name[:100] for name in request.query_params if name not in names]:
         raise Invalid(f"{unknown[0]} is not a query parameter here: there are {', '.join(names)}", field=unknown[0])
 

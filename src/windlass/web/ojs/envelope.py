@@ -60,8 +60,8 @@ def current(job: JobDetails) -> dict[str, Any]:
 
 
 def render(job: Job, now: datetime) -> dict[str, Any]:
-    """Return the envelope. Columns that cannot be rendered, because plain SQL wrote them in another form, are left
-    out: they must not hide the job, or the list that it is in."""
+    """Return the envelope of a job. Columns that cannot be rendered, because plain SQL wrote them in another form, are
+    left out: they must not make the job, or a list that contains it, unreadable."""
     try:
         return _render(job, now)
     except Exception:

@@ -1,8 +1,8 @@
 """Events: polled at /events, or delivered to webhook subscriptions.
 
-A client that polls with the `next` of the previous page misses nothing and sees nothing twice (see core.events.cursor).
-One that polls with the id of an event gets what is listed after that event now; a transaction that committed late may
-be listed before it.
+A client that polls with the `next` of the previous page receives each event exactly once (see core.events.cursor). A
+client that polls with the id of an event receives the events that are now listed after it, and may miss those of a
+transaction that committed late, which may be listed before it.
 """
 
 import re
@@ -50,7 +50,7 @@ class Poll:
     more: bool = True
 
     def take(self, batch: Sequence[tuple[OjsEvent, Cursor]]) -> bool:
-        """Add the matching events of a batch; return False if the response is full before its end."""
+        """Add the matching events of a batch; return False if the response is full before the end of the batch."""
         if self.behind is not None:
             places = [n for n, (event, _) in enumerate(batch) if event.id == self.behind]
             if not places:

@@ -1,4 +1,4 @@
-"""Workers fetch jobs. A fetch may wait for them (long polling)."""
+"""Fetches jobs for workers. A fetch may wait for jobs (long polling)."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -76,7 +76,7 @@ def _types(body: Mapping[str, Any]) -> list[str] | None:
 
 
 async def _wait(request: Request, remote_jobs: RemoteJobs, wish: Fetch, milliseconds: int) -> list[Job]:
-    """Wait for jobs. If the client has disconnected, those that were claimed for it are given back."""
+    """Wait for jobs and return them. If the client has disconnected, release the jobs that were claimed for it."""
     waiting_fetches: WaitingFetches = request.app.state.waiting_fetches
     gone = asyncio.create_task(_gone(request))
     ends = asyncio.create_task(_ends(request, gone))

@@ -56,7 +56,7 @@ def _read_all(listed: Sequence[Any], now: datetime) -> list[JobSpec]:
 
 
 async def _now(request: Request, bodies: Sequence[Any]) -> datetime:
-    """Return the database's time if one of the jobs has a relative time; else any time will do."""
+    """Return the database's time if a job has a relative time; otherwise the local time, which is then not used."""
     if any(isinstance(body, dict) and parse_job.needs_clock(body) for body in bodies):
         return await (await dependencies.db(request)).now()
     return datetime.now(UTC)
@@ -114,7 +114,7 @@ async def delete_dead(request: Request) -> Response:
 
 
 async def reopen(db: Tenant, id_: UUID) -> dict[str, Any]:
-    """Start a failed or cancelled job over and return it."""
+    """Reopen a failed or cancelled job and return its envelope."""
     await _check_alone(db, id_)
     await jobs.reopen(db, id_)
     return envelope.current(await jobs.details(db, id_))

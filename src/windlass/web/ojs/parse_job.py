@@ -96,7 +96,7 @@ def read_job(body: Any, now: datetime) -> JobSpec:
 
 def read_later(body: Any) -> JobTemplate:
     """Read a job that is enqueued later, by a tick or as a step of a workflow: relative times count from then."""
-    now = datetime.now(UTC)  # any time: it is subtracted from relative times again
+    now = datetime.now(UTC)  # an arbitrary time: it is subtracted from relative times again
     spec = read_job(body, now)
     options = _options(body)
     delay = spec.run_at - now if spec.run_at and times.is_relative(options.get(_when(options) or "")) else None
@@ -209,7 +209,7 @@ def _tags(value: Any) -> list[str]:
 def _kept(
     body: Mapping[str, Any], options: Mapping[str, Any], run_at: datetime | None, expires_at: datetime | None
 ) -> dict[str, Any]:
-    """Return what is stored only to render the envelope again: for most jobs nothing."""
+    """Return the fields that are stored only to render the envelope again; none for most jobs."""
     schema = body.get("schema")
     if schema is not None and not isinstance(schema, str):
         raise Invalid("schema must be a string", field="schema")

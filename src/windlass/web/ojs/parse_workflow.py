@@ -1,4 +1,4 @@
-"""Reads requests for workflows, in several dialects, into compositions. All mistakes are reported with their paths."""
+"""Parses requests for workflows, in several dialects, into compositions. Reports all mistakes with their paths."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,7 @@ MAX_ID = 255
 
 @dataclass
 class Reader:
-    """Reads one request. `stored` returns a job template in the form in which a workflow stores it."""
+    """Parses one request. `stored` returns a job template in the form in which a workflow stores it."""
 
     stored: Callable[[JobTemplate], dict[str, Any]]
     mistakes: list[tuple[str, str]] = field(default_factory=list)

@@ -1,5 +1,5 @@
-"""What a worker saves of a running job: its progress, its log lines, and checkpoints and steps from which it can resume
-after a crash."""
+"""Stores what workers save of running jobs: progress, log lines, and the checkpoints and durable steps from which a job
+resumes after a crash."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -100,7 +100,7 @@ async def resume_legacy(request: Request) -> Response:
 
 
 async def record_steps(request: Request) -> Response:
-    """Record finished steps of a handler, all or none: an answer of 200 promises that none of them runs again."""
+    """Record finished steps of a handler, all or none: after a response of 200, none of them runs again."""
     db, id_ = await dependencies.db(request), dependencies.job_id(request)
     body = await dependencies.body(request, limit=dependencies.RESULT_ROOM)
     worker, fence = dependencies.holder(body), dependencies.required_fence(body)
@@ -114,8 +114,8 @@ async def record_steps(request: Request) -> Response:
 
 
 async def append_lines(request: Request) -> Response:
-    """Store log lines of handlers. A line that cannot be stored as it is sent, for example with a NUL character, is
-    stored without what Postgres cannot hold: a program may log anything. What is not a line is refused alone."""
+    """Store log lines of handlers. Characters that Postgres cannot store, such as NUL, are replaced: a program may log
+    anything. An entry that is not a line is refused individually."""
     body, _mistakes = await dependencies.body_of_many(request, "lines", limit=dependencies.BULK_LIMIT)
     entries, worker = dependencies.entries(body, "lines", most=lines.MOST_LINES), dependencies.holder(body)
     sent: list[SentLine] = []

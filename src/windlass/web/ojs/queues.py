@@ -1,4 +1,4 @@
-"""Queues: counts, pausing, limits on how many jobs may wait; and the current state of rate limits."""
+"""Queues: counts, pausing and depth limits; and the current state of rate limits."""
 
 from datetime import datetime
 from typing import Any

@@ -1,6 +1,6 @@
-"""Workers report the outcomes of jobs: of one per request, or of many.
+"""Records the outcomes of jobs that workers report, one or many per request.
 
-Of many, each is answered for itself: one that is refused does not affect the others, which are recorded in one
+Each of many reports has its own result: a report that is refused does not affect the others, which are recorded in one
 transaction.
 """
 
@@ -28,7 +28,7 @@ MOST = 1000  # reports per request
 MAX_KEY = 400
 MOST_MESSAGES = 1000
 MANY = "jobs"  # the field of requests with many reports
-FINAL_CODES = {"DISCARD": False, "FAIL": False, "DEAD_LETTER": True}  # `error.code` -> goes to the dead letters
+FINAL_CODES = {"DISCARD": False, "FAIL": False, "DEAD_LETTER": True}  # `error.code` -> is a dead letter
 
 
 async def ack(request: Request) -> Response:
@@ -52,7 +52,7 @@ async def nack(request: Request) -> Response:
 
 
 async def suspend(request: Request) -> Response:
-    """Put a job back until a time, or until a message arrives, and save its state: no attempt is used up."""
+    """Suspend a job until a time, or until a message arrives, and save its state. No attempt is charged."""
     body = await dependencies.body(request)
     job = await _record(request, body, _suspension(body))
     shown = envelope.render(job, job.updated_at)

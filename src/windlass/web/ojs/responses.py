@@ -46,7 +46,7 @@ def answer(request: Request, body: Any, *, status: int = 200, headers: Mapping[s
 
 
 def created(kind: str, id_: object) -> dict[str, str]:
-    """Return the Location header of a new object. It is quoted: headers are ASCII, and ids may be any text."""
+    """Return the Location header of a new object. It is quoted: headers are ASCII, and ids may be any string."""
     return {"location": f"{PREFIX}/{kind}/{quote(str(id_), safe='')}"}
 
 

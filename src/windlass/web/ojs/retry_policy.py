@@ -99,7 +99,8 @@ def _interval(policy: Mapping[str, Any], name: str, default: timedelta, field: s
 
 
 def render(policy: Any, max_attempts: int, stored: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the policy in force: the one of the job's options with defaults, or the stored one of ours."""
+    """Return the effective policy: that of the job's options with defaults, or our stored policy in the spec's
+    terms."""
     if isinstance(policy, Mapping):
         return {**DEFAULTS, **policy, "max_attempts": max_attempts}
     if stored is None or stored == USUAL:

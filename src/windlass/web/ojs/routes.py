@@ -1,4 +1,4 @@
-"""Builds the application for /ojs/: the manifest, the health, the routes of all nouns, and its error handlers."""
+"""Builds the application for /ojs/: the manifest, the health check, the routes of all resources, and error handlers."""
 
 import asyncio
 import functools
@@ -72,13 +72,13 @@ def build(app: Windlass) -> ASGIApp:
 
 
 def refusal(scope: RequestScope, status: int, message: str) -> Response:
-    """Return a refusal of the guard as an error of the spec."""
+    """Return a rejection of the guard as an error of the spec."""
     return responses.error(Request(scope), responses.BY_STATUS.get(status, responses.INVALID_REQUEST), message)
 
 
 class RequestChecks:
-    """Refuses requests of another version of the spec, and URLs with U+0000, which Postgres cannot store, before any
-    handler sees them."""
+    """Refuses requests of another version of the spec, and URLs with U+0000, which Postgres cannot store, before a
+    handler is called."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

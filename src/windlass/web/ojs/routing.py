@@ -1,4 +1,4 @@
-"""Routes that need a scope. It is checked before the handler is called."""
+"""Routes with a required scope, which is checked before the handler is called."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -32,7 +32,7 @@ class Route(routing.Route):
         self.labels = labels  # whether its use cases enforce the label that a key is restricted to
 
     async def handle(self, scope: RequestScope, receive: Receive, send: Send) -> None:
-        if self.methods is None or scope["method"] in self.methods:  # otherwise the answer is 405
+        if self.methods is None or scope["method"] in self.methods:  # otherwise the response is 405
             access = access_of(scope)
             require(self.needs, access.scopes, access.actor)
             if access.label is not None and not self.labels:

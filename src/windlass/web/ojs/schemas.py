@@ -105,7 +105,7 @@ def _shown(schema: JobSchema) -> dict[str, Any]:
 
 
 def _answer(request: Request, schema: JobSchema, *, status: int = 200) -> Response:
-    """Return the schema itself below /admin, else wrapped: the two texts of the spec differ."""
+    """Return the schema itself below /admin, else in an object: the two documents of the spec differ."""
     is_admin = request.url.path.startswith(f"{PREFIX}{ADMIN}/")
     return answer(request, _shown(schema) if is_admin else {"schema": _shown(schema)}, status=status)
 

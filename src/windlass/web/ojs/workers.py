@@ -1,4 +1,4 @@
-"""Workers: their heartbeats; operators list workers and direct them."""
+"""Workers: heartbeats, and admin routes that list workers and send them directives."""
 
 from typing import Any
 

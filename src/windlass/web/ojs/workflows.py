@@ -89,7 +89,7 @@ async def get(request: Request) -> Response:
 
 
 async def cancel(request: Request) -> Response:
-    """Cancel the waiting jobs; running ones may finish."""
+    """Cancel a workflow: waiting jobs are cancelled, running jobs may finish."""
     db, id_ = await dependencies.db(request), request.path_params["id"]
     try:
         await compositions.cancel(db, id_)
@@ -205,7 +205,7 @@ def _part(view: View, n: int) -> dict[str, Any]:
 
 
 def _inside(view: View, state: str) -> dict[str, Any]:
-    """Return what a step shows of its nested workflow: all its steps, and the first error if it failed."""
+    """Return the fields of a nested workflow for its step: all its steps, and the first error if it failed."""
     node, callbacks = view.node, callbacks_of(view.workflow)
     steps = [_part(view, n) for n in range(len(view.workflow.steps) - len(callbacks))]
     fields: dict[str, Any] = {"type": node.kind, "workflow_id": _id_of(node), "name": node.name, "steps": steps}

@@ -22,9 +22,9 @@ GRACE = 8.0  # seconds between SIGTERM and SIGKILL
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaskOptions:
     address: str
-    instance: str = "windlass"  # workers set it: installations that share a cluster need different ones
+    instance: str = "windlass"  # set by workers: installations that share a cluster need different ones
     command: Sequence[str] | None = None
-    worker_resources: Mapping[str, float] = field(default_factory=dict)  # in the words of `dask worker --resources`
+    worker_resources: Mapping[str, float] = field(default_factory=dict)  # as for `dask worker --resources`
 
 
 def open_launcher(pool: PoolOptions) -> "DaskLauncher":
@@ -69,7 +69,7 @@ class DaskLauncher:
         self._client: Any = None  # distributed.Client
         self._connecting = asyncio.Lock()
         self._futures: dict[str, Any] = {}  # while they are held, the scheduler keeps the reason of a failure
-        self._stopping: dict[str, float] = {}  # name -> since when
+        self._stopping: dict[str, float] = {}  # name -> time of the first stop
 
     async def start(self, request: LaunchRequest) -> None:
         key = self._prefix + request.name
@@ -89,7 +89,7 @@ class DaskLauncher:
                 pure=False,
                 resources=self._resources(request) or None,
             )
-            # Sent in one message with the task: the job outlives this process from the beginning.
+            # Sent in the same message as the task, so that the job outlives this process from the beginning.
             import_module("distributed").fire_and_forget(future)
             self._futures[request.name] = future
             pause = 0.01
@@ -148,7 +148,7 @@ class DaskLauncher:
 
     @contextlib.asynccontextmanager
     async def _connected(self) -> AsyncIterator[Any]:
-        """Yield the client, connected if it is not; raise `Unavailable` if the scheduler does not answer."""
+        """Yield a connected client; raise `Unavailable` if the scheduler does not answer."""
         at = f"pool {self._pool.name}: the Dask scheduler at {self._options.address}"
         try:
             client = await self._connection()
@@ -200,7 +200,7 @@ def _remote_job(name: str, row: Mapping[str, Any]) -> RemoteJob:
 
 
 def _unclaimed(name: str, row: Mapping[str, Any]) -> RemoteJob:
-    """Return a task that no worker has begun: the scheduler knows why."""
+    """Return the state of a task that no worker has claimed, with the scheduler's reason."""
     match row["state"]:
         case "erred":
             return RemoteJob(name, Phase.ENDED, Cause.EXITED, f"the task failed: {row['error']}")

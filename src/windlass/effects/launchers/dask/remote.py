@@ -1,5 +1,5 @@
-"""What runs inside of a Dask cluster. Sent by value, so that the scheduler needs no Windlass: only the standard library
-and `distributed` may be used here.
+"""Functions that run inside a Dask cluster. They are pickled by value, so that the scheduler needs no Windlass: only
+the standard library and `distributed` may be used here.
 
 The scheduler keeps a record of each launch: which worker has claimed it, and how it ended. Dask runs a task again when
 its worker is lost; the second run finds the claim of the first and does nothing. Records outlive the tasks, so a name
@@ -18,14 +18,14 @@ from typing import Any
 
 RECORDS = "windlass_launches"  # attribute of the scheduler: key -> record
 PROCESSES = "windlass_processes"  # attribute of a worker: key -> process
-MARKER = "WINDLASS_LAUNCH"  # in the environment of a job and of what it starts
+MARKER = "WINDLASS_LAUNCH"  # in the environment of a job and of its child processes
 LOG_TAIL = 4096  # bytes
 GRACE = 8.0  # seconds between SIGTERM and SIGKILL of a job that has reached its deadline
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 class Environment(dict[str, str]):
-    """Variables of a process. Dask logs the arguments of a task that fails, and these may be secret."""
+    """The environment of a process, without values in its `repr`: Dask logs the arguments of a failed task."""
 
     def __repr__(self) -> str:
         return f"<{len(self)} variables>"
@@ -35,7 +35,7 @@ class Environment(dict[str, str]):
 
 
 def accepted(key: str, dask_scheduler: Any) -> bool:
-    """Return whether the scheduler has the job; record it, so that a list need not look through all tasks."""
+    """Return whether the scheduler has the job; record it, so that `snapshot` need not scan all tasks."""
     records = _records(dask_scheduler)
     if key in dask_scheduler.tasks:
         records.setdefault(key, {"worker": None, "end": None})
@@ -43,7 +43,7 @@ def accepted(key: str, dask_scheduler: Any) -> bool:
 
 
 def claim(key: str, worker: str, dask_scheduler: Any) -> bool:
-    """Record that a worker starts the job; return False if another one has, or if it was stopped."""
+    """Record that a worker starts the job; return False if another worker has claimed it, or if it was stopped."""
     record = _records(dask_scheduler).setdefault(key, {"worker": None, "end": None})
     if record["worker"] is not None or record["end"] is not None:
         return False
@@ -59,7 +59,7 @@ def finish(key: str, topic: str, end: Mapping[str, Any], dask_scheduler: Any) ->
 
 
 def snapshot(prefix: str, dask_scheduler: Any) -> list[dict[str, Any]]:
-    """Return what is known about the launches whose key begins with `prefix`."""
+    """Return the records of the launches whose key begins with `prefix`, with the states of their tasks."""
     workers = {state.server_id for state in dask_scheduler.workers.values()}
     jobs = []
     for key, record in _records(dask_scheduler).items():
@@ -80,7 +80,7 @@ def snapshot(prefix: str, dask_scheduler: Any) -> list[dict[str, Any]]:
 
 
 def withdraw(key: str, dask_scheduler: Any) -> str | None:
-    """Stop the job before a worker claims it. Return the address of the worker that runs it, if one does."""
+    """Stop the job if no worker has claimed it; else return the address of the worker that runs it, if any."""
     if not accepted(key, dask_scheduler):
         return None
     record = _records(dask_scheduler)[key]
@@ -104,7 +104,7 @@ def log_of(key: str, dask_scheduler: Any) -> str:
 
 
 def _release(key: str, scheduler: Any) -> None:
-    """Drop the task, whichever clients hold it: a launcher that has not noticed yet must not keep it alive."""
+    """Release the task for all clients that hold it: a launcher that still has its future must not keep it alive."""
     task = scheduler.tasks.get(key)
     for client in list(task.who_wants or ()) if task is not None else ():
         scheduler.client_releases_keys(keys=[key], client=client.client_key)
@@ -119,7 +119,7 @@ def _records(scheduler: Any) -> dict[str, dict[str, Any]]:
 
 
 def run(key: str, topic: str, command: Sequence[str] | None, env: Environment, deadline: float | None) -> int | None:
-    """Start the job as a process and wait until it has ended; return its exit code. This is the task."""
+    """Run the job as a process and return its exit code. This is the function of the Dask task."""
     import distributed
 
     worker: Any = distributed.get_worker()
@@ -146,7 +146,7 @@ def run(key: str, topic: str, command: Sequence[str] | None, env: Environment, d
             detail = _wait(process, deadline)
             code = process.returncode
             del processes[key]
-            if code not in (0, 1):  # those of windlass.exec, which ends what it has started
+            if code not in (0, 1):  # windlass.exec exits with 0 or 1 after it has ended its children
                 _kill_leftovers(env[MARKER])
         log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL))
         tail = log.read().decode(errors="replace")
@@ -155,7 +155,7 @@ def run(key: str, topic: str, command: Sequence[str] | None, env: Environment, d
 
 
 def kill(key: str, hard: bool, dask_worker: Any) -> None:
-    """End the process of a job, and what it has started."""
+    """Signal the process group of a job: SIGTERM, or SIGKILL if `hard`."""
     process = dask_worker.__dict__.get(PROCESSES, {}).get(key)
     if process is not None:
         _signal(process, signal.SIGKILL if hard else signal.SIGTERM)
@@ -175,13 +175,13 @@ def _wait(process: "subprocess.Popen[bytes]", deadline: float | None) -> str:
 
 
 def _signal(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-    if process.returncode is None:  # after that the number may be that of another process
+    if process.returncode is None:  # afterwards the pid may be that of another process
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)
 
 
 def _kill_leftovers(name: str) -> None:
-    """Kill what a killed job has left behind, where /proc exists."""
+    """Kill the processes that a killed job has left behind, where /proc exists."""
     marker = f"{MARKER}={name}".encode()
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):  # it has ended, or belongs to another user
@@ -190,7 +190,7 @@ def _kill_leftovers(name: str) -> None:
 
 
 def _ends_with_its_parent() -> Callable[[], Any] | None:
-    """Return what makes a new process end when the worker is killed, where the system can do that."""
+    """Return a `preexec_fn` that makes the process end when its Dask worker is killed; None if not on Linux."""
     if sys.platform != "linux":
         return None
     import ctypes

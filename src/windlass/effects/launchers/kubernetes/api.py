@@ -28,7 +28,7 @@ GROUPS: Mapping[str, str] = {"jobs": "/apis/batch/v1"}  # others are in the core
 
 
 class Refusal(Exception):
-    """An answer of the API that is an error: its status, its reason (a word) and its message."""
+    """An error response of the API: its status, its reason (an identifier) and its message."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class Event(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """A client with credentials. One whose credentials were refused is closed when no request uses it any more."""
+    """A client with credentials. If they are refused, the client is closed as soon as no request uses it."""
 
     client: Any
     made_at: float
@@ -85,7 +85,7 @@ class Api:
     async def list(
         self, resource: str, selector: str, *, by: str = "labelSelector", page: int = PAGE, first: int | None = None
     ) -> Listing:
-        """Return the objects with these labels, or these fields: all of them, or only the first ones."""
+        """Return the objects that match a selector of labels or fields: all of them, or only the first ones."""
         for _ in range(LISTS):
             try:
                 return await self._list(
@@ -97,7 +97,7 @@ class Api:
         raise Unavailable(f"pool {self._pool}: the pages of the list of {resource} expired before they were read")
 
     async def watch(self, resource: str, selector: str, version: str) -> AsyncGenerator[Event, None]:
-        """Yield what happens to the objects with these labels after `version`, until the API ends the answer."""
+        """Yield the changes after `version` of the objects with these labels, until the API ends the response."""
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -156,10 +156,10 @@ class Api:
         *,
         timeout: aiohttp.ClientTimeout = TIMEOUT,
     ) -> aiohttp.ClientResponse:
-        """Return the answer to a request, once its status is known to be good."""
+        """Send a request and return the response; raise `Refusal` or `Unavailable` for an error status."""
         connection = await self._connected()
         response = await self._send(connection, method, path, query, body, timeout)
-        if response.status == 401:  # a token expires, and is read again
+        if response.status == 401:  # the token has expired: read the credentials again
             response.close()
             await self._reconnect(connection)
             response = await self._send(await self._connected(), method, path, query, body, timeout)
@@ -260,13 +260,13 @@ async def _read_json(response: aiohttp.ClientResponse) -> dict[str, Any]:
         document = json.loads(await _read(response))
     except ValueError:
         document = None
-    if not isinstance(document, dict):  # a proxy, or the page of a login
+    if not isinstance(document, dict):  # from a proxy, or a login page
         raise Unavailable(f"{response.url.host} answers {response.content_type}: it is not the API of a cluster")
     return document
 
 
 def _refusal(response: aiohttp.ClientResponse, body: bytes) -> Refusal:
-    """Return the error of an answer. What comes from a proxy is not a Status document."""
+    """Return the error of a response. The body of a proxy's response is not a Status document."""
     try:
         status = json.loads(body)
         return Refusal(response.status, status.get("reason", ""), status.get("message", ""))

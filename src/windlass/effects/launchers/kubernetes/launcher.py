@@ -1,7 +1,7 @@
 """Starts, lists and stops the Jobs of a pool.
 
-The list is authoritative. A watch of jobs and pods runs beside it and only sets `hint`: if it is refused or breaks off,
-changes are seen later, and nothing else is different.
+The list is authoritative. A watch of jobs and pods runs concurrently and only sets `hint`: if it is refused or breaks
+off, changes are merely seen later.
 """
 
 import asyncio
@@ -102,9 +102,9 @@ class KubernetesLauncher:
         await self._delete(name, propagation="Background")
 
     async def logs(self, name: str) -> str:
-        """Return the last output of a job. If its process did not start, the warnings of the cluster say why.
+        """Return the last output of a job, or the warnings of the cluster if its process did not start.
 
-        A log that may not be read is no error: that would replace the failure which the log explains."""
+        A missing permission for the log is not raised: it would replace the failure that the log explains."""
         query = {"container": CONTAINER, "tailLines": str(LOG_LINES)}
         try:
             pods = await self._api.list("pods", f"{LAUNCH}={name}")
@@ -117,7 +117,7 @@ class KubernetesLauncher:
         return await self._warnings(name)
 
     async def _warnings(self, name: str) -> str:
-        """Return the warnings about a job and its pod, which outlive both; "" if they may not be read."""
+        """Return the warning events of a job and its pod, which outlive both; "" if they cannot be read."""
         try:
             events = await self._api.list("events", "type=Warning", by="fieldSelector")
         except Refusal:
@@ -128,7 +128,7 @@ class KubernetesLauncher:
         return "".join(f"{event.get('reason')}: {event.get('message')}\n" for event in concerned)
 
     async def check(self) -> None:
-        """Try each call that a launch needs, without changing anything, and name all that are not allowed."""
+        """Try each call that a launch needs, without changing anything; raise an error that names those not allowed."""
         request = LaunchRequest(name=PROBE, env={}, secret_env={"PROBE": "1"}, image=self._pool.image or "python")
         job = job_manifest(request, self._pool, self._options)
         secret = secret_manifest(request, self._pool, self._options, job_uid="00000000-0000-0000-0000-000000000000")
@@ -163,7 +163,7 @@ class KubernetesLauncher:
         await self._api.close()
 
     async def _create_secret(self, request: LaunchRequest, job: dict[str, Any] | None) -> None:
-        """Create the Secret of a Job, which waits for it. An earlier start may have ended between the two."""
+        """Create the Secret of a Job, whose pod waits for it. An earlier `start` may have failed between the two."""
         try:
             job = job or await self._api.get("jobs", request.name)
         except Refusal as refusal:
@@ -194,7 +194,7 @@ class KubernetesLauncher:
     # Errors
 
     def _error(self, refusal: Refusal, permission: str) -> WindlassError:
-        """Return the error for an answer of the API."""
+        """Return the error to raise for an error response of the API."""
         prefix = f"pool {self._pool.name}: "
         if _is_temporary(refusal):
             return Unavailable(f"{prefix}{refusal.message}")
@@ -222,7 +222,7 @@ class KubernetesLauncher:
             self._watches = [asyncio.create_task(self._watch(resource)) for resource in ("jobs", "pods")]
 
     def _set_hint_soon(self) -> None:
-        """Set `hint` once for the changes of a moment, which is longer the longer a list takes."""
+        """Set `hint` once for all changes within a delay, which grows with the duration of a list."""
         if self._hint_due is None:
             delay = max(HINT_AFTER, 5 * self._listing)
             self._hint_due = asyncio.get_running_loop().call_later(delay, self._set_hint)
@@ -256,7 +256,8 @@ class KubernetesLauncher:
 
 
 def _read(job: dict[str, Any], pods: Sequence[dict[str, Any]], now: datetime) -> RemoteJob:
-    """Return the state of a job. One that cannot be read does not hide the others: its heartbeat decides."""
+    """Return the state of a job. A state that cannot be read counts as running, so that the other jobs are listed: the
+    heartbeat decides."""
     try:
         return classify(job, pods, now=now)
     except Exception as error:
@@ -269,5 +270,5 @@ def _exists(refusal: Refusal) -> bool:
 
 
 def _is_temporary(refusal: Refusal) -> bool:
-    """Return whether a 403 is due to a quota. The API has the same reason for it as for a missing permission."""
+    """Return whether a 403 is due to a quota. The API gives the same reason as for a missing permission."""
     return refusal.status == 403 and "exceeded quota" in refusal.message

@@ -1,4 +1,4 @@
-"""The documents that a launch creates: a Job, and a Secret for the part of its environment that is secret."""
+"""Builds the documents of a launch: a Job, and a Secret for the secret part of its environment."""
 
 import math
 from typing import Any
@@ -71,7 +71,7 @@ def job_manifest(request: LaunchRequest, pool: PoolOptions, options: KubernetesO
 def secret_manifest(
     request: LaunchRequest, pool: PoolOptions, options: KubernetesOptions, *, job_uid: str
 ) -> dict[str, Any]:
-    """Return the Secret of a launch. It belongs to the Job, so Kubernetes removes it with the Job."""
+    """Return the Secret of a launch. Its owner is the Job, so Kubernetes removes it with the Job."""
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": request.name, "uid": job_uid}
     return {
         "apiVersion": "v1",

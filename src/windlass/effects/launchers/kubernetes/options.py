@@ -32,7 +32,7 @@ COMMAND = ("python", "-m", "windlass.exec")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesOptions:
     namespace: str = "default"
-    kubeconfig: str | None = None  # path; None: the account of the pod we run in, else the default of kubectl
+    kubeconfig: str | None = None  # path; None: the account of our own pod, else the default of kubectl
     context: str | None = None
     service_account: str | None = None  # of the launched pods
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class KubernetesOptions:
         default_factory=dict
     )  # more fields of the pod's specification: volumes, affinity, ...
     container: Mapping[str, Any] = field(default_factory=dict)  # and of its container: volumeMounts, ...
-    instance: str = "windlass"  # workers set it: each installation stops the jobs with its name that it does not know
+    instance: str = "windlass"  # set by workers: an installation stops unknown jobs that have its name
     command: Sequence[str] = COMMAND
 
 

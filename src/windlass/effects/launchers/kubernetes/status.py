@@ -1,4 +1,4 @@
-"""Reads what the API of Kubernetes shows of a job and its pods.
+"""Derives the state of a launched job from the documents of its Job and its pods.
 
 A process counts as ended once its container has terminated, or once its pod cannot run any more. Until then the attempt
 must not be repeated, whatever the conditions of the Job are.
@@ -60,12 +60,12 @@ class _State(NamedTuple):
 
 
 def classify(job: Document, pods: Sequence[Document], *, now: datetime) -> RemoteJob:
-    """Return the state of a job. `now` is the time of the API server, by which deleted pods are overdue."""
+    """Return the state of a job. `now` is the time of the API server, which decides if a deleted pod is overdue."""
     name = job["metadata"]["name"]
     end = _condition(job, "Complete") or _condition(job, "Failed")
     if not pods:
         return RemoteJob(name, *_without_pod(job, end))
-    # There is one pod, because nothing is retried. Should there be others, the last one decides.
+    # There is one pod, because Kubernetes retries nothing here. If there are several, the latest one decides.
     state = _of_pod(max(pods, key=lambda pod: pod["metadata"].get("creationTimestamp", "")), now)
     if end.get("reason") == "DeadlineExceeded" and state.cause in (None, Cause.EXITED):
         state = state._replace(cause=Cause.DEADLINE, detail=end.get("message", ""))
