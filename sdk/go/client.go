@@ -15,27 +15,27 @@ const (
 	defaultRetries = 3
 )
 
-// Option changes a default of [NewClient].
+// Option is an option of [NewClient].
 type Option func(*transport)
 
-// WithKey sets the API key. Without it the client takes WINDLASS_API_KEY from the environment.
+// WithKey sets the API key. Without it the client reads WINDLASS_API_KEY from the environment.
 func WithKey(key string) Option { return func(t *transport) { t.key = key } }
 
-// WithOrg sets the org to act for. Only the operator's key needs one; a key of an org acts for its own. Without it the
-// client takes WINDLASS_ORG from the environment.
+// WithOrg sets the org to act for. Only the operator's key needs one; the key of an org always acts for that org.
+// Without it the client reads WINDLASS_ORG from the environment.
 func WithOrg(org string) Option { return func(t *transport) { t.org = org } }
 
-// WithTimeout sets the time that one answer may take: 30 seconds by default.
+// WithTimeout sets the timeout of each attempt at a request: 30 seconds by default.
 func WithTimeout(timeout time.Duration) Option { return func(t *transport) { t.timeout = timeout } }
 
-// WithRetries sets how often a request is repeated after a failure, where that is safe: 3 times by default.
+// WithRetries sets the maximum number of retries of a request that is safe to repeat: 3 by default.
 func WithRetries(retries int) Option { return func(t *transport) { t.retries = retries } }
 
 // WithHTTPClient sets the HTTP client, for proxies, certificates and instrumentation.
 func WithHTTPClient(client *http.Client) Option { return func(t *transport) { t.http = client } }
 
-// NewClient returns a client of the server at an address such as http://127.0.0.1:8080. If it is empty, the client takes
-// WINDLASS_URL from the environment.
+// NewClient returns a client for the server at an address such as http://127.0.0.1:8080, which is also the default. If
+// the address is empty, the client reads WINDLASS_URL from the environment.
 func NewClient(address string, options ...Option) (*Client, error) {
 	t, err := newTransport(address, options...)
 	if err != nil {
@@ -77,14 +77,14 @@ func newTransport(address string, options ...Option) (*transport, error) {
 	return t, nil
 }
 
-// newHTTPClient returns a client with as many kept-alive connections as a worker has requests under way.
+// newHTTPClient returns a client that keeps enough idle connections for the concurrent requests of a worker.
 func newHTTPClient() *http.Client {
 	rounds := http.DefaultTransport.(*http.Transport).Clone()
 	rounds.MaxIdleConnsPerHost = 32
 	return &http.Client{Transport: rounds}
 }
 
-// serverURL returns the address of a server without the path of the API.
+// serverURL returns the address of a server without the path of the API, or an error if it is not an HTTP URL.
 func serverURL(address string) (string, error) {
 	address = strings.TrimSuffix(strings.TrimRight(strings.TrimSpace(address), "/"), "/api/v1")
 	parts, err := url.Parse(address)

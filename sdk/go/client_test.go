@@ -18,7 +18,7 @@ import (
 
 var ctx = context.Background()
 
-// serve starts a server with one handler, and returns a client of it.
+// serve starts a server with one handler, and returns a client for it.
 func serve(t *testing.T, handler http.HandlerFunc, options ...windlass.Option) *windlass.Client {
 	t.Helper()
 	server := httptest.NewServer(handler)

@@ -12,21 +12,22 @@ import (
 
 // Kinds of errors, for [errors.Is].
 var (
-	// ErrInvalid: the request has a mistake; [Error.Field] and [Error.Problems] name it.
+	// ErrInvalid means that the request has a mistake, which [Error.Field] and [Error.Problems] name.
 	ErrInvalid = errors.New("invalid request")
-	// ErrUnauthorized: there is no key, or it is not valid.
+	// ErrUnauthorized means that the request has no valid key.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrForbidden: the key lacks a scope.
+	// ErrForbidden means that the key lacks a scope.
 	ErrForbidden = errors.New("forbidden")
-	// ErrNotFound: [Error.What] with the key [Error.Key] does not exist.
+	// ErrNotFound means that the object does not exist: [Error.What] is its kind, [Error.Key] its id or name.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict: the operation does not fit the present state.
+	// ErrConflict means that the current state of the object does not allow the operation.
 	ErrConflict = errors.New("conflict")
-	// ErrGone: the thing has ended or its time is over.
+	// ErrGone means that the object has ended or expired.
 	ErrGone = errors.New("gone")
-	// ErrRateLimited: too many requests, or a limit of the plan; [Error.RetryAfter] has the pause if there is one.
+	// ErrRateLimited means that there were too many requests, or that a limit of the plan is reached.
+	// [Error.RetryAfter] is the delay after which to retry, if the server sent one.
 	ErrRateLimited = errors.New("rate limited")
-	// ErrUnavailable: the server cannot be reached or cannot answer at the moment.
+	// ErrUnavailable means that the server could not be reached or could not process the request.
 	ErrUnavailable = errors.New("unavailable")
 )
 
@@ -48,31 +49,31 @@ var kinds = map[int]error{
 	http.StatusGatewayTimeout:        ErrUnavailable,
 }
 
-// Error is a request that failed: an answer with an error status, or no answer at all (Status 0).
+// Error is the error of a failed request: a response with an error status, or no response at all (Status 0).
 type Error struct {
-	// Status is the HTTP status, 0 if there was no answer.
+	// Status is the HTTP status, 0 if there was no response.
 	Status int
-	// Detail is the sentence for people. Nothing should parse it.
+	// Detail is the message for people. Programs should not parse it.
 	Detail string
 	// Code is the machine-readable code, if there is one.
 	Code string
-	// What and Key name the thing that was not found.
+	// What and Key are the kind and the id or name of the object that was not found.
 	What, Key string
-	// Field is the field of the request that is wrong.
+	// Field is the first invalid field of the request.
 	Field string
-	// Hint is how to fix it.
+	// Hint says how to fix the problem.
 	Hint string
 	// Scope is the scope that the key lacks.
 	Scope string
-	// Problems are all mistakes of the request, if there are several.
+	// Problems are all invalid fields of the request with their messages.
 	Problems []FieldProblem
-	// RetryAfter is the pause that the server asks for.
+	// RetryAfter is the delay before a retry that the server requested, 0 if none.
 	RetryAfter time.Duration
 
 	cause error
 }
 
-// Error returns the sentence for people, with the hint.
+// Error returns the message for people, with the hint.
 func (e *Error) Error() string {
 	if e.Hint != "" {
 		return fmt.Sprintf("windlass: %s (%s)", e.Detail, e.Hint)
@@ -88,7 +89,7 @@ func (e *Error) Is(target error) bool {
 	return target == kinds[e.Status]
 }
 
-// Unwrap returns the error of the transport if there was no answer.
+// Unwrap returns the error of the transport if there was no response.
 func (e *Error) Unwrap() error { return e.cause }
 
 // problem is the union of the two forms of error documents: problem documents of /api/v1, and {"error": ...} of /ojs/v1.
@@ -111,9 +112,9 @@ type problem struct {
 	} `json:"error"`
 }
 
-const maxShown = 200 // characters of a foreign answer in an error
+const maxShown = 200 // bytes of a response in an unknown format that its error contains
 
-// errorOf returns the error of an answer.
+// errorOf returns the error for a response with an error status.
 func errorOf(status int, header http.Header, body []byte, address string) *Error {
 	failed := &Error{Status: status, RetryAfter: retryAfter(header)}
 	var document problem
@@ -139,7 +140,7 @@ func errorOf(status int, header http.Header, body []byte, address string) *Error
 	return failed
 }
 
-// unreachable returns the error of a request without an answer.
+// unreachable returns the error for a request without a response.
 func unreachable(base string, cause error) *Error {
 	return &Error{Detail: fmt.Sprintf("cannot reach the server at %s: %v", base, cause), cause: cause}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/windlass/windlass/sdk/go/internal/loop"
 )
 
-// ClaimedJob is a job as its handler sees it.
+// ClaimedJob is the job that a handler executes.
 type ClaimedJob struct {
 	ID    string
 	Type  string
@@ -23,13 +23,13 @@ type ClaimedJob struct {
 	Attempt int
 	// Input is the payload of the job.
 	Input json.RawMessage
-	// Meta are the values that were given with the job.
+	// Meta is the metadata that was submitted with the job.
 	Meta map[string]any
-	// Timeout is the time that the attempt may take, 0 for no limit.
+	// Timeout is the time limit of the attempt, 0 for no limit.
 	Timeout time.Duration
-	// ParentResults are the results of the steps before this one, if the job is a step of an OJS workflow.
+	// ParentResults are the results of the preceding steps, if the job is a step of an OJS workflow.
 	ParentResults json.RawMessage
-	// Fence is the number of this claim: the server refuses everything from an earlier one.
+	// Fence is the number of this claim: the server rejects requests with an older one.
 	Fence int64
 
 	steps []recordedStep
@@ -74,7 +74,7 @@ func (j *ClaimedJob) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// attempt is what the worker over HTTP keeps for an execution.
+// attempt is the state that the worker over HTTP keeps for an execution.
 type attempt struct {
 	remote   *remote
 	job      *ClaimedJob
@@ -101,7 +101,7 @@ func attemptOf(execution *loop.Execution) *attempt {
 	return a
 }
 
-// execution returns the execution of a handler's context and what the worker keeps for it.
+// execution returns the execution of a handler's context and its attempt. It panics for any other context.
 func execution(ctx context.Context, function string) (*loop.Execution, *attempt) {
 	one := loop.ExecutionOf(ctx)
 	a := attemptOf(one)
@@ -121,9 +121,9 @@ func JobFrom(ctx context.Context) *ClaimedJob {
 
 // Step calls the function and records its result. A later attempt of the job returns the recorded result without calling
 // the function. An error is not recorded. The second step with a name in one attempt is recorded as name#2, and so on, so
-// steps with one name must come in the same order in every attempt.
+// steps with the same name must be called in the same order in every attempt.
 //
-// If the lease was lost meanwhile, Step ends the context of the handler and returns [ErrLost].
+// If the lease was lost meanwhile, Step cancels the context of the handler and returns [ErrLost].
 func Step[T any](ctx context.Context, name string, run func() (T, error)) (T, error) {
 	var value T
 	_, a := execution(ctx, "Step")
@@ -148,7 +148,7 @@ func Step[T any](ctx context.Context, name string, run func() (T, error)) (T, er
 	return value, record(ctx, name, encoded)
 }
 
-// step returns the name of this call of a step, and its recorded result.
+// step returns the name under which this call of a step is recorded, and its recorded result, nil if there is none.
 func (a *attempt) step(name string) (string, json.RawMessage) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -163,7 +163,7 @@ func record(ctx context.Context, name string, value json.RawMessage) error {
 	return send(ctx, "Step", http.MethodPost, "/steps", map[string]any{"steps": []recordedStep{{Name: name, Value: value}}})
 }
 
-// Progress reports how far the handler is, from 0 to 1, with a message for people.
+// Progress reports the progress of the handler as a fraction from 0 to 1, with an optional message.
 func Progress(ctx context.Context, fraction float64, message string) error {
 	body := map[string]any{"progress": fraction}
 	if message != "" {
@@ -172,7 +172,7 @@ func Progress(ctx context.Context, fraction float64, message string) error {
 	return send(ctx, "Progress", http.MethodPut, "/progress", body)
 }
 
-// send performs a fenced request for the job of a handler's context. A conflict means that another worker has the job.
+// send performs a fenced request for the job of a handler's context. A conflict means that the lease was lost.
 func send(ctx context.Context, function, method, path string, body map[string]any) error {
 	one, a := execution(ctx, function)
 	body["worker_id"], body["fence"] = a.remote.worker, a.job.Fence
@@ -188,7 +188,7 @@ func send(ctx context.Context, function, method, path string, body map[string]an
 	return err
 }
 
-// Logger returns a logger whose lines become log lines of the job: in the API, the CLI and the dashboard.
+// Logger returns a logger that writes to the log of the job, which the API, the CLI and the dashboard show.
 func Logger(ctx context.Context) *slog.Logger {
 	execution(ctx, "Logger")
 	return slog.New(&LogHandler{ctx: ctx})

@@ -13,32 +13,32 @@ import (
 )
 
 const (
-	lineDelay = 250 * time.Millisecond // lines of this time go into one request
+	lineDelay = 250 * time.Millisecond // lines are collected for this long before a request
 	mostLines = 500                    // lines in one request
-	mostBytes = 4 << 20                // of lines in one request; the server takes twice as much
-	maxLines  = 20_000                 // lines that wait; more are dropped
+	mostBytes = 4 << 20                // of lines in one request; the server accepts twice as much
+	maxLines  = 20_000                 // queued lines; further lines are dropped
 	maxLine   = 8000                   // bytes of a message
 )
 
-// LogHandler is a [slog.Handler] that turns what a handler logs into log lines of its job. It takes the job from the
-// context of the record, so slog.InfoContext(ctx, ...) works once it is set:
+// LogHandler is a [slog.Handler] that sends the records of a handler as log lines of its job. It finds the job in the
+// context of the record, so slog.InfoContext(ctx, ...) works once the LogHandler is the default:
 //
 //	slog.SetDefault(slog.New(windlass.NewLogHandler(slog.Default().Handler())))
 type LogHandler struct {
-	next    slog.Handler    // receives all records, too
-	ctx     context.Context // instead of the record's
+	next    slog.Handler    // also receives all records
+	ctx     context.Context // used instead of the record's context
 	changes []func(slog.Handler) slog.Handler
 }
 
 // NewLogHandler returns a handler that passes all records on to the next one, and sends those of jobs to the server.
 func NewLogHandler(next slog.Handler) *LogHandler { return &LogHandler{next: next} }
 
-// Enabled reports true for the records of jobs: the server keeps all levels.
+// Enabled reports true for all records of jobs, because the server stores every level.
 func (h *LogHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.attempt(ctx) != nil || (h.next != nil && h.next.Enabled(ctx, level))
 }
 
-// Handle queues the line of a record.
+// Handle queues the record of a job as a log line, and passes records on to the next handler.
 func (h *LogHandler) Handle(ctx context.Context, record slog.Record) error {
 	if one := h.attempt(ctx); one != nil {
 		one.hasLines.Store(true)
@@ -125,12 +125,12 @@ type lineSender struct {
 	logger  *slog.Logger
 	mu      sync.Mutex
 	lines   []json.RawMessage
-	added   uint64        // lines so far
-	sent    uint64        // lines that were sent, or could not be sent
-	dropped int           // lines for which there was no room
+	added   uint64        // lines added so far
+	sent    uint64        // lines that were sent, or dropped because sending failed
+	dropped int           // lines dropped because the queue was full
 	done    chan struct{} // closed when `sent` has changed, then replaced
-	signal  chan struct{} // there are lines
-	hurry   chan struct{} // an execution waits for its lines
+	signal  chan struct{} // there are queued lines
+	hurry   chan struct{} // send now: a batch is full, or an execution waits for its lines
 }
 
 func newLineSender(remote *remote, logger *slog.Logger) *lineSender {
@@ -169,7 +169,7 @@ func notify(signal chan struct{}) {
 	}
 }
 
-// flush waits until the lines so far were sent, for at most a few seconds.
+// flush waits until all lines added so far were sent, for at most 5 seconds.
 func (s *lineSender) flush(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

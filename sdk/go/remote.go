@@ -11,11 +11,12 @@ import (
 	"github.com/windlass/windlass/sdk/go/internal/loop"
 )
 
-// A fetch waits for at most half of a lease. The jobs of a worker that hangs come back two thirds of a lease later at the
-// earliest, and its last fetch must have ended by then, or it would get them again.
+// A fetch waits for at most half of a lease. The jobs of a worker that hangs become due again two thirds of a lease
+// later at the earliest. Its last fetch must have ended by then, or the server would lease these jobs to the same
+// worker again.
 const longPoll = 20 * time.Second
 
-// remote is the protocol of workers over HTTP: the routes below /ojs/v1.
+// remote implements [loop.Backend] over HTTP, with the routes below /ojs/v1.
 type remote struct {
 	transport *transport
 	worker    string
@@ -34,7 +35,7 @@ type fetchRequest struct {
 	Wait     int64    `json:"wait_ms"`
 }
 
-// Fetch leases jobs; if there are none, the server answers when one comes.
+// Fetch leases jobs. If there are none, the server holds the request until there are some, or until the wait expires.
 func (r *remote) Fetch(ctx context.Context, count int) ([]loop.Job, error) {
 	var answer struct {
 		Jobs []ClaimedJob `json:"jobs"`
@@ -55,7 +56,7 @@ func (r *remote) Fetch(ctx context.Context, count int) ([]loop.Job, error) {
 	return jobs, nil
 }
 
-// refusedFor marks errors of some kinds: repeating the request does not help.
+// refusedFor returns errors of these kinds as [loop.Refused]: repeating the request cannot succeed.
 func refusedFor(err error, kinds ...error) error {
 	var failed *Error
 	if errors.As(err, &failed) {
@@ -147,14 +148,14 @@ func (r *remote) beat(ctx context.Context, body heartbeat, answer any) error {
 	return r.transport.once(ctx, &call{method: http.MethodPost, path: "/ojs/v1/workers/heartbeat", body: body}, answer)
 }
 
-// Finished sends the log lines of an execution: the server takes them only while the job is held.
+// Finished sends the log lines of an execution: the server accepts them only while the job is held.
 func (r *remote) Finished(execution *loop.Execution) {
 	if attemptOf(execution).hasLines.Load() {
 		r.lines.flush(context.Background())
 	}
 }
 
-// Pause returns the Retry-After of an answer.
+// Pause returns the Retry-After of a response, at most mostWait.
 func (r *remote) Pause(err error) time.Duration {
 	var failed *Error
 	if errors.As(err, &failed) {

@@ -18,7 +18,7 @@ import (
 const (
 	firstPause  = 200 * time.Millisecond
 	mostPause   = 10 * time.Second
-	mostWait    = time.Minute // a server that asks for a longer pause is not waited for
+	mostWait    = time.Minute // requests are not repeated after a longer Retry-After
 	maxAnswer   = 256 << 20   // bytes
 	contentJSON = "application/json"
 )
@@ -36,28 +36,28 @@ type transport struct {
 // call is one operation: what to request, and whether repeating it is safe.
 type call struct {
 	method  string
-	path    string // with its values, escaped
+	path    string // with escaped values
 	query   url.Values
 	header  http.Header
 	body    any           // encoded as JSON unless nil
-	wait    time.Duration // time that the server may take on top of the timeout
-	isSafe  bool          // repeating the request changes nothing more, whatever its method
+	wait    time.Duration // added to the timeout: the server may hold the request this long
+	isSafe  bool          // the request is idempotent, whatever its method
 	timeout time.Duration // instead of the transport's
 }
 
-// isRepeatable reports whether a second request changes nothing more. PUT and DELETE are not in the list: a repeated
-// DELETE answers 404, and a PUT could overwrite what came in between.
+// isRepeatable reports whether the request can be repeated safely. PUT and DELETE are not included: a repeated DELETE
+// returns 404, and a repeated PUT could overwrite a change made in between.
 func (c *call) isRepeatable() bool {
 	return c.isSafe || c.method == http.MethodGet || c.header.Get("Idempotency-Key") != ""
 }
 
-// Page is one page of a list. Next is the cursor of the page after it, "" if this is the last.
+// Page is one page of a list. Next is the cursor of the next page, "" on the last page.
 type Page[T any] struct {
 	Items []T
 	Next  string
 }
 
-// one performs a call whose answer is {"data": ...}.
+// one performs a call whose response is {"data": ...}.
 func one[T any](ctx context.Context, t *transport, c *call) (*T, error) {
 	var answer struct {
 		Data T `json:"data"`
@@ -68,7 +68,7 @@ func one[T any](ctx context.Context, t *transport, c *call) (*T, error) {
 	return &answer.Data, nil
 }
 
-// raw performs a call whose answer is {"data": ...}, with data of any kind.
+// raw performs a call whose response is {"data": ...}, with data of any JSON type.
 func raw(ctx context.Context, t *transport, c *call) (json.RawMessage, error) {
 	data, err := one[json.RawMessage](ctx, t, c)
 	if err != nil {
@@ -77,7 +77,7 @@ func raw(ctx context.Context, t *transport, c *call) (json.RawMessage, error) {
 	return *data, nil
 }
 
-// page performs a call whose answer is {"data": [...], "next": cursor}.
+// page performs a call whose response is {"data": [...], "next": cursor}.
 func page[T any](ctx context.Context, t *transport, c *call) (*Page[T], error) {
 	var answer struct {
 		Data []T     `json:"data"`
@@ -93,7 +93,7 @@ func page[T any](ctx context.Context, t *transport, c *call) (*Page[T], error) {
 	return result, nil
 }
 
-// cursor is a string or a number on the wire.
+// cursor is a string or a number in JSON.
 type cursor string
 
 func (c *cursor) UnmarshalJSON(data []byte) error {
@@ -106,7 +106,7 @@ func (c *cursor) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// all returns the items of all pages. The sequence can be read several times; every reading begins at the first page.
+// all returns the items of all pages. The sequence can be iterated several times, each time from the first page.
 func all[T any](ctx context.Context, t *transport, c *call, name string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		next := *c
@@ -139,19 +139,19 @@ func cloneQuery(query url.Values) url.Values {
 	return copied
 }
 
-// none performs a call whose answer has no content.
+// none performs a call whose response has no content.
 func none(ctx context.Context, t *transport, c *call) error {
 	return t.perform(ctx, c, nil)
 }
 
-// text performs a call whose answer is plain text.
+// text performs a call whose response is plain text.
 func text(ctx context.Context, t *transport, c *call) (string, error) {
 	var answer string
 	err := t.perform(ctx, c, &answer)
 	return answer, err
 }
 
-// once sends a request once.
+// once sends a request without retries and decodes the response.
 func (t *transport) once(ctx context.Context, c *call, answer any) error {
 	body, err := encode(c.body)
 	if err != nil {
@@ -171,7 +171,7 @@ func encode(body any) ([]byte, error) {
 	return encoded, nil
 }
 
-// perform sends a request, again after a failure where that is safe and useful, and decodes the answer.
+// perform sends a request and decodes the response. It repeats a failed request if that is safe and may succeed.
 func (t *transport) perform(ctx context.Context, c *call, answer any) error {
 	body, err := encode(c.body)
 	if err != nil {
@@ -242,7 +242,7 @@ func (t *transport) attempt(ctx context.Context, c *call, body []byte, answer an
 	return nil
 }
 
-// withoutAnswer returns the caller's own error if the caller's context ended, else what kept the server from answering.
+// withoutAnswer returns the error of the caller's context if that context ended, else why there was no response.
 func (t *transport) withoutAnswer(ctx, limited context.Context, err error, timeout time.Duration) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -252,7 +252,7 @@ func (t *transport) withoutAnswer(ctx, limited context.Context, err error, timeo
 	}
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
-		err = wrapped.Err // without the address, which the message has already
+		err = wrapped.Err // the message already contains the address
 	}
 	return unreachable(t.base, err)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/windlass/windlass/sdk/go/internal/loop"
 )
 
-// Wait returns the run when it has ended. It looks at it at growing intervals, from 0.1 to 2 seconds, until the context
-// ends; then the run goes on.
+// Wait waits until a run has ended, and returns it. It polls at growing intervals, from 0.1 to 2 seconds. If the
+// context ends first, Wait returns its error; the run continues.
 func (s *RunsService) Wait(ctx context.Context, runID string) (*RunDetail, error) {
 	for pause := 100 * time.Millisecond; ; pause = min(pause*3/2, 2*time.Second) {
 		run, err := s.Get(ctx, runID)

@@ -22,17 +22,17 @@ const (
 	endOfFlow = "end"
 )
 
-// Event is one event of a stream. A stream that begins after ID goes on where this event was.
+// Event is one event of a stream. A stream that starts after ID continues with the event that follows this one.
 type Event struct {
 	ID    string
 	Event string
 	Data  json.RawMessage
 }
 
-// Decode reads the data of the event into a value.
+// Decode decodes the data of the event into a value.
 func (e Event) Decode(into any) error { return json.Unmarshal(e.Data, into) }
 
-// events returns the events of a stream until it ends; a lost connection is resumed after the last event.
+// events returns the events of a stream until it ends. A lost connection is reopened after the last event received.
 func events(ctx context.Context, t *transport, c *call) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		reader := &eventReader{pause: time.Second}
@@ -60,14 +60,14 @@ func events(ctx context.Context, t *transport, c *call) iter.Seq2[Event, error] 
 	}
 }
 
-// eventReader keeps the position of a stream over several connections.
+// eventReader keeps the position in a stream across connections.
 type eventReader struct {
 	lastID string
 	pause  time.Duration
 	ended  bool // by the server's end event, or by the caller
 }
 
-// connect reads one connection to its end. It returns the number of events, and why the connection ended.
+// connect reads one connection until it ends. It returns the number of events, and the error that ended the connection.
 func (r *eventReader) connect(ctx context.Context, t *transport, c *call, yield func(Event, error) bool) (int, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -83,7 +83,7 @@ func (r *eventReader) connect(ctx context.Context, t *transport, c *call, yield 
 		return 0, unreachable(t.base, err)
 	}
 	defer response.Body.Close()
-	if response.StatusCode == http.StatusNoContent { // there is nothing to come any more
+	if response.StatusCode == http.StatusNoContent { // the stream has ended
 		r.ended = true
 		return 0, nil
 	}

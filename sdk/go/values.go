@@ -9,7 +9,7 @@ import (
 // Ptr returns a pointer to a value, for parameters where zero and "not given" differ.
 func Ptr[T any](value T) *T { return &value }
 
-// Nullable is a parameter that can be set to null. A nil pointer leaves it as it is.
+// Nullable is a parameter that can be set to null. A nil pointer leaves the field unchanged.
 type Nullable[T any] struct{ value *T }
 
 // Value returns a parameter with a value.
@@ -21,7 +21,7 @@ func Null[T any]() *Nullable[T] { return &Nullable[T]{} }
 // MarshalJSON encodes the value, or null.
 func (n *Nullable[T]) MarshalJSON() ([]byte, error) { return json.Marshal(n.value) }
 
-// each returns the JSON form of parameters in a list.
+// each returns the JSON fields of each item in a list of parameters.
 func each[T any, P interface {
 	*T
 	fields() map[string]any
@@ -33,5 +33,5 @@ func each[T any, P interface {
 	return encoded
 }
 
-// segment returns a value as one segment of a path: none of its characters can reach beyond its place.
+// segment escapes a value so that it is a single segment of a path.
 func segment(value any) string { return url.PathEscape(fmt.Sprint(value)) }

@@ -12,19 +12,22 @@ import (
 
 // WorkerOptions are the options of a worker. Zero values are replaced by the defaults.
 type WorkerOptions struct {
-	// URL, Key and Org are those of [NewClient]: from the environment if they are empty. The key needs the scope work.
+	// URL, Key and Org are as for [NewClient], and read from the environment if they are empty. The key needs the scope
+	// work.
 	URL, Key, Org string
-	// ID is the name of the worker; no two workers may share one. By default: host, process id and a random part.
+	// ID is the name of the worker, which must be unique. By default it is made of host, process id and a random part.
 	ID string
-	// Queues are the queues that the worker serves: default.
+	// Queues are the queues that the worker serves, by default only the queue default.
 	Queues []string
-	// Concurrency is the number of handlers that run at the same time: 10.
+	// Concurrency is the maximum number of handlers that run concurrently, 10 by default.
 	Concurrency int
-	// Lease is how long a job stays with this worker without a heartbeat: 30 seconds. Heartbeats are three times as frequent.
+	// Lease is how long a job stays leased to this worker without a heartbeat, 30 seconds by default. There are three
+	// heartbeats per lease.
 	Lease time.Duration
-	// Grace is how long handlers may go on when the worker stops, before their contexts end: 30 seconds.
+	// Grace is how long handlers may continue when the worker stops, before their contexts are cancelled, 30 seconds by
+	// default.
 	Grace time.Duration
-	// Logger receives what the worker logs about itself: slog.Default().
+	// Logger receives the log of the worker itself, slog.Default() by default.
 	Logger *slog.Logger
 	// HTTPClient sends the requests.
 	HTTPClient *http.Client
@@ -71,20 +74,20 @@ func NewWorker(options WorkerOptions) (*Worker, error) {
 // ID returns the name of the worker.
 func (w *Worker) ID() string { return w.remote.worker }
 
-// Handle registers the handler of a type of jobs, or of all types that begin alike: billing.%. The input of the job is
-// decoded into In, and what the handler returns becomes the result of the job. Use [json.RawMessage] to take the input or
-// to give the result as JSON.
+// Handle registers the handler of a job type, or of all types with a common prefix: billing.%. The input of the job is
+// decoded into In, and the value that the handler returns becomes the result of the job. Use [json.RawMessage] to
+// receive the input, or to return the result, as JSON.
 //
-// The context ends when the job was cancelled, its lease was lost, it timed out, or the worker stops; [context.Cause]
-// returns which. An error fails the attempt; see [NonRetryable] and [RetryAfter]. Handle panics if the type has a handler
-// already or if the worker runs.
+// The context is cancelled when the job was cancelled, its lease was lost, it timed out, or the worker stops;
+// [context.Cause] returns the reason. An error fails the attempt; see [NonRetryable] and [RetryAfter]. Handle panics if
+// the type already has a handler or if the worker has started.
 func Handle[In, Out any](w *Worker, jobType string, handle func(ctx context.Context, input In) (Out, error)) {
 	w.loop.Handlers.Add(jobType, loop.Typed(handle))
 }
 
-// Run executes jobs until the context ends, then drains: it fetches no more, lets the handlers finish within the grace
-// period, ends the contexts of the others and gives their jobs back. It returns nil after that, or the error with which
-// the server refused the first fetch. A worker runs once.
+// Run executes jobs until the context ends, then drains: it stops fetching, lets handlers finish within the grace
+// period, cancels the contexts of the remaining handlers and returns their jobs to the queue. It returns nil after a
+// drain, or the error with which the server refused the first fetch. A worker can run only once.
 //
 //	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 //	defer stop()
@@ -110,7 +113,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return err
 }
 
-// goodbye tells the server that the worker has stopped.
+// goodbye reports to the server that the worker has stopped.
 func (w *Worker) goodbye(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -17,10 +17,10 @@ import (
 	windlass "github.com/windlass/windlass/sdk/go"
 )
 
-const patience = 20 * time.Second // nothing here takes that long
+const patience = 20 * time.Second // longer than any test waits
 
-// workServer answers as a server does, and as a server in trouble: `fault` is asked before every answer. The real
-// server is tested by the contract suite.
+// workServer is a fake server of the worker protocol. `fault` is called before every response and can replace it. The
+// contract suite tests the real server.
 type workServer struct {
 	*httptest.Server
 	t     *testing.T
@@ -91,7 +91,7 @@ func (s *workServer) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sent returns the bodies of a route, in order.
+// sent returns the request bodies of a route, in order.
 func (s *workServer) sent(route string) []map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *workServer) bodies(route string) []map[string]any {
 	return bodies
 }
 
-// reported waits for the outcomes of a number of jobs, and returns them by job.
+// reported waits for the outcomes of a number of jobs, and returns them by job id.
 func (s *workServer) reported(count int) map[string]map[string]any {
 	s.t.Helper()
 	timer := time.AfterFunc(patience, func() { s.changed.Broadcast() })
@@ -249,7 +249,7 @@ func TestOutcomesOfOneMomentShareARequest(t *testing.T) {
 	all := make(chan struct{})
 	server.fault = func(route string, _ map[string]any) (int, string) {
 		if route == "workers/ack" {
-			<-all // the first request takes until every handler is done
+			<-all // the first request blocks until every handler is done
 		}
 		return 0, ""
 	}

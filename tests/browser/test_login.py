@@ -1,6 +1,6 @@
-"""Organisations in a browser: log in and out, keys, secrets, switching orgs, and what a viewer is not offered.
+"""Organisations in a browser: login and logout, keys, secrets, switching orgs, and the restricted view of a viewer.
 
-All of it on one server with an operator's key, two orgs, and a run in each.
+All tests use one server with an operator's key, two orgs, and a run in each.
 """
 
 import asyncio
@@ -294,7 +294,7 @@ async def test_the_operator_creates_an_org_on_a_plan_and_disables_it(page: Page)
     await page.get_by_role("button", name="New plan…").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_label("Name").fill("unlimited")
-    await expect(dialog.get_by_text("There is a plan unlimited")).to_be_visible()
+    await expect(dialog.get_by_text("Plan unlimited already exists")).to_be_visible()
     await dialog.get_by_label("Name").fill("team")
     await dialog.get_by_label("Executions a month").fill("many")
     await expect(dialog.get_by_role("button", name="Create the plan")).to_be_disabled()

@@ -36,14 +36,14 @@ export function App() {
   );
 }
 
-/** What a caller sees. Another caller or another org is another frame: nothing of the one before stays. */
+/** The frame for one caller and org. Another caller or org gets a new frame, so that no state is carried over. */
 function Frame({ session }: { session: Session }) {
   const [help, setHelp] = useState(false);
   const search = useRef<HTMLInputElement>(null);
   const [place] = useLocation();
   useKeyboard({ help: () => setHelp(true), search: () => search.current?.focus() });
   useEffect(() => {
-    document.querySelector(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }); // on a phone the menu scrolls
+    document.querySelector(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }); // the menu scrolls on narrow screens
   }, [place]);
   return (
     <>
@@ -76,7 +76,7 @@ function Frame({ session }: { session: Session }) {
             </Suspense>
           </Boundary>
         ) : (
-          <Empty title="Nothing to see">Your key lacks the scope read, which all pages of the dashboard need.</Empty>
+          <Empty title="Not allowed">Your key lacks the scope read, which all pages of the dashboard need.</Empty>
         )}
       </main>
       {help && <Help onClose={() => setHelp(false)} />}
@@ -139,7 +139,7 @@ function Search({ field }: { field: React.RefObject<HTMLInputElement | null> }) 
   );
 }
 
-/** An id does not say what it belongs to: if there is no such run, it is taken for a job. */
+/** Return the first part of the path for an id of a run or a job. If there is no such run, the id is that of a job. */
 async function nounOf(id: string): Promise<string> {
   try {
     await api.GET("/api/v1/runs/{run_id}", { params: { path: { run_id: id } } });

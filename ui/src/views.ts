@@ -5,7 +5,7 @@ import { Badge } from "./views/approvals/Badge";
 export interface View {
   path: string; // a pattern of wouter; its parameters are the props `params` of the component
   title: string;
-  letter?: string; // `g` and this letter go there; a view without one is not in the menu
+  letter?: string; // `g` and this letter open the view; a view without a letter is not in the menu
   Badge?: ComponentType; // beside its title in the menu
   Component: LazyExoticComponent<ComponentType<{ params: Record<string, string | undefined> }>>;
 }
@@ -52,7 +52,7 @@ export const VIEWS: View[] = [
   { path: "/workers/:id", title: "Worker", Component: lazy(worker) },
 ];
 
-/** Preload the other views when idle, so that they open even if the server goes away. */
+/** Preload the other views when idle, so that they open even if the server becomes unreachable. */
 export function fetchViews(): void {
   const later = window.requestIdleCallback ?? ((call: () => void) => setTimeout(call, 1000));
   later(() => void Promise.allSettled(LOADS.map((load) => load())));

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// array is a parameter with many values. It is sent as the text of an array, which every driver can send.
+// array is an array parameter. It is sent as a string with an array literal, because every driver supports strings.
 type array struct {
 	values  []string
 	builder strings.Builder

@@ -18,13 +18,13 @@ type Claim struct {
 type ClaimOptions struct {
 	// Worker is the owner of the leases. Two workers must not share a name: a worker can only change what is leased to it.
 	Worker string
-	// Types are names, or LIKE patterns such as billing.%.
+	// Types are job types, or patterns such as billing.%, in which % stands for any string.
 	Types []string
 	// Except are types that are not claimed, such as those that the registry gives to another runtime.
 	Except []string
-	// Count is how many jobs to claim at most.
+	// Count is the maximum number of jobs to claim.
 	Count int
-	// Lease is how long they stay with the worker without a heartbeat.
+	// Lease is how long the jobs stay leased to the worker without a heartbeat.
 	Lease time.Duration
 }
 
@@ -32,10 +32,10 @@ type ClaimOptions struct {
 // each other. One statement: an event that has no job, or a job without its event, cannot exist. The rows are updated by
 // their ctid, which cannot change while they are locked.
 //
-// Jobs come and go faster than the statistics of the table. With those of an empty queue the planner would read all pending
-// jobs and sort them, for every claim. It cannot look into coalesce or into the subquery of the limit, so it assumes that
-// half of the rows match and that a tenth of them is needed, and walks the index in the order of the queue. That index is
-// only for statements with a condition on run_at.
+// Jobs come and go faster than the statistics of the table are updated. With the statistics of an empty queue the
+// planner would read and sort all pending jobs for every claim. It cannot estimate coalesce or the subquery of the
+// limit, so it assumes that half of the rows match and that a tenth of them is needed, and walks the index in the order
+// of the queue. That index applies only to statements with a condition on run_at.
 const claimStatement = `
 with picked as materialized (
   select ctid from workflow.workflow_run
@@ -88,9 +88,10 @@ func escapeLike(pattern string) string {
 	return string(escaped)
 }
 
-// Rows are locked in the order of their ids, as everywhere, so that statements about several jobs cannot deadlock. A job
-// is held if it is leased to this worker and the attempt is the one that was claimed. Behind coalesce the planner cannot use
-// the index of leases, which it believes to be nearly empty: it would read all leased jobs for every batch.
+// Rows are locked in the order of their ids, as everywhere, so that statements about several jobs cannot deadlock. A
+// job is held if it is leased to this worker and the attempt is the one that was claimed. The coalesce keeps the
+// planner from using the index of leases, which it believes to be nearly empty: it would read all leased jobs for every
+// batch.
 const heldRows = `
 held as materialized (
   select t.* from input t join workflow.workflow_run r on r.id = t.id
@@ -119,8 +120,8 @@ with input as (
 )
 select id from done`
 
-// Complete records results with one statement, and returns the ids of the jobs that were still held by the worker. The
-// others are left as they are: another worker has them, or they were cancelled.
+// Complete records results with one statement, and returns the ids of the jobs that the worker still held. Other jobs
+// are left unchanged: another worker has them, or they were cancelled.
 func (i *Inbox) Complete(ctx context.Context, worker string, successes []Success) ([]string, error) {
 	var ids, attempts, results array
 	for _, one := range successes {
@@ -135,11 +136,12 @@ func (i *Inbox) Complete(ctx context.Context, worker string, successes []Success
 type Failure struct {
 	Claim Claim
 	Error string
-	// IsFinal: there are no further attempts.
+	// IsFinal means that there are no further attempts.
 	IsFinal bool
-	// Delay before the next attempt; nil for the backoff of the contract: n² minutes after n failures, and up to 10 % more.
+	// Delay is the time until the next attempt. If it is nil, the next attempt is due n² minutes after n failures, plus
+	// up to 10 %.
 	Delay *time.Duration
-	// IsCancelled: the handler stopped because the job was to be cancelled.
+	// IsCancelled means that the handler stopped because the job is to be cancelled.
 	IsCancelled bool
 }
 
@@ -169,7 +171,7 @@ with input as (
 select id from done`
 
 // Fail records failures with one statement: the next attempt is due after the backoff, or the job has failed if it has used
-// up its attempts. It returns the ids of the jobs that were still held by the worker.
+// up its attempts. It returns the ids of the jobs that the worker still held.
 func (i *Inbox) Fail(ctx context.Context, worker string, failures []Failure) ([]string, error) {
 	var ids, attempts, messages, finals, delays, cancelled array
 	for _, one := range failures {
@@ -194,7 +196,8 @@ update workflow.workflow_run r
  where r.id = h.id
 returning r.id`
 
-// Release gives jobs back to the queue without using up an attempt, and returns the ids of those that were still held.
+// Release returns jobs to the queue without charging an attempt, and returns the ids of those that the worker still
+// held.
 func (i *Inbox) Release(ctx context.Context, worker string, claims []Claim) ([]string, error) {
 	ids, attempts := keys(claims)
 	return i.ids(ctx, releaseStatement, worker, ids, attempts)
@@ -238,7 +241,7 @@ with input as (
 select r.id, e.id is not null, r.status = 'cancelled' or coalesce(e.cancel_requested, false)
   from input t join workflow.workflow_run r on r.id = t.id left join extended e on e.id = r.id`
 
-// Heartbeat extends the leases of jobs, and returns which were extended and which were cancelled.
+// Heartbeat extends the leases of jobs, and returns the ids of the extended and of the cancelled ones.
 func (i *Inbox) Heartbeat(ctx context.Context, worker string, lease time.Duration, claims []Claim) (*Heartbeats, error) {
 	ids, attempts := keys(claims)
 	rows, err := i.db.QueryContext(ctx, i.query(heartbeatStatement), worker, ids, attempts, lease.Seconds())

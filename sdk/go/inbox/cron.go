@@ -15,7 +15,7 @@ const longestGap = 9 * 366 // days
 // cron is a parsed expression with five fields.
 type cron struct {
 	minutes, hours, days, months, weekdays []int
-	// With both fields restricted, a day that fits one of them fits.
+	// If both fields are restricted, a day matches if it matches one of them.
 	anyDay, anyWeekday bool
 }
 
@@ -113,16 +113,17 @@ func fieldValue(text string, least, most int, names []string) (int, error) {
 	return value, nil
 }
 
-// next returns the first time after a time, in a time zone. A local time that is skipped when clocks go forward fires right
-// after the gap, one that is repeated fires once, the first time. An expression for every hour is an interval: it has no
-// extra time for the gap, and fires in both passes of a repeated hour.
+// next returns the first matching time after a time, in a time zone. A local time that is skipped when clocks go
+// forward fires at the end of the gap; a local time that occurs twice fires only the first time. An expression that
+// matches every hour is treated as an interval: nothing extra fires after the gap, and both passes of a repeated hour
+// fire.
 func (c *cron) next(after time.Time, zone *time.Location) (time.Time, error) {
 	if len(c.hours) == 24 {
 		return c.nextOfInterval(after, zone)
 	}
 	year, month, day := after.In(zone).Date()
 	for n := range longestGap {
-		date := time.Date(year, month, day+n, 12, 0, 0, 0, time.UTC) // of the day only: its zone does not matter
+		date := time.Date(year, month, day+n, 12, 0, 0, 0, time.UTC) // stands for the day: its zone does not matter
 		if !c.fits(date) {
 			continue
 		}
@@ -164,7 +165,7 @@ func (c *cron) fits(date time.Time) bool {
 	return day || weekday
 }
 
-// localTime returns when a clock in the zone shows this time for the first time, or the end of the gap that skips it.
+// localTime returns the first moment at which clocks in the zone show this time, or the end of the gap that skips it.
 func localTime(date time.Time, hour, minute int, zone *time.Location) time.Time {
 	at := time.Date(date.Year(), date.Month(), date.Day(), hour, minute, 0, 0, zone)
 	start, end := at.ZoneBounds()
@@ -174,7 +175,7 @@ func localTime(date time.Time, hour, minute int, zone *time.Location) time.Time 
 		}
 		return end
 	}
-	if !start.IsZero() { // just before the zone began the clocks may have shown the same time
+	if !start.IsZero() { // just before the transition at start the clocks may have shown the same time
 		_, before := start.Add(-time.Second).Zone()
 		_, now := at.Zone()
 		if earlier := at.Add(time.Duration(now-before) * time.Second); before > now && earlier.Before(start) {

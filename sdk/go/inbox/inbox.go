@@ -1,6 +1,6 @@
-// Package inbox submits and executes jobs over plain SQL, through the tables of the schema workflow. It needs no server in
-// between, only the database of one: Windlass takes back expired leases, writes created and cancelled events, and
-// keeps finished jobs from being overwritten.
+// Package inbox submits and executes jobs over plain SQL, through the tables of the schema workflow. It connects only
+// to the database of a Windlass server: Windlass reclaims expired leases, writes created and cancelled events, and
+// prevents finished jobs from being overwritten.
 //
 // The package uses database/sql; bring any driver for Postgres, such as github.com/jackc/pgx/v5/stdlib or
 // github.com/lib/pq.
@@ -20,9 +20,9 @@ import (
 
 // Errors of single jobs, for [errors.Is].
 var (
-	// ErrNotFound: there is no such job or schedule.
+	// ErrNotFound means that the job or schedule does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrEnded: the job has ended already.
+	// ErrEnded means that the job has already ended.
 	ErrEnded = errors.New("the job has ended")
 )
 
@@ -33,7 +33,7 @@ type Querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Inbox is the tables of a database. It is safe for concurrent use if its Querier is.
+// Inbox gives access to the job tables of a database. It is safe for concurrent use if its Querier is.
 type Inbox struct {
 	db     Querier
 	schema string
@@ -52,10 +52,10 @@ func (i *Inbox) InSchema(name string) *Inbox {
 	return &Inbox{db: i.db, schema: name}
 }
 
-// In returns the same inbox in a transaction: what is submitted becomes visible with its commit.
+// In returns the same inbox in a transaction: submitted jobs become visible when it commits.
 func (i *Inbox) In(tx Querier) *Inbox { return &Inbox{db: tx, schema: i.schema} }
 
-// query returns a statement with the names of the tables.
+// query returns a statement with the schema of the inbox in the names of its tables.
 func (i *Inbox) query(text string) string { return strings.ReplaceAll(text, "workflow.", i.schema+".") }
 
 // NewJob is a job to submit. Zero values are replaced by the defaults of the table.
@@ -64,18 +64,18 @@ type NewJob struct {
 	Type string
 	// Payload is encoded as JSON; nil is an empty object.
 	Payload any
-	// Priority: jobs with lower numbers are claimed first. 100 if it is nil.
+	// Priority orders the claims: jobs with lower numbers are claimed first. It is 100 if it is nil.
 	Priority *int
 	// RunAt is when the job becomes due: now if it is zero.
 	RunAt time.Time
 	// IdempotencyKey makes the submission repeatable: a second job with the key is not inserted.
 	IdempotencyKey string
-	// MaxAttempts is how often the job is tried: 3.
+	// MaxAttempts is the maximum number of attempts, 3 by default.
 	MaxAttempts int
 }
 
-// Submitted is the answer to a submission. A duplicate has the id of the job that has the key already, or none if that
-// job is not visible to the role under its plain key, as in an org other than default.
+// Submitted is the result of a submission. A duplicate has the id of the job that already has the key, or no id if the
+// role cannot see that job under its plain key, as in an org other than default.
 type Submitted struct {
 	ID          string
 	IsDuplicate bool
@@ -99,7 +99,7 @@ select id, type, payload::jsonb, priority, coalesce(run_at, now()), idempotency_
 on conflict (idempotency_key) do nothing
 returning id`
 
-// SubmitMany inserts jobs with one statement: all or, after an error, none. The answers come in the order of the jobs.
+// SubmitMany inserts jobs with one statement: all or, after an error, none. The results are in the order of the jobs.
 func (i *Inbox) SubmitMany(ctx context.Context, jobs []NewJob) ([]Submitted, error) {
 	if len(jobs) == 0 {
 		return nil, nil
@@ -152,7 +152,7 @@ func (i *Inbox) SubmitMany(ctx context.Context, jobs []NewJob) ([]Submitted, err
 	return answers, i.existing(ctx, jobs, answers, duplicates)
 }
 
-// existing fills in the ids of jobs that have the keys of duplicates.
+// existing fills in the ids of the jobs that already have the keys of the duplicates.
 func (i *Inbox) existing(ctx context.Context, jobs []NewJob, answers []Submitted, keys array) error {
 	query := i.query(`select idempotency_key, id from workflow.workflow_run where idempotency_key = any($1::text::text[])`)
 	rows, err := i.db.QueryContext(ctx, query, keys.text())
@@ -174,7 +174,7 @@ func (i *Inbox) existing(ctx context.Context, jobs []NewJob, answers []Submitted
 	return err
 }
 
-// Cancel cancels a job that has not ended. A worker that has it is notified with its next heartbeat.
+// Cancel cancels a job that has not ended. A worker that executes it is notified with its next heartbeat.
 func (i *Inbox) Cancel(ctx context.Context, id string) error {
 	result, err := i.db.ExecContext(ctx, i.query(`
 update workflow.workflow_run set status = 'cancelled', updated_at = now()

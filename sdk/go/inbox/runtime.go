@@ -21,19 +21,23 @@ const (
 
 // RuntimeOptions are the options of a runtime. Zero values are replaced by the defaults.
 type RuntimeOptions struct {
-	// Worker is the name of the worker; no two may share one. By default: host, process id and a random part.
+	// Worker is the name of the worker, which must be unique. By default it is made of host, process id and a random
+	// part.
 	Worker string
-	// Schema is the schema of the tables: workflow.
+	// Schema is the schema of the tables, workflow by default.
 	Schema string
-	// Concurrency is the number of handlers that run at the same time: 10.
+	// Concurrency is the maximum number of handlers that run concurrently, 10 by default.
 	Concurrency int
-	// Lease is how long a job stays with this worker without a heartbeat: 30 seconds. Heartbeats are three times as frequent.
+	// Lease is how long a job stays leased to this worker without a heartbeat, 30 seconds by default. There are three
+	// heartbeats per lease.
 	Lease time.Duration
-	// Grace is how long handlers may go on when the runtime stops, before their contexts end: 30 seconds.
+	// Grace is how long handlers may continue when the runtime stops, before their contexts are cancelled, 30 seconds
+	// by default.
 	Grace time.Duration
-	// Poll is the longest pause between two looks at an empty queue: 1 second. The pause grows from 5 milliseconds.
+	// Poll is the longest interval between two polls of an empty queue, 1 second by default. The interval grows from 5
+	// milliseconds.
 	Poll time.Duration
-	// Logger receives what the runtime logs: slog.Default().
+	// Logger receives the log of the runtime itself, slog.Default() by default.
 	Logger *slog.Logger
 }
 
@@ -59,18 +63,20 @@ func NewRuntime(db *sql.DB, options RuntimeOptions) *Runtime {
 	return r
 }
 
-// Handle registers the handler of a type of jobs, or of all types that begin alike: billing.%. The payload of the job is
-// decoded into In, and what the handler returns becomes the result of the job.
+// Handle registers the handler of a job type, or of all types with a common prefix: billing.%. The payload of the job
+// is decoded into In, and the value that the handler returns becomes the result of the job.
 //
-// The context ends when the job was cancelled, its lease was lost, or the runtime stops; [context.Cause] returns
-// windlass.ErrCancelled, windlass.ErrLost or windlass.ErrDraining. An error fails the attempt; windlass.NonRetryable and
-// windlass.RetryAfter choose what follows. Handle panics if the type has a handler already or if the runtime runs.
+// The context is cancelled when the job was cancelled, its lease was lost, or the runtime stops; [context.Cause]
+// returns windlass.ErrCancelled, windlass.ErrLost or windlass.ErrDraining. An error fails the attempt;
+// windlass.NonRetryable and windlass.RetryAfter control the retry. Handle panics if the type already has a handler or
+// if the runtime has started.
 func Handle[In, Out any](r *Runtime, jobType string, handle func(ctx context.Context, payload In) (Out, error)) {
 	r.loop.Handlers.Add(jobType, loop.Typed(handle))
 }
 
-// Run executes jobs until the context ends, then drains: it claims no more, lets the handlers finish within the grace
-// period, ends the contexts of the others and gives their jobs back. A runtime runs once.
+// Run executes jobs until the context ends, then drains: it stops claiming, lets handlers finish within the grace
+// period, cancels the contexts of the remaining handlers and returns their jobs to the queue. A runtime can run only
+// once.
 func (r *Runtime) Run(ctx context.Context) error {
 	types, err := r.loop.Handlers.Start()
 	if err != nil {
@@ -90,20 +96,20 @@ func ClaimFrom(ctx context.Context) *Claim {
 	return nil
 }
 
-// backend is the contract of the tables.
+// backend implements [loop.Backend] with the tables.
 type backend struct {
 	inbox       *Inbox
 	worker      string
 	types       []string
 	lease, poll time.Duration
 
-	// Of the one goroutine that fetches.
+	// Used only by the goroutine that fetches.
 	pause     time.Duration
 	except    []string
 	exceptDue time.Time
 }
 
-// Fetch claims jobs. While there are none, it looks again at growing intervals.
+// Fetch claims jobs. While there are none, it polls at growing intervals.
 func (b *backend) Fetch(ctx context.Context, count int) ([]loop.Job, error) {
 	for {
 		if err := b.readRegistry(ctx); err != nil {
@@ -130,12 +136,12 @@ func (b *backend) Fetch(ctx context.Context, count int) ([]loop.Job, error) {
 			return nil, ctx.Err()
 		}
 		if pause >= b.poll {
-			return nil, nil // let the loop look at how many jobs it has room for
+			return nil, nil // let the loop compute its capacity again
 		}
 	}
 }
 
-// readRegistry reads which types belong to another runtime, or to none.
+// readRegistry reads the types that are disabled or registered to another runtime, at most once per registryInterval.
 func (b *backend) readRegistry(ctx context.Context) error {
 	if time.Now().Before(b.exceptDue) {
 		return nil
@@ -217,14 +223,14 @@ func (b *backend) Beat(ctx context.Context, executions []*loop.Execution) (*loop
 	return &loop.Beat{Extended: beats.Extended, Cancelled: beats.Cancelled}, nil
 }
 
-// Finished has nothing to do: the tables have no log.
+// Finished does nothing: the tables have no log lines.
 func (b *backend) Finished(*loop.Execution) {}
 
-// Pause returns no pause of its own: a database does not ask for one.
+// Pause returns 0: a database does not request a delay.
 func (b *backend) Pause(error) time.Duration { return 0 }
 
-// refused marks errors that a repetition cannot mend: values that cannot be stored (class 22 and 23), missing privileges
-// and tables (class 42). Both common drivers have the code of an error.
+// refused returns errors that a retry cannot fix as [loop.Refused]: values that cannot be stored (class 22 and 23),
+// missing privileges and tables (class 42). Both common drivers expose the code of an error.
 func (b *backend) refused(err error) error {
 	var coded interface{ SQLState() string }
 	if errors.As(err, &coded) {

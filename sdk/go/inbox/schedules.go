@@ -17,11 +17,11 @@ type NewSchedule struct {
 	Payload any
 	// Cron is an expression with five fields: "30 2 * * mon-fri".
 	Cron string
-	// Timezone is the name of the time zone of the expression: UTC.
+	// Timezone is the name of the time zone of the expression, UTC by default.
 	Timezone string
-	// Priority is that of its jobs: 100 if it is nil.
+	// Priority is the priority of its jobs, 100 if it is nil.
 	Priority *int
-	// MaxAttempts is how often its jobs are tried: 3.
+	// MaxAttempts is the maximum number of attempts of its jobs, 3 by default.
 	MaxAttempts int
 }
 
@@ -35,8 +35,8 @@ type Schedule struct {
 	Priority, MaxAttempts    int
 }
 
-// CreateSchedule inserts a schedule and returns its id. Windlass submits its jobs; so does [Inbox.Tick], and a job is
-// submitted once, whoever comes first.
+// CreateSchedule inserts a schedule and returns its id. Both Windlass and [Inbox.Tick] submit its jobs; each tick
+// submits only one job.
 func (i *Inbox) CreateSchedule(ctx context.Context, schedule NewSchedule) (string, error) {
 	if schedule.Type == "" {
 		return "", fmt.Errorf("inbox: Type is empty")
@@ -63,7 +63,7 @@ returning id`), newID(), schedule.Type, string(payload), schedule.Cron, schedule
 	return id, err
 }
 
-// nextRun returns when an expression fires after a time.
+// nextRun returns the first time after a time at which an expression fires.
 func nextRun(expression, timezone string, after time.Time) (time.Time, error) {
 	parsed, err := parseCron(expression)
 	if err != nil {
@@ -96,17 +96,17 @@ select id, type, payload::text, schedule, timezone, next_run_at, last_run_at, en
 	})
 }
 
-// PauseSchedule stops a schedule until [Inbox.ResumeSchedule].
+// PauseSchedule pauses a schedule until [Inbox.ResumeSchedule].
 func (i *Inbox) PauseSchedule(ctx context.Context, id string) error {
 	return i.changeSchedule(ctx, id, "enabled = false")
 }
 
-// ResumeSchedule lets a paused schedule go on.
+// ResumeSchedule resumes a paused schedule.
 func (i *Inbox) ResumeSchedule(ctx context.Context, id string) error {
 	return i.changeSchedule(ctx, id, "enabled = true")
 }
 
-// DeleteSchedule ends a schedule. Its row is kept.
+// DeleteSchedule marks a schedule as deleted. Its row is kept.
 func (i *Inbox) DeleteSchedule(ctx context.Context, id string) error {
 	return i.changeSchedule(ctx, id, "deleted_at = now(), enabled = false")
 }
@@ -123,8 +123,8 @@ func (i *Inbox) changeSchedule(ctx context.Context, id, change string) error {
 	return fmt.Errorf("inbox: schedule %s: %w", id, ErrNotFound)
 }
 
-// The key is the one that Windlass and the other clients use, so that a tick submits one job whoever serves it. The condition on
-// next_run_at leaves a tick alone that another one has served since it was read.
+// The idempotency key is the one that Windlass and the other clients use, so that a tick submits only one job, even if
+// several of them serve it. The condition on next_run_at skips a tick that was served after it was read.
 const tickStatement = `
 with due as (
   select id, type, payload, priority, max_attempts, next_run_at from workflow.workflow_schedule
@@ -142,10 +142,11 @@ update workflow.workflow_schedule s
  where s.id = due.id
 returning s.id`
 
-// Tick submits the jobs of schedules that are due, at most ten, and returns how many it has served. A schedule that was due
-// several times submits one job. Windlass does this by itself; a program needs it only on a database without Windlass.
+// Tick submits the jobs of at most ten due schedules and returns the number of schedules served. A schedule that was
+// due several times submits one job. Windlass does this automatically; a program needs it only on a database without
+// Windlass.
 //
-// A schedule that cannot be evaluated is left out, and its error returned with the others'.
+// A schedule that cannot be evaluated is skipped. Tick returns the joined errors of all such schedules.
 func (i *Inbox) Tick(ctx context.Context) (int, error) {
 	due, err := i.schedules(ctx, "enabled and next_run_at <= now()")
 	if err != nil {

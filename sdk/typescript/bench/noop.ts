@@ -1,7 +1,7 @@
 /**
  * Measures no-op jobs per second of one worker process over HTTP: `node dist/bench/noop.js [jobs] [concurrency]`.
  *
- * It needs a running server, at WINDLASS_URL.
+ * It needs a running server at WINDLASS_URL.
  */
 
 import { Client } from "../src/index.js";

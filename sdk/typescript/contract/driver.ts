@@ -1,4 +1,4 @@
-/** The driver of the contract suite: a worker with the handlers that every language has. */
+/** The driver of the contract suite: a worker with the handlers that the suite expects in every language. */
 
 import { appendFileSync, existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -11,7 +11,7 @@ function trace(line: string): void {
   if (env.CONTRACT_TRACE) appendFileSync(env.CONTRACT_TRACE, `${line}\n`);
 }
 
-/** Wait until a file exists, whatever the signal says. */
+/** Wait until a file exists, ignoring the signal. */
 async function exists(path: string): Promise<void> {
   while (!existsSync(path)) await sleep(20);
 }

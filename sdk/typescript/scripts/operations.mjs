@@ -13,7 +13,7 @@ export async function openapi() {
   return JSON.parse(await readFile(new URL("../../openapi.json", import.meta.url), "utf8"));
 }
 
-/** Return every operation of the document, as the templates below need it. */
+/** Return every operation of the document, in the form that generate.mjs and reference.mjs need. */
 export function operationsOf(document) {
   const operations = [];
   for (const [path, methods] of Object.entries(document.paths)) {

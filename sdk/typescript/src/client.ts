@@ -4,16 +4,16 @@ import { WaitTimeout } from "./errors.js";
 import { Operations, Runs, type RunDetail } from "./generated/operations.js";
 import { sleep, Transport, type ClientOptions, type RequestOptions } from "./request.js";
 
-const FIRST_LOOK = 100; // milliseconds between two reads of a run that is waited for, at first
+const FIRST_LOOK = 100; // milliseconds between the first two polls of a run that is waited for
 const LAST_LOOK = 2000;
 const ENDED: ReadonlySet<string> = new Set(["completed", "failed", "cancelled", "timeout"]);
 
-/** The operations of `client.runs`, and waiting for the end of a run. */
+/** The operations of `client.runs`, including `wait`. */
 export class RunOperations extends Runs {
   /**
    * Wait until a run has ended, and return it.
    *
-   * Throws `WaitTimeout` after `timeout` milliseconds; the run goes on.
+   * Throws `WaitTimeout` after `timeout` milliseconds; the run continues.
    */
   async wait(runId: string, { timeout = Infinity, signal }: Omit<RequestOptions, "headers"> = {}): Promise<RunDetail> {
     const end = performance.now() + timeout;
@@ -28,7 +28,7 @@ export class RunOperations extends Runs {
 }
 
 /**
- * A client of the API. It needs no closing.
+ * A client of the API. It does not have to be closed.
  *
  *     const client = new Client({ url: "https://windlass.example.com", key: "..." });
  *     const run = await client.start("orders", { input: { order: 7 } });

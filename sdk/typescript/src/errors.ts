@@ -11,8 +11,8 @@
  *         Forbidden        the key lacks a scope                     403
  *         RateLimited      too many requests                         429
  *           QuotaExceeded  the plan of the org does not allow this   402, 429
- *         Unavailable      the same request may succeed later        502, 503, 504, and other answers
- *           Unreachable    there was no answer; `status` is 0
+ *         Unavailable      the same request may succeed later        502, 503, 504; or not a Windlass response
+ *           Unreachable    there was no response; `status` is 0
  *       WaitTimeout        a run did not end in time
  */
 
@@ -48,21 +48,21 @@ export interface ProblemDocument {
   errors?: FieldError[] | null;
 }
 
-/** The server refused a request. Programs read the fields; the message is for people. */
+/** The error of a request that the server refused. Programs should read the fields; the message is for people. */
 export class ApiError extends WindlassError {
-  /** The status of the answer; 0 if there was none. */
+  /** The HTTP status; 0 if there was no response. */
   readonly status: number;
-  /** The kind of thing that does not exist: job, run, workflow, ... */
+  /** The kind of the object that does not exist: job, run, workflow, ... */
   readonly what: string | undefined;
-  /** Its id or name, as requested. */
+  /** The id or name of the object that does not exist, as requested. */
   readonly key: string | undefined;
-  /** The first field that is wrong. */
+  /** The first invalid field. */
   readonly field: string | undefined;
-  /** How to fix it, where that is known. */
+  /** How to fix the problem, if known. */
   readonly hint: string | undefined;
   /** The scope that the key lacks. */
   readonly scope: string | undefined;
-  /** Every field that is wrong. */
+  /** All invalid fields. */
   readonly errors: readonly FieldError[];
   /** Seconds after which the same request may succeed, if the server sent them. */
   readonly retryAfter: number | undefined;
@@ -80,13 +80,13 @@ export class ApiError extends WindlassError {
   }
 }
 
-/** An argument or a document is invalid: `field` names the first mistake, `errors` all of them. */
+/** An argument or a document is invalid: `field` is the first invalid field, `errors` lists all of them. */
 export class Invalid extends ApiError {}
 
 /** There is no such object: `what` and `key` name it. */
 export class NotFound extends ApiError {}
 
-/** The object exists, but its state does not allow this. */
+/** The object exists, but its current state does not allow the operation. */
 export class Conflict extends ApiError {}
 
 /** The object existed and has ended. */
@@ -101,13 +101,13 @@ export class Forbidden extends ApiError {}
 /** Too many requests: try again after `retryAfter` seconds. */
 export class RateLimited extends ApiError {}
 
-/** The plan of the org does not allow this, or not now. */
+/** A limit of the org's plan does not allow the request, at least not now. */
 export class QuotaExceeded extends RateLimited {
   /** The name of the limit: executions_per_month, runs_at_once, ... */
   readonly code: string;
   /** The value of the limit. */
   readonly limit: number;
-  /** What counts against the limit. */
+  /** The current usage that counts against the limit. */
   readonly used: number;
   /** When the count is reset, as an ISO time. */
   readonly resetsAt: string | undefined;
@@ -124,17 +124,17 @@ export class QuotaExceeded extends RateLimited {
 /** The server or its database cannot be used now: the same request may succeed later. */
 export class Unavailable extends ApiError {}
 
-/** There was no answer from the server. */
+/** The server did not respond. */
 export class Unreachable extends Unavailable {
   constructor(message: string) {
     super(message, 0);
   }
 }
 
-/** A run did not end in time. The run goes on. */
+/** A run did not end in time. The run continues. */
 export class WaitTimeout extends WindlassError {}
 
-const SHOWN = 200; // characters of an answer that is not a problem document
+const SHOWN = 200; // characters of a response without a problem document that the error contains
 const CLASSES: Readonly<Record<number, typeof ApiError>> = {
   401: Unauthorized,
   403: Forbidden,
@@ -151,7 +151,7 @@ const CLASSES: Readonly<Record<number, typeof ApiError>> = {
   504: Unavailable,
 };
 
-/** Return the error of an answer that is not a success. `text` is its body. */
+/** Return the error for a response that is not a success. `text` is its body. */
 export function errorOf(status: number, text: string, address: string, retryAfter?: number): ApiError {
   const problem = parseProblem(text);
   if (problem?.detail === undefined) {

@@ -1,12 +1,12 @@
-/** Lists that come in pages. */
+/** Paginated lists. */
 
-/** A part of a list. `next` leads to the following part; it is undefined at the end. */
+/** A page of a list. `next` is the cursor of the next page; it is undefined on the last page. */
 export interface Page<T> {
   readonly items: T[];
   readonly next: string | undefined;
 }
 
-/** A list in pages: iterate over all of it with `for await`, or get one `page()`. */
+/** A paginated list: iterate over all items with `for await`, or get a single `page()`. */
 export class Pages<T> implements AsyncIterable<T> {
   readonly #load: (cursor: string | undefined) => Promise<Page<T>>;
 
@@ -14,7 +14,7 @@ export class Pages<T> implements AsyncIterable<T> {
     this.#load = load;
   }
 
-  /** Return the first page, or the one that `next` of an earlier page leads to. */
+  /** Return the first page, or the page at the cursor `next` of an earlier page. */
   async page(next?: string): Promise<Page<T>> {
     return await this.#load(next);
   }

@@ -1,7 +1,7 @@
 /**
  * Sends requests with `fetch`: addresses, keys, retries and errors.
  *
- * A request is repeated only if a second one changes nothing more: reads, and requests with an idempotency key.
+ * Only requests that are safe to repeat are retried: reads, and requests with an idempotency key.
  */
 
 import { ApiError, errorOf, Unavailable, Unreachable, WindlassError } from "./errors.js";
@@ -13,8 +13,8 @@ const DEFAULT_URL = "http://127.0.0.1:8080";
 const AGAIN: ReadonlySet<number> = new Set([0, 429, 502, 503, 504]); // statuses after which a request is repeated
 const FIRST_PAUSE = 200; // milliseconds
 const MAX_PAUSE = 10_000;
-const MAX_PATIENCE = 60_000; // a server that sends a longer Retry-After is not waited for
-const SILENCE = 60_000; // an open stream carries something every 15 s
+const MAX_PATIENCE = 60_000; // milliseconds; requests are not repeated after a longer Retry-After
+const SILENCE = 60_000; // milliseconds; the server sends something on a stream every 15 s
 
 /** The options of a client. Times are in milliseconds. */
 export interface ClientOptions {
@@ -24,9 +24,9 @@ export interface ClientOptions {
   key?: string | undefined;
   /** The org to act for, which only the operator's key needs. Default: the environment variable WINDLASS_ORG. */
   org?: string | undefined;
-  /** How long one answer may take. Default: 30,000. */
+  /** The timeout of each attempt at a request. Default: 30,000. */
   timeout?: number | undefined;
-  /** How often a failed request is repeated, where that is safe. Default: 3. */
+  /** The maximum number of retries of a request that is safe to repeat. Default: 3. */
   retries?: number | undefined;
   /** The function that sends requests. Default: the global `fetch`. */
   fetch?: typeof fetch | undefined;
@@ -36,16 +36,16 @@ export interface ClientOptions {
 export interface RequestOptions {
   /** Aborts the request, an iteration over pages, or a stream. */
   signal?: AbortSignal | undefined;
-  /** How long the answer may take, in milliseconds, instead of the client's `timeout`. */
+  /** The timeout in milliseconds, instead of the client's `timeout`. */
   timeout?: number | undefined;
-  /** Further headers. */
+  /** Additional headers. */
   headers?: Readonly<Record<string, string>> | undefined;
 }
 
 /** One operation of the API. */
 export interface Call {
   readonly method: string;
-  /** The path below /api/v1, with its values in it. */
+  /** The path below /api/v1, with the values of its parameters. */
   readonly path: string;
   /** The names of the parameters that go into the query; "all" for requests without a body. */
   readonly query: readonly string[] | "all";
@@ -73,22 +73,22 @@ export class Transport {
     this.#fetch = options.fetch ?? ((...args) => globalThis.fetch(...args));
   }
 
-  /** Return the `data` of an answer. */
+  /** Send a request and return the `data` of the response. */
   async one<T>(call: Call, params?: Parameters, options: RequestOptions = {}): Promise<T> {
     return (await this.#perform<{ data: T }>(call, params, options, json)).data;
   }
 
-  /** Send a request whose answer has no content. */
+  /** Send a request whose response has no content. */
   async none(call: Call, params?: Parameters, options: RequestOptions = {}): Promise<void> {
     await this.#perform(call, params, options, async (response) => await response.body?.cancel());
   }
 
-  /** Return an answer as text. */
+  /** Send a request and return the response as a string. */
   async text(call: Call, params?: Parameters, options: RequestOptions = {}): Promise<string> {
     return await this.#perform(call, params, options, async (response) => await response.text());
   }
 
-  /** Return a list in pages. `cursor` is the parameter that `next` goes into. */
+  /** Return a paginated list. `cursor` is the name of the parameter that receives `next`. */
   pages<T>(call: Call, cursor: string, params?: Parameters, options: RequestOptions = {}): Pages<T> {
     return new Pages<T>(async (position) => {
       const query = position === undefined ? params : { ...params, [cursor]: position };
@@ -108,7 +108,7 @@ export class Transport {
     }
   }
 
-  /** Yield events until the stream has ended; a lost connection is resumed after the last event. */
+  /** Yield events until the stream has ended. A lost connection is reopened after the last event received. */
   stream(call: Call, params?: Parameters, options: RequestOptions = {}): AsyncGenerator<StreamEvent, void> {
     const headers = { Accept: "text/event-stream", "Cache-Control": "no-store", ...options.headers };
     return readEvents({
@@ -121,12 +121,12 @@ export class Transport {
         const request = { ...options, signal, headers: { ...headers, ...resumed } };
         return await this.#send(call, params, request, (response) => Promise.resolve(response));
       },
-      // A connection that breaks throws errors of the platform; an event that is not JSON is a SyntaxError.
+      // A broken connection throws errors of the platform; an event that is not JSON throws a SyntaxError.
       mayResume: (error) => (error instanceof ApiError ? AGAIN.has(error.status) : !(error instanceof SyntaxError)),
     });
   }
 
-  /** Send a request, again after a failure where that is safe and useful. */
+  /** Send a request; repeat it after a failure if that is safe and may succeed. */
   async #perform<T>(call: Call, params: Parameters, options: RequestOptions, read: Read<T>): Promise<T> {
     const isRepeatable = call.method === "GET" || Boolean((params as { idempotency_key?: unknown })?.idempotency_key);
     for (let tries = 0, pause = FIRST_PAUSE; ; tries++, pause = Math.min(pause * 2, MAX_PAUSE)) {
@@ -142,12 +142,12 @@ export class Transport {
     }
   }
 
-  /** Send one request and read its answer in time; throw the error of an answer that is not a success. */
+  /** Send one request and read the response within the timeout; throw an `ApiError` if it is not a success. */
   async #send<T>(call: Call, params: Parameters, options: RequestOptions, read: Read<T>): Promise<T> {
     const [query, body] = split(call, params);
     const address = this.url + PREFIX + call.path + query;
     const limit = (options.timeout ?? this.timeout) + patience(params);
-    // Not AbortSignal.timeout: the limit is not for the body of a stream or a download, which is read later.
+    // Not AbortSignal.timeout: the limit does not apply to the body of a stream or a download, which is read later.
     const expired = new AbortController();
     const timer = setTimeout(() => expired.abort(new Error(`no answer within ${limit / 1000} s`)), limit);
     try {
@@ -181,7 +181,7 @@ export class Transport {
   }
 }
 
-/** Operations that go through one transport. */
+/** A group of operations that share a transport. */
 export class Group {
   protected readonly transport: Transport;
 
@@ -190,7 +190,7 @@ export class Group {
   }
 }
 
-/** Return a value as one segment of a path: it cannot reach beyond its place. */
+/** Escape a value so that it is a single segment of a path; throw if that is impossible. */
 export function segment(name: string, value: string | number): string {
   const text = String(value);
   if (text === "" || text === "." || text === "..") {
@@ -225,7 +225,7 @@ export function serverUrl(url: string): string {
   return text.replace(/\/api\/v1$/, "");
 }
 
-/** Return a variable of the environment; browsers have none. */
+/** Return an environment variable; the empty string if it is not set, as in browsers. */
 export function environment(name: string): string {
   try {
     const scope = globalThis as { process?: { env?: Record<string, string | undefined> } };
@@ -235,7 +235,7 @@ export function environment(name: string): string {
   }
 }
 
-/** Yield the parts of a body. Safari cannot iterate over one. */
+/** Yield the chunks of a body. Safari cannot iterate over a `ReadableStream`. */
 export async function* chunks(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array, void> {
   const reader = body.getReader();
   try {
@@ -251,7 +251,7 @@ function header(field: string, name: string, value: string | undefined): Record<
   return { [name]: value };
 }
 
-/** Return the query and the body. What has a `toJSON`, such as a workflow under construction, is sent as that. */
+/** Return the query and the body. An object with a `toJSON` method, such as a `WorkflowBuilder`, is converted first. */
 function split(call: Call, params: Parameters): [query: string, body: string | undefined] {
   const values = Object.entries(plain(params));
   const inQuery = (name: string): boolean => call.query === "all" || call.query.includes(name);
@@ -273,7 +273,7 @@ function plain(params: Parameters): object {
   return typeof source?.toJSON === "function" ? source.toJSON() : (source ?? {});
 }
 
-/** Return how much longer the server may take, in milliseconds: a start may wait for the end of its run. */
+/** Return the time to add to the timeout, in milliseconds: a start may wait for the end of its run. */
 function patience(params: Parameters): number {
   const wait = (params as { wait?: unknown } | undefined)?.wait;
   return typeof wait === "number" ? wait * 1000 : 0;
@@ -285,7 +285,7 @@ async function json<T extends { data: unknown }>(response: Response): Promise<T>
     const answer: unknown = JSON.parse(text);
     if (typeof answer === "object" && answer !== null && "data" in answer) return answer as T;
   } catch {
-    // not an answer of Windlass
+    // not a response of Windlass
   }
   throw errorOf(response.status, text, response.url);
 }

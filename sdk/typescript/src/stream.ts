@@ -1,21 +1,21 @@
-/** Server-sent events: the format, and the rules of resuming a lost connection. */
+/** Server-sent events: parsing, and resuming after a lost connection. */
 
 import { chunks, sleep } from "./request.js";
 
-/** An event: `id` is where to resume after it, `event` its kind, `data` its content. */
+/** An event: `id` is the position to resume after, `event` the event type, `data` the decoded content. */
 export interface StreamEvent<T = unknown> {
   readonly id: string;
   readonly event: string;
   readonly data: T;
 }
 
-/** How a stream is connected. */
+/** How to connect to a stream. */
 export interface StreamSource {
-  /** Connect, after the event with this id. Throw an `ApiError` if there is no stream. */
+  /** Connect after the event with this id. Throw an `ApiError` if there is no stream. */
   connect(lastId: string | undefined, signal: AbortSignal): Promise<Response>;
-  /** Return whether to connect again after this error of `connect`, or of reading what it returned. */
+  /** Return whether to connect again after this error of `connect`, or of reading its response. */
   mayResume(error: unknown): boolean;
-  /** Return the error of connections that end again and again without an `end` event. */
+  /** Return the error for connections that repeatedly end without an `end` event. */
   cutOff(): Error;
   readonly retries: number;
   /** Milliseconds without a byte after which a connection is considered lost. */
@@ -35,7 +35,7 @@ export async function* readEvents(source: StreamSource): AsyncGenerator<StreamEv
     let error: unknown = source.cutOff();
     try {
       const response = await source.connect(parser.lastId, signal);
-      if (response.status === 204 || response.body === null) return; // nothing more will come
+      if (response.status === 204 || response.body === null) return; // the stream has ended
       for await (const event of eventsOf(response.body, parser, source.silence, silent)) {
         failures = 0;
         yield event;
@@ -72,7 +72,7 @@ async function* eventsOf(
   }
 }
 
-/** Parses the text of a stream into events. Keeps the position to resume from. */
+/** Parses the text of a stream into events and keeps the position to resume from. */
 export class EventParser {
   lastId: string | undefined;
   pause = FIRST_PAUSE;
@@ -81,7 +81,7 @@ export class EventParser {
   #event = "";
   #data: string[] = [];
 
-  /** Return the events that this part of the text completes. */
+  /** Return the events that this chunk of text completes. */
   feed(text: string): StreamEvent[] {
     const lines = (this.#rest + text).split(/\r\n|\n|\r(?!$)/);
     this.#rest = lines.pop() ?? "";

@@ -1,12 +1,12 @@
 /**
- * A builder for workflows. It produces the document that a workflow file has, and the server checks it.
+ * A builder for workflows. It produces the same document as a workflow file; the server validates it.
  *
  *     const orders = workflow("orders", { input: { type: "object" } })
  *       .step("pick", job("orders.pick.v1", { order: ref.input("order") }))
  *       .step("pack", job("orders.pack.v1", { items: ref.output("pick", "items") }), { timeout: "5m" });
  *     await client.workflows.deploy(orders);
  *
- * A step that reads the output of another runs after its success; `needs` is for all other edges.
+ * A step that reads the output of another step runs after that step has succeeded; `needs` lists all other edges.
  */
 
 import { WindlassError } from "./errors.js";
@@ -16,11 +16,11 @@ const KEY = /^[\w$@-]+$/;
 const MENTION = /\{\{\s*tasks\.([A-Za-z0-9_-]+)/g;
 const TEMPLATE = /\{\{\s*([^\s{}]+)\s*\}\}/g;
 
-/** A path to a value that exists only in a run. In a string and in JSON it is its template: `{{input.order}}`. */
+/** A path to a value that exists only in a run. As a string and in JSON it becomes a template: `{{input.order}}`. */
 export class Reference {
-  /** The path as templates have it: `tasks.pick.output.items`. */
+  /** The path as written in templates: `tasks.pick.output.items`. */
   readonly path: string;
-  /** The path as `foreach` and `parallel` have it: `pick.items`. Undefined if they cannot use it. */
+  /** The path as written in `foreach` and `parallel`: `pick.items`. Undefined if they cannot use it. */
   readonly source: string | undefined;
 
   constructor(path: string, source?: string) {
@@ -28,7 +28,7 @@ export class Reference {
     this.source = source;
   }
 
-  /** Return the reference to a part of the value. */
+  /** Return a reference to a part of the value. */
   at(...keys: (string | number)[]): Reference {
     const rest = keys.map((key) => `.${keyOf(key)}`).join("");
     return new Reference(this.path + rest, this.source === undefined ? undefined : this.source + rest);
@@ -43,7 +43,7 @@ export class Reference {
   }
 }
 
-/** References to values of the run. Further arguments lead to a part of the value: `ref.output("pick", "items", 0)`. */
+/** References to values of the run. Further arguments select a part of the value: `ref.output("pick", "items", 0)`. */
 export const ref = {
   /** The input of the run. */
   input: (...keys: (string | number)[]): Reference => new Reference("input", "input").at(...keys),
@@ -60,23 +60,23 @@ export const ref = {
   callbackUrl: (step: string): Reference => new Reference(`wait.${step}.url`),
   /** The item of an instance, in a step with `foreach`. */
   item: (...keys: (string | number)[]): Reference => new Reference("item").at(...keys),
-  /** The number of an instance, from 0, in a fanned-out step. */
+  /** The index of an instance, from 0, in a fanned-out step. */
   index: (): Reference => new Reference("index"),
 } as const;
 
-/** What a step does: the value of `job`, `http`, `sleep`, `waitForEvent`, `approve`, `child` and so on. */
+/** The action of a step, as returned by `job`, `http`, `sleep`, `waitForEvent`, `approve`, `child` and so on. */
 export type Action = Readonly<Record<string, unknown>>;
 
 type Text = string | Reference;
 type Part<K extends keyof WorkflowStep> = Exclude<NonNullable<WorkflowStep[K]>, string | boolean>;
 type With<T> = { [K in keyof T]: T[K] | Reference };
 
-/** A step that runs a job of this type, on any worker that handles it. */
+/** Define a step that runs a job of this type, on any worker that handles it. */
 export function job(type: string, input?: unknown): Action {
   return present({ job: type, input });
 }
 
-/** A step that sends an HTTP request. The default method is POST. */
+/** Define a step that sends an HTTP request. The default method is POST. */
 export function http(
   url: Text,
   options: { method?: NonNullable<WorkflowStep["method"]>; headers?: object; query?: object; body?: unknown } = {},
@@ -84,32 +84,32 @@ export function http(
   return present({ method: "POST", ...options, url });
 }
 
-/** A step that waits for a time: `"30s"`, `"1d"`, or a number of seconds. */
+/** Define a step that waits for a duration: `"30s"`, `"1d"`, or a number of seconds. */
 export function sleep(duration: string | number): Action {
   return { sleep: duration };
 }
 
-/** A step that waits for a callback to its URL, which is `ref.callbackUrl(name)`. */
+/** Define a step that waits for a callback to its URL, which is `ref.callbackUrl(name)`. */
 export function waitForWebhook(options: { timeout?: string | number; secret?: string } = {}): Action {
   return { wait_for_webhook: Object.keys(options).length > 0 ? options : true };
 }
 
-/** A step that waits for an event with a key, or, without a key, for a signal to the run. */
+/** Define a step that waits for an event with a key, or, without a key, for a signal to the run. */
 export function waitForEvent(name: string, options: With<Omit<Part<"wait_for_event">, "name">> = {}): Action {
   return { wait_for_event: { name, ...options } };
 }
 
-/** A step that waits until a person approves or rejects. `form` is a JSON Schema of what they fill in. */
+/** Define a step that waits until a person approves or rejects. `form` is a JSON Schema of the values to fill in. */
 export function approve(message: Text, options: Omit<Part<"approve">, "message"> = {}): Action {
   return { approve: { message, ...options } };
 }
 
-/** A step that runs a command, on a pool if `runs_on` names one. */
+/** Define a step that runs a command, on a pool if `runs_on` names one. */
 export function command(run: string, options: { runs_on?: string; input?: unknown } = {}): Action {
   return present({ run, ...options });
 }
 
-/** A step that starts a run of another workflow. */
+/** Define a step that starts a run of another workflow. */
 export function child(workflow: string | WorkflowBuilder<string>, input?: unknown): Action {
   return present({ workflow: typeof workflow === "string" ? workflow : workflow.name, input });
 }
@@ -131,21 +131,21 @@ type StepFields = Pick<
   | "timeout"
 >;
 
-/** The options of a step, with the names that workflow files have. */
+/** The options of a step, with the same names as in workflow files. */
 export interface StepOptions<Steps extends string = string> extends StepFields {
-  /** The steps after which it runs, with the outcome that it needs: success unless an `if` decides. */
+  /** The steps to run after, with the required outcome: success by default, any outcome if the step has an `if`. */
   needs?: Steps | readonly Steps[] | { readonly [Step in Steps]?: Condition };
-  /** An expression that must hold, evaluated once all parents have ended. */
+  /** An expression that must be true for the step to run, evaluated once all parents have ended. */
   if?: Text;
   /** Run one instance for each item of a list. */
   foreach?: Reference;
-  /** Run this many instances. */
+  /** Run this number of instances. */
   parallel?: number | Reference;
-  /** What undoes the step if the run fails, times out or is cancelled with compensation. */
+  /** The action that undoes the step if the run fails, times out or is cancelled with compensation. */
   compensate?: Action | boolean;
 }
 
-/** The options of a workflow, with the names that workflow files have. */
+/** The options of a workflow, with the same names as in workflow files. */
 export type WorkflowOptions = Omit<WorkflowDefinition, "name" | "tasks" | "$schema">;
 
 type Task = Record<string, unknown> & { name: string };
@@ -162,7 +162,7 @@ export class WorkflowBuilder<Steps extends string = never> {
     this.#tasks = tasks;
   }
 
-  /** Return the workflow with one more step. */
+  /** Return a copy of the workflow with one more step. */
   step<Name extends string>(
     name: Name extends Steps ? never : Name,
     action: Action,
@@ -176,14 +176,14 @@ export class WorkflowBuilder<Steps extends string = never> {
     ]);
   }
 
-  /** Return the definition, as `client.workflows.deploy` and workflow files have it. */
+  /** Return the definition, in the form of `client.workflows.deploy` and of workflow files. */
   toJSON(): WorkflowDefinition {
     const document = { ...this.#options, name: this.name, tasks: this.#tasks };
     return JSON.parse(JSON.stringify(document)) as WorkflowDefinition; // with templates instead of references
   }
 }
 
-/** Start a workflow. It is triggered by the API, unless `trigger` says otherwise. */
+/** Return a builder for a workflow. The workflow is triggered by the API unless the options have a `trigger`. */
 export function workflow(name: string, options: WorkflowOptions = {}): WorkflowBuilder {
   return new WorkflowBuilder(name, options);
 }
@@ -228,7 +228,7 @@ function sourceOf(step: string, option: string, reference: Reference): string {
   throw new WindlassError(`${option} of step ${step} is ${reference}: it must be the output of a step or the input`);
 }
 
-/** Return the steps that the templates in a text refer to. */
+/** Return the steps that the templates in a string refer to. */
 function mentions(text: string): string[] {
   return [...text.matchAll(MENTION)].map((match) => match[1] ?? "");
 }

@@ -1,4 +1,4 @@
-/** HTTP servers on the loopback interface that answer as a test says. */
+/** HTTP servers on the loopback interface, with the responses that a test defines. */
 
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -15,7 +15,7 @@ export interface Received {
 /** Answers one request. */
 export type Answer = (response: ServerResponse, request: Received) => void;
 
-/** Serve these answers in turn, the last one again and again; return the address and the requests so far. */
+/** Serve these answers in turn, repeating the last one; return the address and the requests received. */
 export async function serve(t: TestContext, ...answers: Answer[]): Promise<{ url: string; received: Received[] }> {
   const received: Received[] = [];
   const server = createServer((request, response) => {

@@ -12,7 +12,7 @@ const manifest = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as
 };
 const LIMIT = 20_000; // bytes of the client, gzipped
 
-/** Return the sources of a module and of everything that it imports, and the imports from elsewhere. */
+/** Return the sources of a module and of its relative imports, recursively, and the names of all other imports. */
 function reached(entry: string): { sources: Map<string, string>; imports: Set<string> } {
   const [sources, imports, waiting] = [new Map<string, string>(), new Set<string>(), [join(root, entry)]];
   for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {

@@ -1,4 +1,4 @@
-/** The server's side of the worker protocol on the loopback interface, with the faults that a test asks for. */
+/** A fake server of the worker protocol on the loopback interface, with the faults that a test injects. */
 
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -54,7 +54,7 @@ export class Stage {
     return stage;
   }
 
-  /** Start a worker with one handler of all jobs here. */
+  /** Start a worker with one handler for all jobs of this server. */
   work(
     t: TestContext,
     handler: Handler<unknown>,
@@ -68,7 +68,7 @@ export class Stage {
     return { worker, ended };
   }
 
-  /** Hand out a job to the fetch that waits, or to the next one. */
+  /** Add a job for the pending fetch, or for the next one. */
   submit(id: string, fields: object = {}): void {
     this.#jobs.push({
       id,
@@ -82,7 +82,7 @@ export class Stage {
     if (this.#waiting !== undefined) this.#handOut(this.#waiting);
   }
 
-  /** Return what was received at a path. */
+  /** Return the bodies of the requests received at a path. */
   at(path: string): Body[] {
     return this.received.filter((one) => one.path === path).map((one) => one.body);
   }
@@ -92,12 +92,12 @@ export class Stage {
     return this.at(`/workers/${kind}`).flatMap((body) => body.jobs ?? []);
   }
 
-  /** Wait until this holds of what was received. */
+  /** Wait until a condition holds; it is checked after each request. */
   async until(condition: () => boolean): Promise<void> {
     while (!condition()) await new Promise<void>((resolve) => this.#watchers.push(resolve));
   }
 
-  /** Let a condition be looked at again. */
+  /** Check the conditions of `until` again. */
   changed = (): void => {
     for (const watcher of this.#watchers.splice(0)) watcher();
   };

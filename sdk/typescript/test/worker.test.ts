@@ -138,7 +138,7 @@ test("a job that a heartbeat does not extend is lost: its handler stops and noth
     { lease: 150, concurrency: 1 },
   );
   stage.submit("a");
-  await stage.until(() => stage.at("/workers/fetch").length === 2); // its place is free again
+  await stage.until(() => stage.at("/workers/fetch").length === 2); // its slot is free again
   stage.submit("next");
   await stage.until(() => stage.reports("ack").length > 0);
   assert.deepEqual(reasons, ["lost"]);

@@ -1,4 +1,4 @@
-/** Prints workflows that the Python builder makes as well: tests/sdk/test_typescript.py compares them. */
+/** Prints workflows that are also built in Python: tests/sdk/test_typescript.py compares them. */
 
 import {
   approve,

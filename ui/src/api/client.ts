@@ -27,23 +27,23 @@ export class Problem extends Error {
 const listeners = new Set<() => void>();
 let org: string | null = null;
 
-/** Call `listen` when the server refuses a request; returns a function that ends that. */
+/** Call `listen` when the server refuses a request with 401 or 403. Return a function that removes the listener. */
 export function onRefused(listen: () => void): () => void {
   listeners.add(listen);
   return () => void listeners.delete(listen);
 }
 
-/** A session that has ended, or acts for another org or with other scopes than this page assumes. */
+/** Call the listeners after a 401 or 403: the session has ended, or its org or scopes are not those of this page. */
 export function noteRefusal(status: number): void {
   if (status === 401 || status === 403) listeners.forEach((listen) => listen());
 }
 
-/** Name an org in every request: if another tab has switched to another one, the server refuses instead of mixing them up. */
+/** Send this org with every request: the server refuses it if another tab has switched the session to another org. */
 export function actFor(name: string | null): void {
   org = name;
 }
 
-/** Headers of every request. Who sends it is in a cookie. */
+/** Return the headers of every request. The caller is identified by a cookie. */
 export function headers(): Record<string, string> {
   return org === null ? {} : { "x-windlass-org": org };
 }
@@ -51,7 +51,7 @@ export function headers(): Record<string, string> {
 export const api = createClient<paths, "application/json">({ baseUrl: location.origin });
 api.use({
   onRequest({ request, schemaPath }) {
-    if (schemaPath.startsWith("/auth/")) return request; // they are about the session itself, whatever its org
+    if (schemaPath.startsWith("/auth/")) return request; // these routes are about the session itself, independent of its org
     for (const [name, value] of Object.entries(headers())) request.headers.set(name, value);
     return request;
   },
@@ -81,7 +81,7 @@ export async function data<T>(answer: Promise<{ data?: { data: T } }>): Promise<
   return found.data.data;
 }
 
-/** A page of a list. */
+/** Return a page of a list. */
 export async function page<T>(answer: Promise<{ data?: { data: T[]; next?: string | null } }>): Promise<Page<T>> {
   const found = await answer;
   return { rows: found.data?.data ?? [], next: found.data?.next ?? null };

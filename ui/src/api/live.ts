@@ -85,8 +85,9 @@ export async function follow(
 }
 
 /**
- * Refetches the queries that begin with one of `keys` after a message: at most once in `every` ms, and never while the
- * answer to the last refetch is still on its way. `onMessage` may apply the message at once; false: it was about something else.
+ * Refetch the queries whose keys begin with one of `keys` after a message: at most once in `every` ms, and never while
+ * the last refetch is in flight. `onMessage` may apply the message immediately; it returns false if the message is
+ * irrelevant.
  */
 export function useLive(path: string | null, keys: QueryKey[], onMessage?: (message: Message) => boolean | void, every = 700): void {
   const client = useQueryClient();
@@ -98,12 +99,12 @@ export function useLive(path: string | null, keys: QueryKey[], onMessage?: (mess
     let timer: ReturnType<typeof setTimeout> | undefined;
     let asked = 0;
     let busy = false;
-    let missed = false; // a message came while an answer was on its way: that answer may be older
+    let missed = false; // a message arrived during a fetch, whose answer may be older
     const refresh = async () => {
       timer = undefined;
       asked = Date.now();
       busy = true;
-      // A refetch would cancel a page that is being loaded ("Show more"), so it waits for that one and follows it.
+      // Cancelling would abort a page that is being loaded ("Show more"), so this waits for it and then refetches.
       const { keys } = latest.current;
       missed = keys.some((queryKey) => client.isFetching({ queryKey }) > 0);
       await Promise.allSettled(keys.map((queryKey) => client.invalidateQueries({ queryKey }, { cancelRefetch: false })));

@@ -1,9 +1,9 @@
-/** Why the server refused a login at the provider, in words: its codes are `LoginRefusal` in core/orgs.py. */
+/** The messages for refused logins with OpenID Connect. The codes are `LoginRefusal` in core/orgs.py. */
 import { Problem } from "./client";
 
 const AGAIN = "log in again; if that does not help, the log of the server has the reason";
 
-/** The address is shown only if it looks like one: a link may contain any text. */
+/** Return the error to show. It contains the address only if it looks like one: a link may contain any text. */
 export function refusal(reason: string, email: string | null): Problem {
   const address = email !== null && /^[^\s@]{1,64}@[^\s@]{1,255}$/.test(email) ? email : "your email address";
   return new Problem(401, "Login refused", wordsOf(reason, address));
@@ -22,7 +22,7 @@ function wordsOf(reason: string, address: string): string {
     case "unverified":
       return "the provider has not verified your email address: verify it there, and log in again";
     case "no-membership":
-      return `${address} is not a member of any organisation: have an admin add it, or log in with another account`;
+      return `${address} is not a member of any organisation: ask an admin to add it, or log in with another account`;
     default:
       return AGAIN;
   }

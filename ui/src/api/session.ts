@@ -1,4 +1,4 @@
-/** Who is logged in, and what they may do. The session itself is a cookie that no script can read; no key is kept. */
+/** The logged-in caller and its scopes. The session is a cookie that scripts cannot read; no key is stored. */
 import { useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { createContext, useContext, useEffect } from "react";
 import { actFor, api, data, onRefused, Problem, type Schemas } from "./client";
@@ -8,7 +8,7 @@ export type Answer = Schemas["LoginSession"];
 export type Session = Answer & { actor: string; org: string };
 export type Scope = "read" | "start" | "work" | "operate" | "deploy" | "admin" | "commands";
 
-/** What a server without keys allows to everyone on its machine. */
+/** The session on a server without keys, which allows everything to callers on its own machine. */
 const EVERYTHING: Session = {
   actor: "operator",
   org: "default",
@@ -22,7 +22,7 @@ const EVERYTHING: Session = {
   issuer: null,
 };
 const KEY = ["session"];
-const AGAIN = 3_000; // while the server does not respond
+const AGAIN = 3_000; // ms between retries while the server does not respond
 
 export const SessionContext = createContext<Session>(EVERYTHING);
 
@@ -38,7 +38,7 @@ export function useMay(scope: Scope): boolean {
   return may(useSession(), scope);
 }
 
-/** Whether the caller may see and change what belongs to all orgs; the operator who acts for another org may not. */
+/** Return whether the caller may manage all orgs: the operator may, except while acting for another org. */
 export function governs(session: Pick<Session, "operator" | "org">): boolean {
   return session.operator && session.org === EVERYTHING.org;
 }
@@ -47,7 +47,7 @@ export function isLoggedIn(answer: Answer): answer is Session {
   return answer.actor !== null && answer.org !== null;
 }
 
-/** The session as the server describes it. It is fetched again when the window gets the focus and after a refusal. */
+/** Query the session. It is fetched again when the window gets the focus and after a refused request. */
 export function useSessionQuery() {
   const client = useQueryClient();
   useEffect(() => onRefused(() => void client.invalidateQueries({ queryKey: KEY })), [client]);
@@ -65,7 +65,7 @@ export async function logIn(client: QueryClient, key: string): Promise<void> {
   await api.POST("/auth/login", { body: { key } });
   const answer = await data(api.GET("/auth/session"));
   if (!isLoggedIn(answer)) {
-    throw new Problem(0, "Not logged in", "the browser did not keep the cookie of the session: open the dashboard over HTTPS, or on the machine of the server");
+    throw new Problem(0, "Not logged in", "the browser did not store the session cookie: open the dashboard over HTTPS, or on the machine of the server");
   }
   begin(client, answer);
 }
@@ -75,17 +75,17 @@ export async function logOut(client: QueryClient): Promise<void> {
   begin(client, await data(api.GET("/auth/session")));
 }
 
-/** Act for another org; `leave` goes to a page that exists there. */
+/** Switch the session to another org; `leave` opens a page that exists in every org. */
 export async function chooseOrg(client: QueryClient, org: string, leave: () => void): Promise<void> {
   const answer = await data(api.POST("/auth/org", { body: { org } }));
   leave();
   begin(client, answer);
 }
 
-/** Forget everything that was fetched for another caller or org. */
+/** Start with a new session: drop everything that was fetched for another caller or org. */
 function begin(client: QueryClient, answer: Answer): void {
   failure = null;
-  actFor(answer.org); // at once: what is still mounted fetches again before the session is rendered
+  actFor(answer.org); // first: components that are still mounted refetch before the session is rendered
   client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== KEY[0] });
   client.setQueryData(KEY, answer);
 }
@@ -93,13 +93,13 @@ function begin(client: QueryClient, answer: Answer): void {
 let linked: Promise<void> = Promise.resolve();
 let failure: unknown = null;
 
-/** Why the key in the link, or the login at the provider, was refused; null: it was not. */
+/** Return the error of a refused key in the link, or of a refused login at the provider; null if there is none. */
 export function linkFailure(): unknown {
   return failure;
 }
 
-/** Read the fragment, which browsers do not send: the key of the link that `windlass up --allow-commands` prints, or why
- * the server refused a login at the provider. */
+/** Read the fragment of the URL, which browsers do not send: the key of the link that `windlass up --allow-commands`
+ * prints, or the reason why the server refused a login at the provider. */
 export function logInFromLink(at: Location = location): Promise<void> {
   const fragment = new URLSearchParams(at.hash.slice(1));
   const key = fragment.get("key");

@@ -1,11 +1,11 @@
-/** Server-sent events over fetch: EventSource cannot send headers. Parses only what the format has. */
+/** A parser for server-sent events that are read with fetch, because EventSource cannot send headers. */
 export interface Message {
   id: string;
   event: string;
   data: string;
 }
 
-/** Turns chunks of text into whole messages. */
+/** Parses chunks of text into complete messages. */
 export class Parser {
   #rest = "";
   last = ""; // the last event id; it can change without a message
@@ -29,7 +29,7 @@ export class Parser {
 
   #field(line: string) {
     const colon = line.indexOf(":");
-    if (colon === 0) return; // a comment keeps the line open
+    if (colon === 0) return; // a comment, which keeps the connection open
     const name = colon < 0 ? line : line.slice(0, colon);
     const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
     if (name === "data") this.#data.push(value);

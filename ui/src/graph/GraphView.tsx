@@ -17,8 +17,8 @@ interface Props {
 }
 
 const NODE_TYPES = { task: TaskNode };
-const MANY = 40; // from this many tasks on there is a minimap
-const FIT = { padding: { top: "16px", bottom: "56px", x: "16px" }, maxZoom: 1.1, minZoom: 0.1 } as const; // the buttons are at the bottom
+const MANY = 40; // graphs with more tasks have a minimap
+const FIT = { padding: { top: "16px", bottom: "56px", x: "16px" }, maxZoom: 1.1, minZoom: 0.1 } as const; // space for the buttons at the bottom
 
 export function GraphView({ graph: given, tasks, chosen = null, onChoose, small = false }: Props) {
   const graph = useMemo(() => withCompensations(given), [given]);
@@ -103,12 +103,12 @@ function Drawing({ graph, tasks, chosen = null, onChoose, small = false, directi
   );
 }
 
-/** Fits the graph again when its canvas changes size, until the user zooms or pans; the fit button takes that back. */
+/** Fit the graph again when its canvas changes size, until the user zooms or pans; the fit button restores this. */
 function useFitting(frame: RefObject<HTMLDivElement | null>, direction: Direction) {
   const flow = useRef<ReactFlowInstance<TaskNodeType> | null>(null);
   const isMoved = useRef(false);
   useEffect(() => {
-    isMoved.current = false; // another direction is another drawing
+    isMoved.current = false; // the other direction is a new drawing
     const canvas = frame.current!;
     let size = `${canvas.clientWidth} ${canvas.clientHeight}`;
     let next = 0;
@@ -128,7 +128,7 @@ function useFitting(frame: RefObject<HTMLDivElement | null>, direction: Directio
   return { flow, moved: () => void (isMoved.current = true), fitted: () => void (isMoved.current = false) };
 }
 
-/** A node whose task did not change stays the same object, so that only changes are rendered. */
+/** Return the nodes. A node whose task did not change is the same object, so that only changes are rendered. */
 function useNodes(graph: Graph, boxes: ReturnType<typeof layout>, tasks: Props["tasks"], chosen: string | null, direction: Direction) {
   const before = useRef(new Map<string, TaskNodeType>());
   return useMemo(() => {
@@ -178,7 +178,7 @@ function sameTask(one: Task | null, other: Task | null): boolean {
   );
 }
 
-/** Edges to the final task have no label: it always runs, and its icon says so. */
+/** Return an edge. Edges to the final task have no label: that task always runs, as its icon shows. */
 function drawn(edge: Graph["edges"][number], n: number, tasks: Props["tasks"], toFinal: boolean): Edge {
   const kind = edge.if && edge.on === "complete" ? "if" : edge.on; // with an `if`, parents only need to have ended
   const active = tasks !== undefined && toneOf(tasks, edge.to) === "busy";

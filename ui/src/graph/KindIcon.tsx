@@ -1,4 +1,4 @@
-/** Icons for the kinds of steps, and for what a step is besides its kind: fanned out, final. */
+/** Icons for the kinds of tasks, and for tasks that are fanned out or final. */
 import type { ReactNode } from "react";
 
 const KINDS: Record<string, { title: string; icon: ReactNode }> = {

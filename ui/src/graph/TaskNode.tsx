@@ -1,4 +1,4 @@
-/** A task in a graph: its kind, name, condition and state. A fanned-out task is a stack with its progress. */
+/** A task in a graph: its kind, name, condition and state. A fanned-out task is drawn as a stack with its progress. */
 import { Handle, Position, type Node, type NodeProps } from "@xyflow/react";
 import { memo } from "react";
 import type { Graph, Task } from "../api/client";
@@ -11,7 +11,7 @@ import type { Direction } from "./layout";
 
 const ENDED = new Set(["success", "failed", "timeout", "skipped", "cancelled", "template_error"]);
 
-const ENDS_IN_WORDS = new Set<Task["activity"]>(["backing_off", "sleeping"]); // the words say when it ends
+const ENDS_IN_WORDS = new Set<Task["activity"]>(["backing_off", "sleeping"]); // their text has the end time
 
 export type TaskNodeType = Node<
   { task: Graph["tasks"][number]; found: Task | null; direction: Direction; chosen: boolean },
@@ -59,7 +59,7 @@ export const TaskNode = memo(function TaskNode({ data }: NodeProps<TaskNodeType>
   );
 });
 
-/** What it is doing, or how it ended. */
+/** The activity of a task, or its status once it has ended. */
 function Standing({ task }: { task: Task }) {
   return (
     <div className="task-line" title={[obstacle(task) ?? look(stateOf(task)).word, task.until && exact(task.until)].filter(Boolean).join(", ")}>
@@ -70,12 +70,12 @@ function Standing({ task }: { task: Task }) {
   );
 }
 
-/** Its words contain a time, so they change every second. */
+/** An activity whose text contains a time, rendered every second. */
 function Timed({ task }: { task: Task }) {
   return <span className="task-word">{activityText(task, useNow())}</span>;
 }
 
-/** How long it took, or has taken so far. */
+/** The duration of a task, so far if it is still running. */
 function Length({ found }: { found: Task }) {
   if (found.started_at && !found.finished_at && !ENDED.has(found.status)) return <Took from={found.started_at} to={null} />;
   return <span className="num">{found.duration_ms === null || found.duration_ms === undefined ? "" : span(found.duration_ms)}</span>;
@@ -101,7 +101,7 @@ function Below({ task, child }: { task: Graph["tasks"][number]; child: Task["chi
 function Progress({ task, found }: { task: Graph["tasks"][number]; found: Task | null }) {
   const counts = found?.instances;
   if (!counts) {
-    const copies = task.remarks.find((each) => each !== "final" && each !== "may fail") ?? "many copies";
+    const copies = task.remarks.find((each) => each !== "final" && each !== "may fail") ?? "many instances";
     return (
       <div className="task-fan" title={copies}>
         <span className="task-does">{copies}</span>

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { Graph } from "../api/client";
 import { fit, layout, withCompensations, type Box } from "./layout";
 
-/** Rows of ten, each task needs two of the row above; every seventh is fanned out. */
+/** Return a graph with rows of ten tasks: each task needs two of the row above, every seventh is fanned out. */
 function lattice(tasks: number): Graph {
   const node = (n: number): Graph["tasks"][number] => ({ name: `s${n}`, type: "job", does: "", remarks: [], fan_out: n % 7 === 0, final: false, join: "all", child: null });
   const edges = Array.from({ length: tasks }, (_, n) => [n - 10, n - 9].filter((above) => above >= 0).map((above) => ({ from: `s${above}`, to: `s${n}`, on: "success" as const })));

@@ -1,13 +1,13 @@
-/** The positions of the tasks. They depend on the definition alone, so that a running graph changes colour without moving. */
+/** The positions of the tasks. They depend only on the definition, so that the tasks of an active run do not move. */
 import dagre from "@dagrejs/dagre";
 import type { Graph } from "../api/client";
 import { grouped } from "../parts/grouped";
 
 export const WIDTH = 248;
 export const HEIGHT = 64;
-const LINE = 20; // the progress of instances or of a child run, a condition
+const LINE = 20; // a line for the progress of instances or of a child run, or for a condition
 const GAP = 64;
-const MANY = 60; // from this many tasks on a faster, plainer layout is used
+const MANY = 60; // graphs with more tasks have a faster, simpler layout
 
 export interface Box {
   x: number;
@@ -73,7 +73,7 @@ function laidOut(graph: Graph, direction: Direction): Map<string, Box> {
   return boxes;
 }
 
-/** The graph with an edge from each task to the one that undoes it: the server has none, since it runs only if the run is undone. */
+/** Return the graph with edges to compensations. The server sends none, as they run only if the run is undone. */
 export function withCompensations(graph: Graph): Graph {
   const undo = graph.tasks.flatMap((task) => (task.compensates ? [{ from: task.compensates, to: task.name, on: "compensate" as never, if: null }] : []));
   return undo.length ? { ...graph, edges: [...graph.edges, ...undo] } : graph;

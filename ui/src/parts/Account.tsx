@@ -1,4 +1,4 @@
-/** Who is logged in and for which org, in the header: switch to another org, log out. */
+/** The account menu in the header: shows the caller and the org, switches to another org, logs out. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useLocation } from "wouter";
 import { chooseOrg, logOut, useSession } from "../api/session";
@@ -10,7 +10,7 @@ export function Account() {
   const client = useQueryClient();
   const session = useSession();
   const [place, go] = useLocation();
-  const leave = () => go(`/${place.split("/")[1]}`); // what the rest of the address names belongs to this org
+  const leave = () => go(`/${place.split("/")[1]}`); // the rest of the path names an object of this org
   const turn = useMutation({ mutationFn: (org: string) => chooseOrg(client, org, leave) });
   const out = useMutation({ mutationFn: () => logOut(client) });
   const error = turn.error ?? out.error;
@@ -36,7 +36,7 @@ export function Account() {
         </button>
       </Menu>
       {error && (
-        <Dialog title="That did not work" onClose={() => (turn.reset(), out.reset())}>
+        <Dialog title="The request failed" onClose={() => (turn.reset(), out.reset())}>
           <Trouble error={error} />
         </Dialog>
       )}

@@ -1,4 +1,4 @@
-/** A bulk action: counts, asks for confirmation, then works batch by batch until it is done or the dialog is closed. */
+/** A bulk action: counts, asks for confirmation, then processes batches until all are done or the dialog is closed. */
 import { useQuery } from "@tanstack/react-query";
 import { useId, useRef, useState, type ReactNode } from "react";
 import { Dialog } from "./Dialog";

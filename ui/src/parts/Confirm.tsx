@@ -21,7 +21,7 @@ interface Props {
 export function Confirm({ title, verb, keep = "Close", danger = false, disabled = false, fields = [], act, onDone, onClose, children }: Props) {
   const doing = useMutation({
     mutationFn: act,
-    gcTime: 0, // what was created may be a key
+    gcTime: 0, // the response may contain a new key
     onSuccess: () => {
       onDone();
       onClose();

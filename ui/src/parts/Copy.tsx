@@ -1,4 +1,4 @@
-/** Copies a text and says so. */
+/** A button that copies a text and confirms it. */
 import { useState } from "react";
 
 export function Copy({ text, label, children }: { text: string; label?: string; children?: React.ReactNode }) {
@@ -21,7 +21,7 @@ export function Copy({ text, label, children }: { text: string; label?: string; 
   );
 }
 
-/** A visible text with a copy button. */
+/** A text with a copy button. */
 export function Command({ text }: { text: string }) {
   return (
     <span className="command">

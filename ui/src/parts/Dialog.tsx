@@ -6,7 +6,7 @@ interface Props {
   onClose: () => void;
   children: ReactNode;
   wide?: boolean;
-  firm?: boolean; // a click beside it does not close it
+  firm?: boolean; // a click outside does not close it
 }
 
 export function Dialog({ title, onClose, children, wide = false, firm = false }: Props) {

@@ -1,4 +1,4 @@
-/** What differs between two definitions: `@@ where @@`, then lines that begin with a blank, - or +. */
+/** The differences between two definitions: `@@ where @@`, then lines that begin with a blank, - or +. */
 const KINDS: Record<string, string> = { "+": "added", "-": "removed", "@": "where" };
 
 export function Diff({ lines }: { lines: string[] }) {

@@ -1,4 +1,4 @@
-/** A labelled field of a form. An error of the server that names it is shown below it. */
+/** A labelled field of a form. The server's error message for the field is shown below it. */
 import { createContext, useContext, useId, type ReactNode } from "react";
 import { Problem } from "../api/client";
 
@@ -33,12 +33,12 @@ export function Field({ name, label, hint, children }: Props) {
   );
 }
 
-/** What the server said about a field; null: nothing. */
+/** Return the server's error message for a field, null if there is none. */
 export function mistakeAt(error: unknown, name: string): string | null {
   return (error instanceof Problem && error.errors.find((each) => each.field === name)?.message) || null;
 }
 
-/** The error without what is shown at these fields; null: nothing is left. */
+/** Return the error without the mistakes that are shown at these fields, null if none is left. */
 export function unplaced(error: unknown, fields: string[]): unknown {
   if (!(error instanceof Problem) || error.errors.length === 0) return error;
   const rest = error.errors.filter((each) => !fields.includes(each.field));

@@ -1,4 +1,4 @@
-/** The heading of a list, and how to get the same list elsewhere: a link, a command, curl. */
+/** The heading of a list, with a menu that copies a link, a command or a curl command for the same list. */
 import type { ReactNode } from "react";
 import { Copy } from "./Copy";
 import { Menu } from "./Menu";

@@ -13,7 +13,7 @@ interface Props {
   lines: LogLine[] | undefined;
   live: boolean;
   label: string;
-  most: number; // lines that are shown
+  most: number; // the maximum number of lines
   download: () => void;
 }
 

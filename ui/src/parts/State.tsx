@@ -1,4 +1,4 @@
-/** Shows a state three ways: a colour, an icon and a word. */
+/** Shows a state as a colour, an icon and a word. */
 import type { ReactNode } from "react";
 
 type Look = { tone: string; word: string; icon: ReactNode };

@@ -1,4 +1,4 @@
-/** A list as a table that scrolls by itself on narrow screens, and the button for its next page. */
+/** A table that scrolls sideways on narrow screens, and the button for its next page. */
 import type { ReactNode } from "react";
 
 export function Table({ label, head, children }: { label: string; head: ReactNode; children: ReactNode }) {

@@ -1,8 +1,8 @@
-/** Tabs that are part of the address. */
+/** Tabs, each with its own URL. */
 import { Link } from "wouter";
 
 export interface Tab {
-  name: string; // in the address; the first one has none
+  name: string; // in the URL; that of the first tab is omitted
   title: string;
 }
 

@@ -1,9 +1,9 @@
-/** What a task is doing right now. A status such as "running" leaves that open; the server's `activity` says it. */
+/** The current activity of a task, as sent by the server. It is more specific than a status such as "running". */
 import type { Activity, Task } from "../api/client";
 import { look } from "./State";
 import { countdown, moment } from "./words";
 
-/** Activities that last until an operator intervenes. */
+/** The activities of a blocked task, with explanations. */
 const BLOCKED: Partial<Record<Activity, string>> = {
   held: "The run has not started yet, so its tasks are held.",
   no_worker: "No live worker serves this job type in this queue.",
@@ -13,15 +13,15 @@ const BLOCKED: Partial<Record<Activity, string>> = {
   other_runtime: "The job type is registered to another runtime.",
 };
 
-/** These can change without an event of the run: a worker starts or stops, a queue is paused. */
+/** Activities that can change without an event of the run: a worker starts or stops, a queue is paused. */
 const UNANNOUNCED = new Set<Activity | null | undefined>(["queued", "no_worker", "queue_paused", "type_disabled", "other_runtime", "backing_off", "launching", "lost"]);
 
-/** The name under which parts/State.tsx has its look: its activity, or its status once it has ended. */
+/** Return the state to show for a task: its activity, or its status once it has ended. */
 export function stateOf(task: Task): string {
   return task.activity ?? task.status;
 }
 
-/** Its activity in words, with the time at which it ends where that matters. */
+/** Return the activity of a task as text; a backoff or a sleep with the time at which it ends. */
 export function activityText(task: Task, now: number): string {
   const { word } = look(stateOf(task));
   if (!task.until) return word;
@@ -30,7 +30,7 @@ export function activityText(task: Task, now: number): string {
   return word;
 }
 
-/** Why it cannot go on; the server's remark names the type and the queue. null: nothing blocks it. */
+/** Return why a task is blocked, null if it is not. The server's remark, if any, names the type and the queue. */
 export function obstacle(task: Task): string | null {
   const text = task.activity && BLOCKED[task.activity];
   return text ? task.remark || text : null;
@@ -42,7 +42,7 @@ export function changesUnannounced(tasks: Record<string, Task>): boolean {
 
 const WAITS: Record<string, Activity> = { wait_for_event: "waiting_for_message", approve: "waiting_for_approval" };
 
-/** The activity that an event of the stream implies, until the server's own answer is there. */
+/** Return the activity that an event of the stream implies. It is shown until the next response of the server. */
 export function activityAfter(task: Task, event: string, status: Task["status"]): Activity | null {
   if (status === "pending") return task.activity ?? "waiting_for_tasks";
   if (status === "sleeping") return "sleeping";

@@ -4,7 +4,7 @@ import { useLocation } from "wouter";
 import { MENU } from "../views";
 import { Dialog } from "./Dialog";
 
-const PATIENCE = 1500; // after g
+const PATIENCE = 1500; // ms after g
 
 export function useKeyboard(on: { help: () => void; search: () => void }) {
   const [, go] = useLocation();

@@ -6,7 +6,7 @@ const UNITS: [number, string][] = [
   [1000, "s"],
 ];
 
-/** 450 ms, 3.2 s, 4m 10s, 2h 5m, 3d 4h. */
+/** Format a duration: 450 ms, 3.2 s, 4m 10s, 2h 5m, 3d 4h. */
 export function span(ms: number | null | undefined): string {
   if (ms === null || ms === undefined) return "–";
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
@@ -23,7 +23,7 @@ export function between(from: string | null | undefined, to: string | null | und
   return Math.max(0, (to ? Date.parse(to) : now) - Date.parse(from));
 }
 
-/** "3 min ago", "in 2 h". */
+/** Format a time relative to now: "3 min ago", "in 2 h". */
 export function relative(when: string, now: number): string {
   const ms = Date.parse(when) - now;
   const size = Math.abs(ms);
@@ -33,14 +33,14 @@ export function relative(when: string, now: number): string {
   return ms < 0 ? `${count} ago` : `in ${count}`;
 }
 
-/** "in 12 s", "in 4m 10s"; "now" once it is due. */
+/** Format the time until a moment: "in 12 s", "in 4m 10s"; "now" once it has passed. */
 export function countdown(when: string, now: number): string {
   const seconds = Math.ceil((Date.parse(when) - now) / 1000);
   if (seconds <= 0) return "now";
   return `in ${seconds < 60 ? `${seconds} s` : span(seconds * 1000)}`;
 }
 
-/** The time of day, with the date unless it is today: 14:05:33, 17 Nov, 14:05. */
+/** Format the time of day, with the date unless it is today: 14:05:33, or 17 Nov, 14:05. */
 export function moment(when: string, now: number): string {
   const at = new Date(when);
   if (at.toDateString() === new Date(now).toDateString()) return at.toLocaleTimeString(undefined, { timeStyle: "medium" });
@@ -52,7 +52,7 @@ export function exact(when: string): string {
   return new Date(when).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
 }
 
-/** The local time of day, to the millisecond. */
+/** Format the local time of day, to the millisecond. */
 export function clock(when: string): string {
   return new Date(when).toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hour12: false });
 }
@@ -65,7 +65,7 @@ export function count(n: number): string {
   return n.toLocaleString("en");
 }
 
-/** 512 B, 1.5 KiB, 12 MiB. */
+/** Format a size: 512 B, 1.5 KiB, 12 MiB. */
 export function bytes(n: number): string {
   const units = ["B", "KiB", "MiB", "GiB"];
   const at = Math.min(units.length - 1, n < 1 ? 0 : Math.floor(Math.log(n) / Math.log(1024)));
@@ -82,7 +82,7 @@ export function plural(n: number, one: string, many = `${one}s`): string {
   return `${count(n)} ${n === 1 ? one : many}`;
 }
 
-/** Whether a text is a complete id. */
+/** Return whether a text is a complete id. */
 export function isId(text: string): boolean {
   return /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(text.trim());
 }

@@ -1,4 +1,4 @@
-/** What people see and do, in components: state in three ways, one text behind form and JSON, news put into place. */
+/** Components and helpers of several views: states, activities, the trigger form, filters, events, formatting. */
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { cleanup, fireEvent, render, screen } from "@testing-library/react";
 import { afterEach, describe, expect, it } from "vitest";

@@ -1,9 +1,9 @@
-// Command bench measures how many jobs per second a worker executes that do nothing, over HTTP or over SQL:
+// Command bench measures how many no-op jobs per second a worker executes, over HTTP or over SQL:
 //
 //	go run ./bench -over http -jobs 20000    # WINDLASS_URL
 //	go run ./bench -over sql -jobs 50000     # WINDLASS_DSN
 //
-// It submits the jobs first, to a queue or under a type of their own, then starts the worker.
+// It submits the jobs first, to a separate queue or with a separate type, then starts the worker.
 package main
 
 import (
@@ -55,7 +55,7 @@ type bench struct {
 	jobs   int64
 	count  atomic.Int64
 	done   chan struct{}
-	before time.Duration // of CPU, before the worker started
+	before time.Duration // CPU time used before the worker started
 }
 
 func (b *bench) handle(context.Context, any) (any, error) {
@@ -65,8 +65,8 @@ func (b *bench) handle(context.Context, any) (any, error) {
 	return nil, nil
 }
 
-// measure runs a worker until all jobs are executed and reported, and returns how long it took until the last handler
-// returned: the drain after that is not counted.
+// measure runs a worker until all jobs are executed and reported. It returns the time until the last handler returned,
+// without the drain after that.
 func (b *bench) measure(ctx context.Context, run func(context.Context) error) (time.Duration, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

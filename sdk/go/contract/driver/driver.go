@@ -1,4 +1,4 @@
-// Package driver has what the drivers of the contract suite share: see sdk/contract/README.md.
+// Package driver contains the code that the drivers of the contract suite share: see sdk/contract/README.md.
 package driver
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Environment is what the suite tells a driver.
+// Environment is the configuration that the suite passes to a driver.
 type Environment struct {
 	Queue, Worker string
 	Concurrency   int
@@ -51,7 +51,7 @@ func Trace(format string, values ...any) {
 	}
 }
 
-// UntilTerminated runs a worker until SIGTERM, and exits.
+// UntilTerminated runs a worker until SIGTERM. It exits with status 1 if the worker fails.
 func UntilTerminated(run func(context.Context) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -63,7 +63,7 @@ func UntilTerminated(run func(context.Context) error) {
 	}
 }
 
-// BadInput is a failure that is not retried.
+// BadInput is an error that is not retried.
 type BadInput struct{}
 
 func (BadInput) Error() string { return "bad input" }
@@ -80,7 +80,7 @@ func Hang(ctx context.Context, id string, reasons map[error]string) error {
 	return cause
 }
 
-// Until waits for a file, whatever happens to the context.
+// Until waits until a file exists, and ignores the context of the handler.
 func Until(id, file string) map[string]bool {
 	Trace("hanging %s", id)
 	for {
@@ -93,7 +93,7 @@ func Until(id, file string) map[string]bool {
 	return map[string]bool{"done": true}
 }
 
-// Large is the result of contract.large.v1.
+// Large returns the result of contract.large.v1.
 func Large(size int) map[string]string { return map[string]string{"text": strings.Repeat("x", size)} }
 
 // Inputs of the handlers.

@@ -1,4 +1,4 @@
-// The driver of the contract suite for the worker over HTTP: see sdk/contract/README.md.
+// Command http is the driver of the contract suite for the worker over HTTP: see sdk/contract/README.md.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 	driver.UntilTerminated(worker.Run)
 }
 
-// handle registers a handler that begins with a line in the trace.
+// handle registers a handler that writes its start to the trace.
 func handle[In, Out any](worker *windlass.Worker, name string, run func(context.Context, *windlass.ClaimedJob, In) (Out, error)) {
 	windlass.Handle(worker, name, func(ctx context.Context, input In) (Out, error) {
 		job := windlass.JobFrom(ctx)

@@ -1,5 +1,5 @@
-// Uses what the inbox offers besides a worker, on the database WINDLASS_DSN, and prints what it saw as JSON: for
-// tests/sdk/test_go.py, which compares it with the tables.
+// Command inbox calls the operations of the package inbox other than the worker, on the database WINDLASS_DSN, and
+// prints the results as JSON. tests/sdk/test_go.py compares them with the tables.
 package main
 
 import (

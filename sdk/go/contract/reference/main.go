@@ -1,4 +1,5 @@
-// Prints docs/reference/go.md from the doc comments of the Go SDK: `make docs`. The argument is the folder of the module.
+// Command reference prints docs/reference/go.md, generated from the doc comments of the Go SDK: `make docs`. The
+// argument is the folder of the module.
 package main
 
 import (
@@ -48,7 +49,7 @@ func section(title, text string, rows []string) {
 	fmt.Printf("## %s\n\n%s\n\n| name | |\n|---|---|\n%s\n", title, text, strings.Join(rows, ""))
 }
 
-// pkg is a package with its comments.
+// pkg is a package with its doc comments.
 type pkg struct {
 	*doc.Package
 	files *token.FileSet
@@ -80,7 +81,7 @@ func load(folder, path string) *pkg {
 
 func (p *pkg) file(node ast.Node) string { return filepath.Base(p.files.Position(node.Pos()).Filename) }
 
-// rows returns the rows of the names in some files.
+// rows returns the table rows of the exported names in the chosen files.
 func (p *pkg) rows(isChosen func(file string) bool) []string {
 	var rows []string
 	for _, one := range p.Types {
@@ -167,7 +168,7 @@ func (p *pkg) generatedTypes() []string {
 	return rows
 }
 
-// signature returns a function as Name(parameters) results, a method as Type.Name(parameters) results.
+// signature formats a function as Name(parameters) results, a method as Type.Name(parameters) results.
 func (p *pkg) signature(one *doc.Func) string {
 	text := strings.TrimPrefix(p.printed(&ast.FuncDecl{Name: one.Decl.Name, Type: one.Decl.Type}), "func ")
 	if one.Recv != "" {

@@ -1,4 +1,4 @@
-// The driver of the contract suite for the worker over SQL: see sdk/contract/README.md.
+// Command sql is the driver of the contract suite for the worker over SQL: see sdk/contract/README.md.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	driver.UntilTerminated(runtime.Run)
 }
 
-// handle registers a handler that begins with a line in the trace.
+// handle registers a handler that writes its start to the trace.
 func handle[In, Out any](runtime *inbox.Runtime, name string, run func(context.Context, *inbox.Claim, In) (Out, error)) {
 	inbox.Handle(runtime, name, func(ctx context.Context, input In) (Out, error) {
 		claim := inbox.ClaimFrom(ctx)

@@ -1,5 +1,5 @@
-// Package failure has the errors with which handlers and workers talk about the end of an attempt. The package windlass
-// exports and describes those that handlers use.
+// Package failure defines the errors that describe how an attempt ended. The package windlass exports and documents
+// those that handlers use.
 package failure
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Causes for which the context of a handler ends.
+// Causes with which the context of a handler is cancelled.
 var (
 	ErrCancelled = errors.New("the job was cancelled")
 	ErrLost      = errors.New("the lease of the job was lost")
@@ -19,7 +19,7 @@ var (
 	ErrDraining  = errors.New("the worker stops")
 )
 
-// NonRetryable marks an error: no further attempts.
+// NonRetryable marks an error as final: the job gets no further attempts.
 func NonRetryable(err error) error {
 	if err == nil {
 		return nil
@@ -44,7 +44,7 @@ type directed struct {
 
 func (d *directed) Unwrap() error { return d.error }
 
-// Panic is the panic of a handler.
+// Panic is the error of a handler that panicked.
 type Panic struct {
 	Value any
 	Stack []byte
@@ -52,7 +52,7 @@ type Panic struct {
 
 func (p *Panic) Error() string { return fmt.Sprintf("panic: %v", p.Value) }
 
-// Failure is the error of a report.
+// Failure is the error of an attempt as it is reported.
 type Failure struct {
 	Code      string         `json:"code"`
 	Type      string         `json:"type"`
@@ -61,7 +61,7 @@ type Failure struct {
 	Details   map[string]any `json:"details,omitempty"`
 }
 
-// Of returns the error of a report, and the delay before the next attempt if the handler chose one.
+// Of returns the reported form of an error, and the delay before the next attempt if the handler set one.
 func Of(err error) (*Failure, *time.Duration) {
 	name := typeName(err)
 	result := &Failure{Code: name, Type: name, Message: err.Error()}
@@ -84,13 +84,13 @@ func Of(err error) (*Failure, *time.Duration) {
 	return result, delay
 }
 
-// InvalidInput is the failure of a job whose input does not fit the type that its handler takes.
+// InvalidInput is the error of a job whose input cannot be decoded into the input type of its handler.
 type InvalidInput struct {
 	Type  string
 	Cause error
 }
 
-// Error returns what does not fit.
+// Error returns the message, with the type of the job and the error of the decoder.
 func (e *InvalidInput) Error() string {
 	return fmt.Sprintf("the input does not fit %s: %v", e.Type, e.Cause)
 }
@@ -98,8 +98,8 @@ func (e *InvalidInput) Error() string {
 // Unwrap returns the error of the decoder.
 func (e *InvalidInput) Unwrap() error { return e.Cause }
 
-// typeName returns the name of the first type in a chain of errors that is not one of the wrappers of the standard
-// library: BadInput for *shop.BadInput. Errors of errors.New and fmt.Errorf are "error".
+// typeName returns the name of the first type in a chain of errors that is not a wrapper of the standard library:
+// BadInput for *shop.BadInput. For errors made by errors.New and fmt.Errorf it returns "error".
 func typeName(err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if _, ok := err.(*directed); ok {

@@ -10,7 +10,7 @@ import (
 	"github.com/windlass/windlass/sdk/go/internal/failure"
 )
 
-// A fetch that began recently is likely to be answered at once. Cutting it off could leave jobs that were just leased to
+// A fetch that was sent recently is likely to be answered soon. Cancelling it could leave jobs that were just leased to
 // this worker without a handler until their leases expire.
 const recentFetch = time.Second
 
@@ -36,7 +36,7 @@ func (l *Loop) fetchAll(ctx, background context.Context) error {
 		}
 		for _, job := range jobs {
 			one := l.hold(background, job, began.Add(l.Lease))
-			if ctx.Err() != nil { // they came too late
+			if ctx.Err() != nil { // the worker is stopping
 				l.giveBack(one)
 			} else {
 				go one.work()
@@ -45,8 +45,8 @@ func (l *Loop) fetchAll(ctx, background context.Context) error {
 	}
 }
 
-// free waits until there is room for a job, and returns for how many. Outcomes that wait to be reported count beyond the
-// concurrency, so that handlers do not run ahead of a server that cannot be reached.
+// free waits until there is capacity for a job, and returns the number of jobs to fetch. Unreported outcomes reduce it
+// once there are more than mostReported, so that handlers do not run far ahead of a server that cannot be reached.
 func (l *Loop) free(ctx context.Context) int {
 	for {
 		l.mu.Lock()
@@ -65,7 +65,8 @@ func (l *Loop) free(ctx context.Context) int {
 	}
 }
 
-// fetch sends one request. When the worker stops, a request that waits for jobs is cut off.
+// fetch sends one request. When the worker stops, a request that waits for jobs is cancelled once it is recentFetch
+// old.
 func (l *Loop) fetch(ctx, background context.Context, count int) ([]Job, error) {
 	limited, cancel := context.WithCancel(background)
 	defer cancel()
@@ -76,7 +77,7 @@ func (l *Loop) fetch(ctx, background context.Context, count int) ([]Job, error) 
 	return l.Backend.Fetch(limited, count)
 }
 
-// hold returns the execution of a job that was fetched; heartbeats begin to extend its lease.
+// hold registers a fetched job, so that heartbeats extend its lease, and returns its execution.
 func (l *Loop) hold(background context.Context, job Job, until time.Time) *Execution {
 	one := &Execution{Job: job, loop: l, until: until}
 	one.ctx, one.cancel = context.WithCancelCause(background)
@@ -97,7 +98,7 @@ func (l *Loop) giveBack(one *Execution) {
 	l.reports.add(Outcome{Execution: one, Requeue: true})
 }
 
-// work calls the handler and hands over the outcome. A panic becomes a failure, and so does the end of the goroutine.
+// work calls the handler and queues the outcome. A panic becomes a failure, and so does a call of runtime.Goexit.
 func (e *Execution) work() {
 	defer e.cancel(nil)
 	var result json.RawMessage
@@ -122,7 +123,8 @@ func (e *Execution) work() {
 	result, err = handle(ctx, &e.Job)
 }
 
-// finish queues the outcome of a job for its report, unless its lease was lost. `cause` is why its context has ended.
+// finish queues the outcome of a job for its report, unless the job was lost or returned to its queue. `cause` is the
+// cause with which the context was cancelled.
 func (e *Execution) finish(result json.RawMessage, err, cause error) {
 	l := e.loop
 	l.Backend.Finished(e)

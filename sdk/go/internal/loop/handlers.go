@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// Handlers are the handlers of a worker, by type or by pattern: billing.% is every type that begins with billing.
+// Handlers are the handlers of a worker, by type or by pattern: billing.% matches every type with the prefix
+// "billing.".
 type Handlers struct {
 	mu       sync.Mutex
 	byName   map[string]Handler
@@ -16,7 +17,7 @@ type Handlers struct {
 	isUsed   bool
 }
 
-// Add registers a handler. It panics if the type has one already or if the worker runs.
+// Add registers a handler. It panics if the type already has a handler or if the worker has started.
 func (h *Handlers) Add(name string, handle Handler) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -36,7 +37,8 @@ func (h *Handlers) Add(name string, handle Handler) {
 	}
 }
 
-// Start returns the names for which there are handlers. From then on none can be added.
+// Start returns the registered types and patterns, sorted. After that, Add panics. Start returns an error if there are
+// no handlers or if it was called before.
 func (h *Handlers) Start() ([]string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,8 +54,8 @@ func (h *Handlers) Start() ([]string, error) {
 	return names, nil
 }
 
-// find returns the handler of a type: its own, or that of the longest pattern, or nil. Without a lock: it is called when
-// none can be added.
+// find returns the handler of a type: its own, else that of the longest matching pattern, else nil. It takes no lock:
+// it is called only after Start, when no handler can be added any more.
 func (h *Handlers) find(jobType string) Handler {
 	if handle := h.byName[jobType]; handle != nil {
 		return handle

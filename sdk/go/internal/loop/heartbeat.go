@@ -9,7 +9,7 @@ import (
 )
 
 // beatAll extends the leases of all held jobs three times per lease, whatever the handlers do. A job whose lease could not
-// be extended in time is lost: its handler's context ends before another worker can begin.
+// be extended in time is lost: its handler's context is cancelled before another worker can claim it.
 func (l *Loop) beatAll(ctx context.Context) {
 	interval := l.Lease / 3
 	next := time.Now().Add(interval)
@@ -33,7 +33,7 @@ func (l *Loop) beatAll(ctx context.Context) {
 	}
 }
 
-// firstExpiry returns when the first lease ends.
+// firstExpiry returns the time at which the first lease expires, the zero time if there are no leases.
 func (l *Loop) firstExpiry() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +46,7 @@ func (l *Loop) firstExpiry() time.Time {
 	return first
 }
 
-// expire ends the handlers of jobs whose leases are over.
+// expire cancels the handlers of jobs whose leases have expired.
 func (l *Loop) expire() {
 	now := time.Now()
 	l.mu.Lock()
@@ -62,7 +62,7 @@ func (l *Loop) expire() {
 	}
 }
 
-// Lose ends the handler of a job that this worker no longer holds. Nothing more is reported for it.
+// Lose cancels the handler of a job that this worker no longer holds. The outcome of the job is not reported.
 func (e *Execution) Lose() {
 	l := e.loop
 	l.mu.Lock()
@@ -80,7 +80,7 @@ func (e *Execution) Lose() {
 	l.wake()
 }
 
-// beat sends one heartbeat. It is given up when the first of the leases ends.
+// beat sends one heartbeat. It times out after the limit, or earlier when the first lease expires.
 func (l *Loop) beat(ctx context.Context, limit time.Duration) error {
 	began := time.Now()
 	l.mu.Lock()
@@ -110,7 +110,7 @@ func (l *Loop) beat(ctx context.Context, limit time.Duration) error {
 		}
 		if slices.Contains(answer.Cancelled, id) {
 			cancelled = append(cancelled, one)
-		} else if !extended[id] && !one.isDone && l.held[id] == one { // the report of a finished one has the answer
+		} else if !extended[id] && !one.isDone && l.held[id] == one { // finished jobs are settled by their report
 			lost = append(lost, one)
 		}
 	}
@@ -124,7 +124,7 @@ func (l *Loop) beat(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// direct follows the operator's directive.
+// direct applies the operator's directive.
 func (l *Loop) direct(directive string) {
 	l.mu.Lock()
 	hasChanged := l.quiet != (directive == "quiet")

@@ -1,5 +1,5 @@
-// Package loop is the worker without its transport: it keeps leases, calls handlers, collects outcomes and drains. The
-// worker over HTTP and the one over SQL are backends of it.
+// Package loop implements the worker without its transport: it extends leases, calls handlers, reports outcomes and
+// drains. The workers over HTTP and over SQL are backends of it.
 package loop
 
 import (
@@ -20,16 +20,16 @@ const (
 	mostPause    = 10 * time.Second
 )
 
-// Job is a job that was fetched.
+// Job is a fetched job.
 type Job struct {
 	ID      string
 	Type    string
 	Input   json.RawMessage
 	Timeout time.Duration // 0: none
-	Data    any           // what the backend knows besides
+	Data    any           // owned by the backend
 }
 
-// Handler executes a job; its context has the [Execution].
+// Handler executes a job; its context carries the [Execution].
 type Handler func(ctx context.Context, job *Job) (json.RawMessage, error)
 
 // Outcome is the end of an execution: a result, a failure, or the return of the job to its queue.
@@ -44,14 +44,14 @@ type Outcome struct {
 // IsSuccess reports whether the handler has returned a result.
 func (o *Outcome) IsSuccess() bool { return o.Failure == nil && !o.Requeue }
 
-// Refusal is an outcome that was not recorded.
+// Refusal is the reason why an outcome was not recorded.
 type Refusal struct {
 	IsLost      bool // another worker has the job, or it has ended
 	IsRetryable bool
 	Message     string
 }
 
-// Refused is the error of a request that cannot succeed if it is repeated.
+// Refused is the error of a rejected request: repeating the request cannot succeed.
 type Refused struct {
 	Message string
 	Cause   error
@@ -65,24 +65,24 @@ func (r *Refused) Unwrap() error { return r.Cause }
 // Beat is the answer to a heartbeat.
 type Beat struct {
 	Extended, Cancelled []string
-	Directive           string // quiet, terminate, or nothing
+	Directive           string // quiet, terminate, or empty
 }
 
-// Backend is a transport.
+// Backend is the transport of a worker.
 type Backend interface {
-	// Fetch leases jobs to this worker. It may wait for some; the end of the context ends the wait.
+	// Fetch leases jobs to this worker. It may wait until there are some, or until the context ends.
 	Fetch(ctx context.Context, count int) ([]Job, error)
-	// Report records outcomes of one kind, and returns a refusal or nil for each.
+	// Report records outcomes of one kind, and returns a refusal or nil for each outcome.
 	Report(ctx context.Context, outcomes []Outcome) ([]*Refusal, error)
 	// Beat extends the leases of jobs.
 	Beat(ctx context.Context, executions []*Execution) (*Beat, error)
 	// Finished is called before the outcome of an execution is reported.
 	Finished(execution *Execution)
-	// Pause returns how long to wait at least before a request that failed is repeated.
+	// Pause returns the minimum delay before a failed request is repeated.
 	Pause(err error) time.Duration
 }
 
-// Loop is a worker. Its fields do not change while it runs.
+// Loop is a worker. Its exported fields must not be changed while it runs.
 type Loop struct {
 	Backend  Backend
 	Handlers Handlers
@@ -105,19 +105,19 @@ type Execution struct {
 	cancel context.CancelCauseFunc
 
 	// Guarded by the loop's mutex.
-	until  time.Time // the lease, on this machine's clock
-	isDone bool      // the handler has returned, or its job was given back or lost
+	until  time.Time // when the lease expires, on this machine's clock
+	isDone bool      // the handler has returned, or its job was requeued or lost
 }
 
 type executionKey struct{}
 
-// ExecutionOf returns the execution of a handler's context, nil for any other.
+// ExecutionOf returns the execution of a handler's context, nil for any other context.
 func ExecutionOf(ctx context.Context) *Execution {
 	one, _ := ctx.Value(executionKey{}).(*Execution)
 	return one
 }
 
-// Run executes jobs until the context ends, then drains. It returns the error with which the first fetch was refused.
+// Run executes jobs until the context ends, then drains. It returns an error only if the first fetch is refused.
 func (l *Loop) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -150,8 +150,8 @@ func (l *Loop) drain() {
 			one.cancel(failure.ErrDraining)
 		}
 		l.mu.Unlock()
-		// A handler that ignores its context is left behind: its job goes back to the queue, and the server refuses what it
-		// returns later.
+		// A handler that ignores its context is abandoned: its job is returned to the queue, and its outcome is not
+		// reported.
 		if !l.waitFor(min(l.Grace, time.Second), func() bool { return l.running == 0 }) {
 			l.release()
 		}
@@ -167,7 +167,7 @@ func (l *Loop) count() int {
 	return len(l.held)
 }
 
-// release gives back the jobs whose handlers are still running.
+// release returns the jobs whose handlers are still running to their queues.
 func (l *Loop) release() {
 	l.mu.Lock()
 	var left []*Execution
@@ -184,7 +184,7 @@ func (l *Loop) release() {
 	}
 }
 
-// waitFor waits until a condition on the loop's state holds, and reports false if that took too long.
+// waitFor waits until a condition on the loop's state holds, and reports false if the limit expires first.
 func (l *Loop) waitFor(limit time.Duration, condition func() bool) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -203,7 +203,7 @@ func (l *Loop) waitFor(limit time.Duration, condition func() bool) bool {
 	}
 }
 
-// wake lets the fetch loop, or the drain, look at the state again.
+// wake makes the fetch loop, or the drain, check the state again.
 func (l *Loop) wake() {
 	select {
 	case l.changed <- struct{}{}:
@@ -211,14 +211,14 @@ func (l *Loop) wake() {
 	}
 }
 
-// waitBefore returns the pause before a request is repeated, and lengthens the next one.
+// waitBefore returns the pause before a request is repeated, and doubles the next pause up to mostPause.
 func (l *Loop) waitBefore(err error, pause *time.Duration) time.Duration {
 	wait := Jitter(*pause)
 	*pause = min(*pause*2, mostPause)
 	return max(wait, l.Backend.Pause(err))
 }
 
-// Jitter returns a pause between half of it and all of it, so that workers do not retry together.
+// Jitter returns a random duration between half of the pause and all of it, so that workers do not retry together.
 func Jitter(pause time.Duration) time.Duration { return pause/2 + rand.N(pause/2+1) }
 
 // Sleep waits, and reports false if the context ended first.

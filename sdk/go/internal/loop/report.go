@@ -17,7 +17,7 @@ func (o *Outcome) size() int {
 	return len(o.Result) + 100
 }
 
-// kind returns a number for each kind of outcome; those of one request are of one kind.
+// kind returns the kind of an outcome as a number; all outcomes of a request have the same kind.
 func (o *Outcome) kind() int {
 	switch {
 	case o.Requeue:
@@ -28,7 +28,7 @@ func (o *Outcome) kind() int {
 	return 0
 }
 
-// reporter sends outcomes in batches, one request at a time: those that come meanwhile join the next request.
+// reporter sends outcomes in batches, with one request in flight: outcomes added meanwhile go into the next request.
 type reporter struct {
 	loop   *Loop
 	mu     sync.Mutex
@@ -59,7 +59,7 @@ func (r *reporter) run(ctx context.Context) {
 	}
 }
 
-// take returns the next outcomes of one kind.
+// take removes and returns the next outcomes of one kind.
 func (r *reporter) take() []Outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +84,7 @@ func (r *reporter) take() []Outcome {
 	return batch
 }
 
-// send reports a batch, again after a failure of the transport. An outcome whose lease ended meanwhile is dropped.
+// send reports a batch, and retries after transport errors. Outcomes of jobs that were lost meanwhile are dropped.
 func (r *reporter) send(ctx context.Context, batch []Outcome) {
 	pause, isRepeated := firstPause, false
 	for {
@@ -127,8 +127,8 @@ func (r *reporter) held(batch []Outcome) []Outcome {
 	return kept
 }
 
-// refused handles a request that is not accepted as a whole: each outcome is sent alone, and a result that is not accepted
-// even then becomes a failure of the job.
+// refused handles a rejected request: it sends each outcome alone, and a result that is rejected even then becomes a
+// failure of the job.
 func (r *reporter) refused(ctx context.Context, batch []Outcome, refused *Refused) {
 	if len(batch) > 1 {
 		for n := range batch {
@@ -139,7 +139,7 @@ func (r *reporter) refused(ctx context.Context, batch []Outcome, refused *Refuse
 	r.replace(batch[0], refused.Message)
 }
 
-// replace reports a failure instead of a result that is refused.
+// replace reports a failure in place of a result that was refused. The refused report of a failure is dropped.
 func (r *reporter) replace(one Outcome, reason string) {
 	log := r.loop.Logger.With("job", one.Execution.Job.ID, "reason", reason)
 	if !one.IsSuccess() {
@@ -153,7 +153,7 @@ func (r *reporter) replace(one Outcome, reason string) {
 	}})
 }
 
-// settle takes the answers to a batch, which come in its order.
+// settle processes the answers to a batch, which are in the order of its outcomes.
 func (r *reporter) settle(batch []Outcome, refusals []*Refusal, isRepeated bool) {
 	log := r.loop.Logger
 	done := make([]*Execution, 0, len(batch))
@@ -178,7 +178,7 @@ func (r *reporter) settle(batch []Outcome, refusals []*Refusal, isRepeated bool)
 	r.loop.forget(done...)
 }
 
-// forget removes executions that are reported.
+// forget removes executions whose outcomes need no further report.
 func (l *Loop) forget(executions ...*Execution) {
 	l.mu.Lock()
 	for _, one := range executions {

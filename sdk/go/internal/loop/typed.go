@@ -24,7 +24,7 @@ func Typed[In, Out any](handle func(ctx context.Context, input In) (Out, error))
 	}
 }
 
-// Encode returns a result as JSON. One that cannot be encoded fails the job for good.
+// Encode returns a result as JSON. A result that cannot be encoded fails the job without a retry.
 func Encode(value any) (json.RawMessage, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)

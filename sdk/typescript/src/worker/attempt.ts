@@ -1,4 +1,4 @@
-/** A claim of a job by this worker, and what the protocol says about it. */
+/** An attempt at a job by this worker, and the types that describe it in the worker protocol. */
 
 import { NonRetryable, RetryAfter, Stopped, type StopReason } from "./errors.js";
 
@@ -19,7 +19,7 @@ export interface FetchedJob {
   workflow_id?: string;
 }
 
-/** An error as a report carries it. */
+/** The error of an attempt as it is reported. */
 export interface ReportedError {
   type?: string;
   code?: string;
@@ -28,7 +28,7 @@ export interface ReportedError {
   details?: unknown;
 }
 
-/** What became of an attempt: `result` is JSON. */
+/** The outcome of an attempt. `result` is encoded as JSON. */
 export type Outcome =
   | { readonly kind: "ack"; readonly result: string }
   | { readonly kind: "nack"; readonly error: ReportedError; readonly delay?: number }
@@ -37,11 +37,11 @@ export type Outcome =
 /** One attempt at one job. */
 export class Attempt {
   readonly job: FetchedJob;
-  /** When the lease ends unless it is extended, by `performance.now()`. */
+  /** When the lease expires unless it is extended, on the clock of `performance.now()`. */
   leaseEnd: number;
-  /** Why the handler has to stop; undefined as long as it may go on. */
+  /** Why the handler has to stop; undefined while it may continue. */
   stopReason: StopReason | undefined;
-  /** Whether its outcome is decided: nothing that its handler does counts any more. */
+  /** Whether the outcome is decided: whatever the handler does afterwards is ignored. */
   isDecided = false;
   readonly #controller = new AbortController();
 
@@ -54,7 +54,7 @@ export class Attempt {
     return this.#controller.signal;
   }
 
-  /** Abort the signal of the handler, unless that has happened for another reason. */
+  /** Abort the signal of the handler, unless it was already aborted for another reason. */
   stop(reason: StopReason): void {
     if (this.stopReason !== undefined) return;
     this.stopReason = reason;
@@ -73,18 +73,18 @@ export function encode(value: unknown): string {
   return JSON.stringify(value) ?? "null";
 }
 
-/** Return the outcome of a handler that returned this. */
+/** Return the outcome of a handler that returned this value. */
 export function success(result: unknown): Outcome {
   try {
     return { kind: "ack", result: encode(result) };
   } catch (error) {
-    // The work was done; a retry would return the same.
+    // The work was done; a retry would return the same result.
     const message = `the result cannot be encoded as JSON: ${(error as Error).message}`;
     return { kind: "nack", error: { type: "Invalid", message, retryable: false } };
   }
 }
 
-/** Return the outcome of a handler that threw this. */
+/** Return the outcome of a handler that threw this error. */
 export function failure(error: unknown, reason: StopReason | undefined): Outcome {
   if (reason === "drain") return { kind: "requeue" };
   if (reason === "timeout") return timedOut();
@@ -96,7 +96,7 @@ export function failure(error: unknown, reason: StopReason | undefined): Outcome
   return { kind: "nack", error: described, ...(error instanceof RetryAfter ? { delay: error.delay } : {}) };
 }
 
-/** Return the outcome of an attempt whose time is over. */
+/** Return the outcome of an attempt that timed out. */
 export function timedOut(): Outcome {
   return { kind: "nack", error: { type: "TimeoutError", code: "timeout", message: new Stopped("timeout").message } };
 }

@@ -1,7 +1,7 @@
 /**
  * Sends the requests of a worker over kept-alive connections.
  *
- * It uses node:http: a small request costs a third of the CPU time that it costs with `fetch`.
+ * It uses node:http: a small request needs a third of the CPU time that it needs with `fetch`.
  */
 
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage, type RequestOptions } from "node:http";
@@ -12,12 +12,12 @@ const PREFIX = "/ojs/v1";
 const SOCKETS = 32; // per worker: a fetch, the reports, a heartbeat, and steps of handlers
 const FIRST_PAUSE = 100; // milliseconds
 const MAX_PAUSE = 5_000;
-const SHOWN = 200; // characters of an answer that is not JSON
+const SHOWN = 200; // characters of a response that is not JSON that the error contains
 
 /** The options of a request. */
 export interface Sending {
   method?: "POST" | "PUT";
-  /** Milliseconds that the answer may take. */
+  /** The timeout in milliseconds. */
   timeout: number;
   signal?: AbortSignal | undefined;
 }
@@ -40,7 +40,7 @@ export class Connection {
     };
   }
 
-  /** Send a JSON document and return the answer; throw a `WorkerRequestError` if it is not a success. */
+  /** Send a JSON document and return the response; throw a `WorkerRequestError` if it is not a success. */
   async send<T>(path: string, body: string, sending: Sending): Promise<T> {
     const [response, text] = await this.#exchange(path, body, sending);
     const status = response.statusCode ?? 0;
@@ -58,7 +58,7 @@ export class Connection {
     throw new WorkerRequestError(message, status, error?.code, Number.isFinite(after) ? after : undefined);
   }
 
-  /** Close idle connections. */
+  /** Close all connections. */
   close(): void {
     this.#agent.destroy();
   }
@@ -97,11 +97,11 @@ export class Connection {
   }
 }
 
-/** The pauses between repeated requests: they grow, and a success resets them. */
+/** The pauses between retries: they double up to a maximum, until `reset`. */
 export class Backoff {
   #pause = FIRST_PAUSE;
 
-  /** Return the next pause in milliseconds. Jitter: workers that failed together do not retry together. */
+  /** Return the next pause in milliseconds, with jitter: workers that failed together do not retry together. */
   next(error: unknown): number {
     const after = error instanceof WorkerRequestError ? error.retryAfter : undefined;
     const pause = this.#pause;

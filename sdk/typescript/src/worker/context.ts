@@ -1,4 +1,4 @@
-/** What a handler knows about its job, and what it can record. */
+/** The context of a handler: its job, and methods that record steps, progress and log lines. */
 
 import { encode, type Attempt } from "./attempt.js";
 import { Backoff, type Connection } from "./connection.js";
@@ -10,7 +10,7 @@ import { pause } from "./reports.js";
 const TIMEOUT = 15_000; // milliseconds of one request
 const MAX_NAME = 200; // characters
 
-/** What the contexts of a worker share. */
+/** The services that the contexts of a worker share. */
 export interface Services {
   readonly connection: Connection;
   readonly worker: string;
@@ -18,7 +18,7 @@ export interface Services {
   readonly logger: Logger;
 }
 
-/** Log lines of a job. They appear with the job in the API, on the command line and in the dashboard. */
+/** The log of a job, which the API, the command line and the dashboard show. */
 export interface JobLog {
   debug(message: string): void;
   info(message: string): void;
@@ -38,24 +38,24 @@ export class JobContext<Input = unknown> {
   readonly fence: number | undefined;
   readonly input: Input;
   readonly meta: Readonly<Record<string, unknown>>;
-  /** Aborted when the handler has to stop; its `reason` is a `Stopped`. Pass it on to `fetch` and the like. */
+  /** Aborted when the handler has to stop; its `reason` is a `Stopped`. Pass it to `fetch` and similar functions. */
   readonly signal: AbortSignal;
-  /** When the time limit of this attempt is over, if it has one. */
+  /** When this attempt times out, if it has a time limit. */
   readonly deadline: Date | undefined;
   /** The results of the jobs before this one in a chain or a batch. */
   readonly parentResults: readonly unknown[];
-  /** Log lines of the job. */
+  /** The log of the job. */
   readonly log: JobLog;
 
   readonly #attempt: Attempt;
   readonly #services: Services;
   readonly #recorded: ReadonlyMap<string, unknown>;
-  readonly #calls = new Map<string, number>(); // of steps, by name
-  #progress: string | undefined; // to send next
+  readonly #calls = new Map<string, number>(); // number of calls of `step`, by name
+  #progress: string | undefined; // the next report to send
   #sending: Promise<void> | undefined;
   #hasLines = false;
 
-  /** Contexts are made by the worker. */
+  /** Contexts are created by the worker. */
   constructor(attempt: Attempt, services: Services) {
     const { job } = attempt;
     this.id = job.id;
@@ -83,8 +83,8 @@ export class JobContext<Input = unknown> {
    * Call `work` once per job: its result is recorded before this returns, and a later attempt returns the recorded
    * result instead of calling it again.
    *
-   * The result is returned as JSON has it, so that every attempt sees the same: a Date is a string. Calls with the same
-   * name are told apart by their number.
+   * The result is converted to JSON and back, so that every attempt gets the same value: a Date becomes a string.
+   * Calls with the same name are distinguished by their number.
    */
   async step<T>(name: string, work: () => T | Promise<T>): Promise<T> {
     if (typeof name !== "string" || name === "" || name.length > MAX_NAME) {
@@ -103,7 +103,8 @@ export class JobContext<Input = unknown> {
   /**
    * Report the progress of the job: a fraction from 0 to 1, and a message.
    *
-   * Awaiting it is optional, and it never rejects. Of several reports in a short time only the latest is sent.
+   * Awaiting the promise is optional; it never rejects. Of several reports in a short time only the latest is sent.
+   * Throws if the fraction is out of range.
    */
   progress(fraction: number, message?: string, data?: unknown): Promise<void> {
     if (!(fraction >= 0 && fraction <= 1)) {
@@ -115,13 +116,13 @@ export class JobContext<Input = unknown> {
     return this.#sending;
   }
 
-  /** Wait until log lines and progress are sent: the server takes none after the job has ended. For the worker. */
+  /** Wait until log lines and progress are sent, for the worker: the server accepts none after the job has ended. */
   async settled(): Promise<void> {
     if (this.#hasLines) await this.#services.logs.flush();
     await this.#sending;
   }
 
-  /** Record a step, however long the server is unavailable, as long as the job is held. */
+  /** Record a step. While the server is unavailable, retry as long as the job is held. */
   async #record(name: string, value: string): Promise<void> {
     const { connection, worker } = this.#services;
     const head = JSON.stringify({ worker_id: worker, fence: this.fence }).slice(0, -1);
@@ -129,7 +130,7 @@ export class JobContext<Input = unknown> {
     const backoff = new Backoff();
     for (;;) {
       try {
-        // Without the signal: the work is done, and is not to be repeated because the handler has to stop.
+        // Without the signal: the work is done, and its result is recorded even if the handler has to stop.
         await connection.send(`/jobs/${encodeURIComponent(this.id)}/steps`, body, { timeout: TIMEOUT });
         return;
       } catch (error) {
@@ -143,7 +144,7 @@ export class JobContext<Input = unknown> {
   }
 
   async #sendProgress(): Promise<void> {
-    await Promise.resolve(); // so that reports of the same turn are one
+    await Promise.resolve(); // so that reports of the same turn of the event loop become one
     while (this.#progress !== undefined && !this.signal.aborted) {
       const body = this.#progress;
       this.#progress = undefined;

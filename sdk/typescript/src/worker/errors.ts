@@ -1,8 +1,8 @@
-/** The errors that a handler throws to control what becomes of its job, and the reason of its signal. */
+/** The errors that a handler throws to control the outcome of its job, and the reason of its signal. */
 
 import { WindlassError } from "../errors.js";
 
-/** Why a handler has to stop: the job was cancelled, its lease was lost, its time is over, or the worker stops. */
+/** Why a handler has to stop: the job was cancelled, its lease was lost, the attempt timed out, or the worker stops. */
 export type StopReason = "cancelled" | "lost" | "timeout" | "drain";
 
 const TEXTS: Readonly<Record<StopReason, string>> = {
@@ -25,7 +25,7 @@ export class Stopped extends WindlassError {
 
 /** Thrown by a handler: fail the job now, even if attempts are left. */
 export class NonRetryable extends WindlassError {
-  /** The kind of the error, as the job shows it. */
+  /** The type of the error, as recorded with the job. */
   readonly type: string;
 
   constructor(message: string, options: ErrorOptions & { type?: string } = {}) {
@@ -46,7 +46,7 @@ export class RetryAfter extends WindlassError {
   }
 }
 
-/** The server refused a request of a worker, or did not answer: then `status` is 0. */
+/** The server refused a request of a worker, or did not respond: then `status` is 0. */
 export class WorkerRequestError extends WindlassError {
   readonly status: number;
   /** The code of the error: conflict, not_found, invalid_request, ... */

@@ -1,5 +1,5 @@
 /**
- * Extends the leases of all held jobs, on a timer of its own.
+ * Extends the leases of all held jobs, on its own timer.
  *
  * A handler that blocks the event loop also blocks this timer: work that computes for longer than a third of the lease
  * belongs in a worker thread.
@@ -12,7 +12,7 @@ import type { WorkerSettings } from "./options.js";
 const LEAST_PAUSE = 50; // milliseconds between two heartbeats
 const LEAST_TIMEOUT = 1_000; // milliseconds
 
-/** What the server orders a worker to do: fetch no more for now, or stop. */
+/** A directive of the server: `quiet` stops fetching for now, `terminate` stops the worker. */
 export type Directive = "" | "quiet" | "terminate";
 
 interface Answer {
@@ -21,7 +21,7 @@ interface Answer {
   jobs_cancelled: string[];
 }
 
-/** Sends heartbeats. `onDirective` is called with each answer. */
+/** Sends heartbeats. `onDirective` is called with the directive of each response. */
 export class Heartbeat {
   state: "running" | "quiet" | "stopped" = "running";
   #timer: NodeJS.Timeout | undefined;
@@ -38,12 +38,12 @@ export class Heartbeat {
     this.#schedule(this.settings.lease / 3);
   }
 
-  /** Stop, and tell the server that this worker has stopped. */
+  /** Stop, and report to the server that this worker has stopped. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#timer);
     this.state = "stopped";
-    await this.#send().catch(() => undefined); // it would learn the same from the silence
+    await this.#send().catch(() => undefined); // the server also notices when heartbeats stop
   }
 
   #schedule(delay: number): void {
@@ -58,7 +58,7 @@ export class Heartbeat {
       await this.#send();
     } catch (error) {
       this.settings.logger.warn(`the heartbeat failed: ${(error as Error).message}`);
-      interval = this.settings.lease / 10; // again soon: the leases run out
+      interval = this.settings.lease / 10; // retry soon, before the leases expire
     }
     this.#expire();
     if (!this.#isStopped) this.#schedule(interval - (performance.now() - started));
@@ -77,16 +77,16 @@ export class Heartbeat {
     const sending = { timeout: Math.max(lease / 3, LEAST_TIMEOUT) };
     const answer = await this.connection.send<Answer>("/workers/heartbeat", body, sending);
     const [extended, cancelled] = [new Set(answer.jobs_extended), new Set(answer.jobs_cancelled)];
-    // Attempts, not ids: a job may have ended and come back to this worker while the request was on its way.
+    // Attempts, not ids: a job may have ended and been fetched again by this worker while the request was in flight.
     for (const attempt of attempts) {
       if (cancelled.has(attempt.job.id)) attempt.stop("cancelled");
       else if (extended.has(attempt.job.id)) attempt.leaseEnd = sentAt + lease;
-      else if (!attempt.isDecided) attempt.stop("lost"); // a decided one may have ended because its report arrived
+      else if (!attempt.isDecided) attempt.stop("lost"); // a decided one may have ended with its report
     }
     this.onDirective(answer.directive ?? "");
   }
 
-  /** Stop the attempts whose leases have run out while the server could not be reached. */
+  /** Stop the attempts whose leases have expired while the server could not be reached. */
   #expire(): void {
     const now = performance.now();
     for (const attempt of this.held.values()) {

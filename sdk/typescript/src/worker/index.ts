@@ -1,4 +1,4 @@
-/** A worker for Node that takes jobs from a Windlass server over HTTP. */
+/** A worker for Node that fetches jobs from a Windlass server over HTTP. */
 
 export { JobContext, type JobLog } from "./context.js";
 export { NonRetryable, RetryAfter, Stopped, WorkerRequestError, type StopReason } from "./errors.js";

@@ -5,13 +5,13 @@ import type { Connection } from "./connection.js";
 import type { Logger } from "./options.js";
 
 const MAX_LINES = 1000; // in a request
-const MAX_BYTES = 4 * 1024 * 1024; // of lines in a request; the server takes twice as much
+const MAX_BYTES = 4 * 1024 * 1024; // of lines in a request; the server accepts twice as much
 const MAX_LENGTH = 8192; // characters of a message that the server keeps
-const MAX_WAITING = 10_000; // lines; with more than that, the oldest are dropped
+const MAX_WAITING = 10_000; // lines; beyond that, the oldest are dropped
 const LINGER = 100; // milliseconds that a line waits for others
 const TIMEOUT = 10_000; // milliseconds
 
-/** The answer to a request: a line with a mistake is refused alone. */
+/** The response to a request: the server refuses only the invalid lines. */
 interface Answer {
   refused?: { index: number; error: { message: string } }[];
 }
@@ -30,7 +30,7 @@ export class LogSender {
     private readonly logger: Logger,
   ) {}
 
-  /** Send a line a moment later. */
+  /** Queue a line, to be sent with others. */
   add(attempt: Attempt, level: Level, message: string): void {
     const { id, fence } = attempt.job;
     this.#waiting.push(JSON.stringify({ job_id: id, fence, at: new Date().toISOString(), level, message: message.slice(0, MAX_LENGTH) }));
@@ -38,7 +38,7 @@ export class LogSender {
     else this.#timer ??= setTimeout(() => void this.flush(), LINGER);
   }
 
-  /** Send all lines now. A job must not end before its lines are sent: later ones are dropped by the server. */
+  /** Send all lines now. A job must not end before its lines are sent: the server drops later ones. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -62,13 +62,13 @@ export class LogSender {
           this.logger.warn(`${refused.length} log lines of jobs were refused: ${first.error.message}`);
         }
       } catch (error) {
-        // Lines do not hold back the outcomes of jobs.
+        // Lines that cannot be sent must not delay the outcomes of jobs.
         this.logger.warn(`${lines.length} log lines of jobs are lost: ${(error as Error).message}`);
       }
     }
   }
 
-  /** Return how many lines the next request takes. */
+  /** Return the number of lines for the next request. */
   #count(): number {
     let bytes = 0;
     let count = 0;

@@ -5,7 +5,7 @@ import { hostname } from "node:os";
 import { WindlassError } from "../errors.js";
 import { environment, serverUrl } from "../request.js";
 
-/** Where a worker writes about itself. `console` is one. */
+/** Receives the log of the worker itself. `console` is a `Logger`. */
 export interface Logger {
   debug(message: string): void;
   info(message: string): void;
@@ -21,19 +21,19 @@ export interface WorkerOptions {
   key?: string | undefined;
   /** The queues to fetch from. Default: `["default"]`. */
   queues?: readonly string[] | undefined;
-  /** How many handlers run at the same time. Default: 10. */
+  /** The maximum number of handlers that run concurrently. Default: 10. */
   concurrency?: number | undefined;
-  /** How long a job stays with this worker after its last heartbeat; there are three in this time. Default: 30,000. */
+  /** How long a job stays leased to this worker without a heartbeat; there are three per lease. Default: 30,000. */
   lease?: number | undefined;
-  /** How long running handlers may go on after `stop`. Default: 30,000. */
+  /** How long running handlers may continue after `stop`. Default: 30,000. */
   grace?: number | undefined;
   /** The id of this worker. Default: the name of the host, the id of the process and a random part. */
   id?: string | undefined;
-  /** Where the worker writes about itself. Default: warnings and errors go to the console. */
+  /** Receives the log of the worker itself. Default: warnings and errors go to the console. */
   logger?: Logger | undefined;
 }
 
-/** The options with their defaults. */
+/** The options with defaults applied. */
 export interface WorkerSettings {
   readonly url: string;
   readonly key: string | undefined;
@@ -52,7 +52,7 @@ const QUIET: Logger = {
   error: (message) => console.error(`windlass: ${message}`),
 };
 
-/** Return the options with their defaults; throw a `WindlassError` that names the one that is wrong. */
+/** Return the options with defaults applied; throw a `WindlassError` that names an invalid option. */
 export function settingsOf(options: WorkerOptions): WorkerSettings {
   const queues = options.queues ?? ["default"];
   if (queues.length === 0) throw new WindlassError("queues is empty: name at least one queue");

@@ -1,9 +1,9 @@
 /**
  * Reports the outcomes of attempts in batches.
  *
- * One request of each kind is in flight at a time; outcomes that are ready meanwhile go into the next one. A batch that
- * gets no answer is sent again, so an outcome may be reported twice: the server refuses the second report, because the
- * claim with that fence has ended.
+ * At most one request of each kind is in flight; outcomes that are ready meanwhile go into the next one. A batch
+ * without a response is sent again, so an outcome may be reported twice: the server refuses the second report, because
+ * the claim with that fence has ended.
  */
 
 import type { Attempt, Outcome } from "./attempt.js";
@@ -24,14 +24,14 @@ interface Answer {
   results: { job_id: string; error?: { code: string; message: string } }[];
 }
 
-/** Sends acks and nacks. `onReported` is called when a report has been answered, or was given up. */
+/** Sends acks and nacks. `onReported` is called when a report has been answered or abandoned. */
 export class Reports {
   readonly #acks: Lane;
   readonly #nacks: Lane;
 
   constructor(connection: Connection, worker: string, logger: Logger, onReported: (attempt: Attempt) => void) {
     const refused = (attempt: Attempt, error: Error): void => {
-      // The outcome itself is the problem, such as a result that is too large: a retry would return the same.
+      // The outcome itself is the problem, for example a result that is too large: a retry would return the same.
       const message = `the server refused the result: ${error.message}`;
       this.add(attempt, { kind: "nack", error: { type: "Invalid", message, retryable: false } });
     };
@@ -52,14 +52,14 @@ export class Reports {
     this.#nacks.add({ attempt, text: `${head},${JSON.stringify({ ...fields, ...delay }).slice(1)}` });
   }
 
-  /** Wait until everything that was added has been answered. */
+  /** Wait until all reports have been answered or abandoned. */
   async idle(): Promise<void> {
     while (this.#acks.isBusy || this.#nacks.isBusy) {
       await Promise.all([this.#acks.idle(), this.#nacks.idle()]);
     }
   }
 
-  /** Give up what is not answered yet: the leases of these jobs run out. */
+  /** Abandon the reports that are not answered yet: the leases of their jobs expire. */
   abandon(): void {
     this.#acks.abandon();
     this.#nacks.abandon();
@@ -99,7 +99,7 @@ class Lane {
   }
 
   async #run(): Promise<void> {
-    // In the next turn of the event loop: handlers that end in this one share a request.
+    // Wait for the next turn of the event loop, so that handlers that end in this turn share a request.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.#waiting.length > 0) await this.#deliver(this.#take());
     this.#sending = undefined;
@@ -115,7 +115,7 @@ class Lane {
     return this.#waiting.splice(0, count);
   }
 
-  /** Send a batch until it is answered. */
+  /** Send a batch, and retry until it is answered. */
   async #deliver(batch: Report[]): Promise<void> {
     const body = `{"worker_id":${JSON.stringify(this.worker)},"jobs":[${batch.map((one) => one.text).join(",")}]}`;
     const backoff = new Backoff();
@@ -155,7 +155,7 @@ class Lane {
     this.onReported(attempt);
   }
 
-  /** Send each report of a refused batch alone, so that one of them does not hold back the others. */
+  /** Send each report of a refused batch alone, so that an invalid one does not block the others. */
   async #split(batch: Report[], error: Error): Promise<void> {
     const [first] = batch;
     if (batch.length === 1 && first !== undefined) {

@@ -1,8 +1,8 @@
 /**
  * A worker: fetches jobs over HTTP, runs their handlers and reports the outcomes.
  *
- * A job is held from its fetch until its outcome is reported; heartbeats extend its lease as long. Everything that is
- * sent about it carries the fence of its claim, so a worker that lost a job cannot change it any more.
+ * A job is held from its fetch until its outcome is reported; until then heartbeats extend its lease. Every request
+ * about a job carries the fence of its claim, so a worker that has lost a job can no longer change it.
  */
 
 import { WindlassError } from "../errors.js";
@@ -16,38 +16,38 @@ import { settingsOf, type WorkerOptions, type WorkerSettings } from "./options.j
 import { pause, Reports } from "./reports.js";
 
 const LONG_POLL = 20_000; // milliseconds that the server may hold a fetch
-const FETCH_TIMEOUT = 15_000; // milliseconds that the answer may take longer than that
+const FETCH_TIMEOUT = 15_000; // milliseconds that the response may take beyond the long poll
 const MAX_FETCH = 1000;
-const MAX_TIMER = 2 ** 31 - 1; // milliseconds: a timer of Node with more fires at once
-const EMPTY_PAUSE = 200; // milliseconds between fetches that the server does not hold
+const MAX_TIMER = 2 ** 31 - 1; // milliseconds: a longer timer of Node fires immediately
+const EMPTY_PAUSE = 200; // milliseconds to pause after an empty response that the server did not hold
 const HANDLER_GRACE = 5_000; // milliseconds between the abort of a handler and the report that it did not stop
 const REPORT_GRACE = 10_000; // milliseconds for the last reports
-const BUSY_DELAY = 1_000; // milliseconds until a job is due again that this worker cannot take now
+const BUSY_DELAY = 1_000; // milliseconds until a job that this worker cannot execute now is due again
 
-/** Runs a job. What it returns becomes the result of the job. */
+/** Executes a job. The value that it returns becomes the result of the job. */
 export type Handler<Input = unknown, Output = unknown> = (
   context: JobContext<Input>,
   input: Input,
 ) => Output | Promise<Output>;
 
-/** How a worker stops. */
+/** The options of `Worker.stop`. */
 export interface StopOptions {
-  /** How long running handlers may go on, in milliseconds, instead of the worker's `grace`. */
+  /** How long running handlers may continue, in milliseconds, instead of the worker's `grace`. */
   grace?: number;
 }
 
-/** A worker that takes jobs from a server over HTTP. */
+/** A worker that fetches jobs from a server over HTTP. */
 export class Worker {
   readonly #settings: WorkerSettings;
   readonly #connection: Connection;
   readonly #handlers = new Map<string, Handler>();
-  readonly #held = new Map<string, Attempt>(); // until they are reported; heartbeats extend their leases
-  readonly #running = new Map<string, Attempt>(); // whose handlers have not returned
+  readonly #held = new Map<string, Attempt>(); // until reported; heartbeats extend their leases
+  readonly #running = new Map<string, Attempt>(); // attempts whose handlers have not returned
   readonly #reports: Reports;
   readonly #heartbeat: Heartbeat;
   readonly #services: Services;
-  readonly #stopping = new AbortController(); // fetch no more
-  readonly #hurry = new AbortController(); // give back running jobs now
+  readonly #stopping = new AbortController(); // stop fetching
+  readonly #hurry = new AbortController(); // return running jobs to their queues now
   #grace: number;
   #isQuiet = false;
   #hasFetched = false;
@@ -65,12 +65,12 @@ export class Worker {
     this.#services = { connection: this.#connection, worker: settings.id, logs, logger: settings.logger };
   }
 
-  /** The id under which the server knows this worker. */
+  /** The id of this worker on the server. */
   get id(): string {
     return this.#settings.id;
   }
 
-  /** Set the handler of a type of jobs. */
+  /** Register the handler of a job type. */
   handle<Input = unknown, Output = unknown>(type: string, handler: Handler<Input, Output>): this {
     if (this.#handlers.has(type)) throw new WindlassError(`${type} has a handler already`);
     if (this.#ended !== undefined) throw new WindlassError("the worker runs already: set all handlers before `run`");
@@ -81,8 +81,8 @@ export class Worker {
   /**
    * Run until the worker is stopped.
    *
-   * With `signals`, SIGTERM and SIGINT stop it: the first lets running handlers finish, the second gives their jobs
-   * back at once. Rejects if the server refuses the first fetch, for example because of a wrong key.
+   * With `signals`, SIGTERM and SIGINT stop it: the first signal lets running handlers finish, the second returns their
+   * jobs to the queue immediately. Rejects if the server refuses the first fetch, for example because of a wrong key.
    */
   async run({ signals = false }: { signals?: boolean } = {}): Promise<void> {
     if (this.#handlers.size === 0) throw new WindlassError("the worker has no handlers: set one with `handle`");
@@ -98,18 +98,19 @@ export class Worker {
   }
 
   /**
-   * Stop: fetch no more, let running handlers finish for at most `grace`, then abort them and give their jobs back,
-   * which uses up no attempt. Returns when that is done. A second call with `grace: 0` gives back at once.
+   * Stop fetching, let running handlers finish for at most `grace`, then abort them and return their jobs to the queue
+   * without charging an attempt. Resolves when the worker has stopped. A second call with `grace: 0` returns them
+   * immediately.
    */
   async stop({ grace }: StopOptions = {}): Promise<void> {
     this.#grace = grace ?? this.#grace;
     this.#stopping.abort();
     if (this.#grace === 0) this.#hurry.abort();
-    await this.#ended?.catch(() => undefined); // `run` rejects with it
+    await this.#ended?.catch(() => undefined); // `run` rejects with the error
   }
 
   async #run(): Promise<void> {
-    const keepAlive = setInterval(() => undefined, 2 ** 30); // a handler may wait for nothing but its signal
+    const keepAlive = setInterval(() => undefined, 2 ** 30); // a handler that waits for its signal does not
     this.#heartbeat.start();
     try {
       await this.#fetchJobs();
@@ -135,7 +136,7 @@ export class Worker {
         const jobs = await this.#fetch(Math.min(free, MAX_FETCH));
         backoff.reset();
         this.#hasFetched = true;
-        // A server that stops answers at once, with nothing.
+        // A server that is stopping responds immediately, without jobs.
         const isEarly = jobs.length === 0 && performance.now() - started < EMPTY_PAUSE;
         if (isEarly) await pause(EMPTY_PAUSE, this.#stopping.signal);
       } catch (error) {
@@ -148,7 +149,7 @@ export class Worker {
     }
   }
 
-  /** Return how many jobs to fetch. Outcomes that are not reported yet count if there are many of them. */
+  /** Return the number of jobs to fetch. Unreported outcomes reduce it once there are more than `concurrency`. */
   #free(): number {
     const { concurrency } = this.#settings;
     return concurrency - Math.max(this.#running.size, this.#held.size - concurrency);
@@ -156,7 +157,7 @@ export class Worker {
 
   async #fetch(count: number): Promise<FetchedJob[]> {
     const { id, queues, lease } = this.#settings;
-    // Shorter than the lease: when this process hangs, its fetch must be over before its jobs are due again.
+    // Shorter than the lease: when this process hangs, its fetch must have ended before its jobs are due again.
     const wait = Math.min(LONG_POLL, Math.floor(lease / 2));
     const body = JSON.stringify({
       queues,
@@ -179,7 +180,7 @@ export class Worker {
     const { id, type } = attempt.job;
     const handler = this.#handlers.get(type);
     if (this.#stopping.signal.aborted || handler === undefined || this.#running.has(id)) {
-      // A handler of an earlier claim that did not stop may still run here: the job must not run twice at a time.
+      // A handler of an earlier claim that did not stop may still run here: the job must not run twice concurrently.
       if (handler === undefined) this.#settings.logger.warn(`job ${id} is given back: there is no handler of ${type}`);
       attempt.isDecided = true;
       this.#held.set(id, attempt);
@@ -212,7 +213,7 @@ export class Worker {
     this.#wake();
   }
 
-  /** Report an outcome, unless another was reported before or the job is lost. */
+  /** Report an outcome, unless another one was reported before or the job is lost. */
   #decide(attempt: Attempt, outcome: Outcome): void {
     if (attempt.isDecided) return;
     attempt.isDecided = true;
@@ -255,7 +256,7 @@ export class Worker {
     this.#heartbeat.state = "quiet";
     await this.#finished(this.#grace, this.#hurry.signal);
     for (const attempt of this.#running.values()) attempt.stop("drain");
-    await new Promise((resolve) => setImmediate(resolve)); // handlers that stop at once need no more than that
+    await new Promise((resolve) => setImmediate(resolve)); // enough for handlers that stop immediately
     await this.#finished(Math.min(this.#grace, HANDLER_GRACE), this.#hurry.signal);
     const late = setTimeout(() => this.#reports.abandon(), REPORT_GRACE);
     const flushed = new AbortController();
@@ -267,13 +268,13 @@ export class Worker {
     await this.#heartbeat.stop();
   }
 
-  /** Wait until no handler runs, but not longer than this. */
+  /** Wait until no handler is running, at most for `grace` milliseconds or until `hurry` is aborted. */
   async #finished(grace: number, hurry: AbortSignal): Promise<void> {
     const late = AbortSignal.any([hurry, AbortSignal.timeout(grace)]);
     while (this.#running.size > 0 && !late.aborted) await this.#awakened(late);
   }
 
-  /** Wait until a handler or a report has ended, or until a signal: that of stopping, unless another is given. */
+  /** Wait until a handler or a report has ended, or until the signal is aborted; by default that of stopping. */
   async #awakened(signal: AbortSignal = this.#stopping.signal): Promise<void> {
     if (signal.aborted) return;
     await new Promise<void>((resolve) => {

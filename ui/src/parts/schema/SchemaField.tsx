@@ -1,4 +1,4 @@
-/** A field of a form, made of a JSON Schema: an input, a list of fields, or a group of them. It edits a JSON value. */
+/** A form field for a JSON Schema: an input, a list of fields, or a group of fields. It edits a JSON value. */
 import { useContext, useId, useState, type ReactNode } from "react";
 import { Field, mistakeAt, Mistakes } from "../Field";
 import { describe, initialValue, isObject, present, Unparsed, type Described, type Property, type Schema, type Shape } from "./schema";
@@ -8,7 +8,7 @@ interface Props {
   schema: Schema;
   name: string; // in the API: input.items.0.sku
   label: string;
-  value: unknown; // undefined: it is left out
+  value: unknown; // undefined: omitted
   isRequired: boolean;
   change: (value: unknown) => void;
 }
@@ -29,7 +29,7 @@ export function SchemaField(props: Props) {
   }
 }
 
-/** The shape of a field that can show this value; a value of another type is edited as JSON. */
+/** Return the shape of a field that can show this value; a value of another type is edited as JSON. */
 function shapeFor({ shape, isNullable }: Described, value: unknown): Shape {
   if (shape.kind === "boolean" && isNullable) return { kind: "choice", choices: BOOLEANS };
   if (value === undefined || value === null || shape.kind === "choice") return shape;
@@ -179,7 +179,7 @@ function TextInput({ input, shape, value, change }: { input: InputProps; shape: 
   if (shape.isLong || value.includes("\n")) return <textarea {...input} rows={4} value={value} onChange={(event) => change(event.target.value)} />;
   if (shape.format === "date-time" && (value === "" || toLocal(value) !== null))
     return <input {...input} type="datetime-local" step={1} value={toLocal(value) ?? ""} onChange={(event) => change(fromLocal(event.target.value))} />;
-  // Not type="email" and "url": the browser would check them in its own way and words.
+  // Not type="email" and "url": the browser would validate them with its own rules and messages.
   const mode = shape.format === "email" ? "email" : shape.format === "uri" ? "url" : "text";
   return <input {...input} type={shape.format === "date" ? "date" : "text"} inputMode={mode} value={value} onChange={(event) => change(event.target.value)} />;
 }
@@ -201,7 +201,7 @@ export function JsonInput({ input, value, change, rows = 3 }: { input: InputProp
   );
 }
 
-/** The text of a value: as it was typed, if it is still that value. */
+/** Return the text of a value: as it was typed, if the typed text still has that value. */
 export function textOf(value: unknown, typed: string): string {
   if (value instanceof Unparsed) return value.text;
   const current = parsed(typed);
@@ -209,7 +209,7 @@ export function textOf(value: unknown, typed: string): string {
   return value === undefined ? "" : JSON.stringify(value, null, 2);
 }
 
-/** The value of a JSON text; nothing is left out, and what is not JSON is kept as it is. */
+/** Return the value of a JSON text: undefined if it is empty, an `Unparsed` if it is not JSON. */
 export function parsed(text: string): unknown {
   if (text.trim() === "") return undefined;
   try {
@@ -219,7 +219,7 @@ export function parsed(text: string): unknown {
   }
 }
 
-/** A time as the browser's field shows it, in the local zone; null if it is no time. */
+/** Return a time in the local time zone, as a datetime-local field needs it; null if the text is not a time. */
 export function toLocal(value: string): string | null {
   const time = new Date(value);
   if (Number.isNaN(time.getTime())) return null;

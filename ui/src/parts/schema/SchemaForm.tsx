@@ -1,4 +1,4 @@
-/** A form for a value that fits a JSON Schema. It can be edited as JSON, too: both edit the same value. */
+/** A form for a value with a JSON Schema. The same value can also be edited as JSON. */
 import { useState } from "react";
 import { Editor } from "../Editor";
 import { Trouble } from "../Feedback";
@@ -9,7 +9,7 @@ import { parsed, Properties, SchemaField, textOf } from "./SchemaField";
 
 interface Props {
   schema: Schema;
-  name: string; // of the value in the API, with which the fields of errors begin
+  name: string; // of the value in the API; the field names of errors begin with it
   label: string;
   value: unknown;
   change: (value: unknown) => void;
@@ -49,7 +49,7 @@ export function SchemaForm({ schema, name, label, value, change, error }: Props)
   );
 }
 
-/** The fields alone, for a form that has other fields, too, and shows its errors itself. */
+/** Only the fields, for a form that also has other fields and shows its errors itself. */
 export function SchemaFields({ schema, name, label, value, change }: Omit<Props, "error">) {
   const { shape, description } = describe(schema, schema);
   if (shape.kind !== "object" || (value !== undefined && !isObject(value))) return <SchemaField root={schema} schema={schema} name={name} label={label} value={value} isRequired change={change} />;

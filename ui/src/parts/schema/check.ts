@@ -1,4 +1,4 @@
-/** Checks a value before it is sent: what is required, bounds and formats. The server checks everything else. */
+/** Validates a value before it is sent: required fields, bounds and formats. The server checks everything else. */
 import { Problem } from "../../api/client";
 import { describe, isObject, Unparsed, type Schema } from "./schema";
 
@@ -10,12 +10,12 @@ export interface FieldMistake {
 const FORMATS: Record<string, [RegExp, string]> = {
   "date-time": [/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)?$/i, "must be a time such as 2030-01-31T12:00:00Z"],
   date: [/^\d{4}-\d\d-\d\d$/, "must be a date such as 2030-01-31"],
-  email: [/^[^@\s]+@[^@\s]+$/, "must be a mail address"],
+  email: [/^[^@\s]+@[^@\s]+$/, "must be an email address"],
   uri: [/^[a-z][a-z0-9+.-]*:\S+$/i, "must be a URL such as https://example.com"],
   uuid: [/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i, "must be an id such as 01890a5d-ac96-774b-bcce-b302099a8057"],
 };
 
-/** Return the error that a form shows at its fields; null: the value can be sent. */
+/** Return the error that a form shows at its fields, null if the value can be sent. */
 export function problemOf(schema: Schema, value: unknown, name: string): Problem | null {
   const mistakes = value === undefined ? [{ field: name, message: "is required" }] : check(schema, schema, value, name);
   return mistakes.length === 0 ? null : new Problem(422, "Invalid", mistakes[0]!.message, mistakes);
@@ -53,7 +53,7 @@ function matches(pattern: string, value: string): boolean {
   try {
     return new RegExp(pattern, "u").test(value);
   } catch {
-    return true; // written for another engine: the server decides
+    return true; // a pattern for another regex engine: the server decides
   }
 }
 
@@ -72,7 +72,7 @@ function bound(size: number, least: unknown, most: unknown, noun: string): strin
   return typeof most === "number" && size > most ? `must have at most ${most} ${noun}` : null;
 }
 
-/** The names of the fields and groups that a form shows for a value. */
+/** Return the names of the fields and groups that a form shows for a value. */
 export function placesOf(root: Schema, schema: Schema, value: unknown, at: string): string[] {
   const { shape } = describe(root, schema);
   if (shape.kind === "object" && isObject(value)) return [at, ...shape.properties.flatMap((each) => placesOf(root, each.schema, value[each.name], `${at}.${each.name}`))];
@@ -80,7 +80,7 @@ export function placesOf(root: Schema, schema: Schema, value: unknown, at: strin
   return [at];
 }
 
-/** The error with each mistake at the closest place that the form shows; what is about none of them keeps its field. */
+/** Return the error with each mistake moved to the closest field that the form shows, if there is one. */
 export function placed(error: unknown, places: string[]): unknown {
   if (!(error instanceof Problem)) return error;
   const errors = error.errors.map((each) => {

@@ -1,4 +1,4 @@
-/** Forms made of JSON Schemas: which field a schema becomes, what the form begins with, what it checks, and the JSON beside it. */
+/** Forms for JSON Schemas: the field of a schema, initial values, validation, and editing as JSON. */
 import { cleanup, fireEvent, render, screen } from "@testing-library/react";
 import { useState } from "react";
 import { afterEach, describe, expect, it } from "vitest";

@@ -1,4 +1,4 @@
-/** What a JSON Schema looks like as a field of a form. What has no field of its own is edited as JSON. */
+/** Maps a JSON Schema to a form field. Schemas without a matching field are edited as JSON. */
 
 export type Schema = Record<string, unknown>;
 
@@ -28,8 +28,8 @@ export interface Described {
 }
 
 const FORMATS: readonly string[] = ["date-time", "date", "email", "uri", "uuid"] satisfies Format[];
-const LONG_TEXT = 256; // from this maximum length on a text has several lines
-const MAX_REFERENCES = 32; // that are followed from one schema to another
+const LONG_TEXT = 256; // strings with at least this maximum length have a multi-line field
+const MAX_REFERENCES = 32; // followed from one schema
 
 /** Describe a schema; `root` is the document that its references point into. */
 export function describe(root: Schema, schema: Schema): Described {
@@ -39,7 +39,7 @@ export function describe(root: Schema, schema: Schema): Described {
     schema: actual,
     shape: shapeOf(actual),
     isNullable,
-    title: text(schema["title"]), // not that of a type it refers to
+    title: text(schema["title"]), // not the title of a referenced type
     description: text(schema["description"]) ?? text(resolved["description"]) ?? text(actual["description"]),
   };
 }
@@ -71,7 +71,7 @@ function propertiesOf(schema: Schema, properties: Schema): Property[] {
   return Object.entries(properties).map(([name, value]) => ({ name, schema: isObject(value) ? value : {}, isRequired: required.includes(name) }));
 }
 
-/** The values to choose from: an `enum`, a `const`, or alternatives that are each a `const` with a title. */
+/** Return the values to choose from: an `enum`, a `const`, or alternatives that are each a `const` with a title. */
 function choicesOf(schema: Schema): { value: unknown; label: string }[] | null {
   if (Array.isArray(schema["enum"])) return schema["enum"].map((value) => ({ value, label: labelOf(value) }));
   if ("const" in schema) return [{ value: schema["const"], label: labelOf(schema["const"]) }];
@@ -84,7 +84,7 @@ function labelOf(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** The schema without the alternative null, and whether it had one. */
+/** Return the schema without the alternative null, and whether it had one. */
 function withoutNull(root: Schema, schema: Schema): { schema: Schema; isNullable: boolean } {
   const type = schema["type"];
   if (Array.isArray(type) && type.includes("null")) {
@@ -103,7 +103,7 @@ function withoutNull(root: Schema, schema: Schema): { schema: Schema; isNullable
   return { schema, isNullable: false };
 }
 
-/** Follow references into the document. A reference that leads nowhere becomes a schema that allows everything. */
+/** Follow references into the document. A reference without a target becomes a schema that allows everything. */
 function resolve(root: Schema, schema: Schema): Schema {
   let actual = schema;
   for (let n = 0; n < MAX_REFERENCES; n++) {
@@ -125,7 +125,7 @@ function target(root: Schema, reference: string): Schema {
   return isObject(place) ? place : {};
 }
 
-/** The value that a form begins with: defaults, and what a person need not type. `undefined` is left out. */
+/** Return the initial value of a form: defaults, and only or empty values of required fields; undefined if omitted. */
 export function initialValue(root: Schema, schema: Schema, isRequired = true): unknown {
   const { schema: actual, shape, isNullable } = describe(root, schema);
   const given = "default" in schema ? schema["default"] : actual["default"];
@@ -146,7 +146,7 @@ export function initialValue(root: Schema, schema: Schema, isRequired = true): u
   }
 }
 
-/** An object of the entries that have a value. */
+/** Return an object of the entries that have a value. */
 export function present(entries: [string, unknown][]): Record<string, unknown> {
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
 }
@@ -159,7 +159,7 @@ function text(value: unknown): string | undefined {
   return typeof value === "string" && value ? value : undefined;
 }
 
-/** Text in the place of a value that is not JSON yet, so that the rest of the form keeps working. */
+/** A text that is not valid JSON yet, in place of a value, so that the rest of the form keeps working. */
 export class Unparsed {
   constructor(readonly text: string) {}
 

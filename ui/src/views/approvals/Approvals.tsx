@@ -1,4 +1,4 @@
-/** The approvals of the org: what waits for a decision, and what was decided. */
+/** The approvals of the org, open and decided. */
 import { Link, useSearchParams } from "wouter";
 import { Empty, Found } from "../../parts/Feedback";
 import { ListHead } from "../../parts/ListHead";
@@ -28,7 +28,7 @@ export default function Approvals() {
         {({ pages }) => {
           const rows = pages.flatMap((each) => each.rows);
           return rows.length === 0 ? (
-            <Empty title={state === "open" ? "Nothing waits for a decision" : "There are none"} commands={["windlass approvals list"]}>
+            <Empty title={state === "open" ? "No open approvals" : "No matching approvals"} commands={["windlass approvals list"]}>
               A task with <code>approve</code> waits here until a person approves or rejects.
             </Empty>
           ) : (

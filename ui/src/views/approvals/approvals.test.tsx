@@ -1,4 +1,4 @@
-/** The form of an approval, and the buttons for those who may decide. */
+/** The form of an approval, and the buttons for callers who may decide. */
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { cleanup, fireEvent, render, screen, waitFor } from "@testing-library/react";
 import { afterEach, describe, expect, it, vi } from "vitest";

@@ -4,12 +4,12 @@ import { api, page, type Schemas } from "../../api/client";
 
 export type Approval = Schemas["Approval"];
 
-const AGAIN = 5_000; // no stream announces a new one
-export const MOST = 100; // open ones that the menu counts
+const AGAIN = 5_000; // no stream announces new approvals
+export const MOST = 100; // the maximum number of open approvals that the menu counts
 
 export const KEY = ["approvals"];
 
-/** The approvals in one state, newest first. */
+/** Query the approvals in one state, newest first. */
 export function useApprovals(state: string) {
   return useInfiniteQuery({
     queryKey: [...KEY, "list", state],
@@ -20,7 +20,7 @@ export function useApprovals(state: string) {
   });
 }
 
-/** How many the caller may decide now, counted up to `MOST`. */
+/** Query how many of the newest `MOST` open approvals the caller may decide. */
 export function useDecidable(): number {
   const open = useQuery({
     queryKey: [...KEY, "open"],
@@ -30,7 +30,7 @@ export function useDecidable(): number {
   return open.data?.rows.filter((each) => each.may_decide).length ?? 0;
 }
 
-/** The approvals of a run, the open ones first. */
+/** Query the approvals of a run, open approvals first. */
 export function useApprovalsOfRun(run: string) {
   return useQuery({
     queryKey: [...KEY, "run", run],

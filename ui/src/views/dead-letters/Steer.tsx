@@ -1,4 +1,4 @@
-/** Retry or drop a whole group, counted and confirmed. Tasks go with their runs: they cannot be dropped. */
+/** Retries or drops a group, after counting and confirmation. Tasks are retried with their runs, and never dropped. */
 import { useQueryClient } from "@tanstack/react-query";
 import { api, data } from "../../api/client";
 import { Allowed } from "../../parts/Allowed";
@@ -35,7 +35,7 @@ export function Buttons({ group, ask }: { group: Named; ask: (plan: Plan) => voi
   );
 }
 
-/** The dialog belongs to the page, because the row may disappear while it is open. */
+/** The dialog is part of the page, because the row may disappear while it is open. */
 export function Steering({ plan, onClose }: { plan: Plan; onClose: () => void }) {
   const { group, act } = plan;
   const client = useQueryClient();

@@ -1,4 +1,4 @@
-/** A group of dead letters as an address, as API parameters and as a command. */
+/** A group of dead letters as a URL, as API parameters and as a command. */
 import type { Schemas } from "../../api/client";
 import { quoted } from "../../parts/words";
 import { exactly } from "../jobs/filters";
@@ -17,7 +17,7 @@ export function read(from: URLSearchParams): Named | null {
   return { type, queue, error, of_runs: from.get("of_runs") === "true" };
 }
 
-/** The server takes a pattern for the type. */
+/** Return the API parameters of a group. The type is escaped, because the server expects a pattern. */
 export function which({ type, queue, error, of_runs }: Named) {
   return { type: exactly(type), queue, error, of_runs };
 }

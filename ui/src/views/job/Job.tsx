@@ -102,7 +102,7 @@ function Header({ job }: { job: JobDetail }) {
           <Ago when={job.inserted_at} />
         </Fact>
         <Fact name={job.status === "pending" ? "Due" : "Was due"}>
-          {waitsForEver(job) ? "when what it waits for has happened" : <Ago when={job.run_at} />}
+          {waitsForEver(job) ? "no due time yet (waiting, paused or held)" : <Ago when={job.run_at} />}
         </Fact>
         {job.finished_at && (
           <Fact name="Ended">

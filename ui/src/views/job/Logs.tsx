@@ -1,4 +1,4 @@
-/** What the handler of a job logged. */
+/** The log lines of a job. */
 import { LogBox, keep } from "../../parts/LogBox";
 import { lines, LINES, useLogs, type JobDetail } from "./queries";
 

@@ -1,4 +1,4 @@
-/** What the handler of a job has recorded, and what it waits for: a timeline. Nothing if it has recorded nothing. */
+/** The durable steps of a job, recorded and waiting, in order. Renders nothing if there are none. */
 import { Link } from "wouter";
 import { Json } from "../../parts/Json";
 import { State } from "../../parts/State";
@@ -74,7 +74,7 @@ function Details({ step }: { step: JobStep }) {
   );
 }
 
-/** The message that a step waits for, in words. */
+/** Describe the message that a step waits for. */
 export function awaited(step: Pick<JobStep, "message" | "key">): string {
   if (step.key === null) return `signal ${step.message}`;
   return step.key ? `event ${step.message} with key ${step.key}` : `event ${step.message}`;

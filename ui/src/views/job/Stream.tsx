@@ -1,4 +1,4 @@
-/** What the handler of a job streams, as it comes: text as it is, other chunks as lines of JSON; a section per attempt. */
+/** The live stream of a job: strings as they are, other chunks as lines of JSON, in a section for each attempt. */
 import { useEffect, useState } from "react";
 import { follow } from "../../api/live";
 

@@ -38,12 +38,12 @@ export function useSteps(job: JobDetail) {
   });
 }
 
-/** Whether a job becomes due only when what its handler waits for has happened. */
+/** Return whether a job has no due time: its handler waits for an event or a run, its run is paused, or it is held. */
 export function waitsForEver(job: Pick<JobDetail, "status" | "run_at">): boolean {
   return job.status === "pending" && job.run_at.startsWith("9999");
 }
 
-/** The first page of log lines. */
+/** Query the first page of log lines. */
 export function useLogs(id: string, live: boolean) {
   return useQuery({ queryKey: ["job", id, "logs"], queryFn: () => lines(id, null), refetchInterval: live ? AGAIN : false });
 }

@@ -1,4 +1,4 @@
-/** Recorded steps in words. */
+/** Descriptions of recorded steps, and jobs without a due time. */
 import { describe, expect, it } from "vitest";
 import { awaited } from "./Steps";
 import { waitsForEver } from "./queries";

@@ -78,13 +78,13 @@ export function JobTable({ jobs, actions }: { jobs: Job[]; actions?: (job: Job) 
   );
 }
 
-/** Return its status, with pending split into due, scheduled and backing off. */
+/** Return the status of a job; a pending job that is not due is `scheduled` or in `backoff`. */
 export function phase(job: Pick<Job, "status" | "run_at" | "attempt">, now = Date.now()): string {
   if (job.status !== "pending" || Date.parse(job.run_at) <= now) return job.status;
   return job.attempt > 0 ? "backoff" : "scheduled";
 }
 
-/** The page of its run, with the task selected. */
+/** Return the path of the job's run, with the task selected. */
 export function taskPath(job: Pick<Job, "run_id" | "task">): string {
   return `/runs/${job.run_id}${job.task ? `?task=${encodeURIComponent(job.task)}` : ""}`;
 }

@@ -12,7 +12,7 @@ import { initialValue, Unparsed, type Schema } from "../../parts/schema/schema";
 import { JsonInput } from "../../parts/schema/SchemaField";
 import { SchemaForm } from "../../parts/schema/SchemaForm";
 
-const MOST_TYPES = 500; // that are suggested
+const MOST_TYPES = 500; // the maximum number of suggestions
 const OPTIONS = ["type", "queue", "delay", "idempotency_key"];
 
 export default function NewJob() {
@@ -90,7 +90,7 @@ export function JobForm({ type, setType, schema }: { type: string; setType: (typ
           <h2>Options</h2>
           {text("Queue", "queue", queue, setQueue, "the queue of its handler")}
           {text("Delay", "delay", delay, setDelay, "5m")}
-          {text("Idempotency key", "idempotency_key", key, setKey, "a key used before submits no new job")}
+          {text("Idempotency key", "idempotency_key", key, setKey, "reusing a key submits no new job")}
           {rest !== null && rest !== undefined && <Trouble error={rest} />}
           <div className="actions">
             <button type="submit" className="primary" disabled={submit.isPending}>
@@ -104,14 +104,14 @@ export function JobForm({ type, setType, schema }: { type: string; setType: (typ
   );
 }
 
-/** What is wrong before it is sent. */
+/** Validate the form before it is sent; return the error, null if there is none. */
 function refused(type: string, schema: Schema | null, payload: unknown): Problem | null {
   if (!type.trim()) return new Problem(422, "Invalid", "type is required", [{ field: "type", message: "is required" }]);
   if (schema) return problemOf(schema, payload, "payload");
   return payload instanceof Unparsed ? new Problem(422, "Invalid", "payload must be JSON", [{ field: "payload", message: "must be JSON" }]) : null;
 }
 
-/** The mistakes about a field and what is in it; null: there are none. */
+/** Return the mistakes in a field and in its subfields, null if there are none. */
 function onlyOf(error: unknown, name: string): Problem | null {
   if (!(error instanceof Problem)) return null;
   const errors = error.errors.filter((each) => each.field === name || each.field.startsWith(`${name}.`));

@@ -1,4 +1,4 @@
-/** The filters of the job list: kept in the address, translated for the API and the command line. */
+/** The filters of the job list: kept in the URL, converted to API parameters and to a command. */
 import { useCallback } from "react";
 import { useSearchParams } from "wouter";
 import { isId, quoted } from "../../parts/words";
@@ -26,7 +26,7 @@ export function write(filters: Filters): URLSearchParams {
   return to;
 }
 
-/** The filters as query parameters of the API. */
+/** Return the filters as query parameters of the API. */
 export function query(filters: Filters) {
   const { status, type, queue, tag, run } = filters;
   return {
@@ -38,17 +38,17 @@ export function query(filters: Filters) {
   };
 }
 
-/** Text without % matches any part of a type. */
+/** Return a pattern for a type. Text without % matches any part of a type. */
 export function pattern(type: string): string {
   return type.includes("%") ? type : `%${exactly(type)}%`;
 }
 
-/** A pattern that matches exactly this text. */
+/** Return a pattern that matches exactly this text. */
 export function exactly(text: string): string {
   return text.replaceAll(/[\\%_]/g, "\\$&");
 }
 
-/** The same as a `windlass jobs` command. */
+/** Return the filters as a `windlass jobs list` command. */
 export function command(filters: Filters): string {
   const words = ["windlass jobs list", ...filters.status.map((state) => `--status ${state}`)];
   if (filters.type) words.push(`--type ${quoted(pattern(filters.type))}`);
@@ -57,7 +57,7 @@ export function command(filters: Filters): string {
   return words.join(" ");
 }
 
-/** The same as a URL. */
+/** Return the filters as a URL of the API. */
 export function address(filters: Filters): string {
   const asked = new URLSearchParams();
   for (const [name, value] of Object.entries(query(filters))) for (const each of [value].flat()) asked.append(name, each);

@@ -1,4 +1,4 @@
-/** Jobs and dead letters in words: addresses, patterns, commands, phases. */
+/** Jobs and dead letters: URLs, patterns, commands, phases. */
 import { describe, expect, it } from "vitest";
 import { command as steer, path, read as readGroup, which } from "../dead-letters/group";
 import { folded } from "../job/Events";

@@ -1,4 +1,4 @@
-/** The form that submits a job: of the schema of its type, or as JSON. */
+/** The form that submits a job: made of the schema of its type, or as JSON. */
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { cleanup, fireEvent, render, screen, waitFor } from "@testing-library/react";
 import { afterEach, describe, expect, it, vi } from "vitest";

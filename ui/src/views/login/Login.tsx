@@ -1,4 +1,4 @@
-/** Logs in with a key, or with OpenID Connect if the server offers it. The page that was asked for stays in the address. */
+/** Logs in with a key, or with OpenID Connect if the server offers it. The requested page stays in the URL. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { linkFailure, logIn } from "../../api/session";
@@ -47,12 +47,12 @@ export function Login({ issuer }: { issuer: string | null }) {
   );
 }
 
-/** The name of a provider of OpenID Connect, which is an address. */
+/** Return the host of an OpenID Connect provider, which is shown as its name. */
 export function hostOf(issuer: string): string {
   return new URL(issuer).host;
 }
 
-/** Where a login with OpenID Connect begins; it comes back to this page. */
+/** Return the URL that starts a login with OpenID Connect, which returns to this page. */
 export function start(at: Pick<Location, "pathname" | "search">): string {
   return `/auth/oidc/start?${new URLSearchParams({ next: at.pathname + at.search })}`;
 }

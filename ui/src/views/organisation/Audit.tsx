@@ -1,4 +1,4 @@
-/** The audit log: who did what to which object, newest first. */
+/** The audit log: actor, action and object of each change, newest first. */
 import { keepPreviousData, useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useSearchParams } from "wouter";
@@ -43,7 +43,7 @@ export function Audit() {
         {() =>
           rows.length === 0 ? (
             any ? (
-              <Empty title="No matching entries">Actors and objects match as a whole, actions by their beginning: key. or run.cancel. Remove a filter to see more.</Empty>
+              <Empty title="No matching entries">Actors and objects must match exactly; actions match by prefix: key. or run.cancel. Remove a filter to see more.</Empty>
             ) : (
               <Empty title="The audit log is empty">Actions that change something are recorded here: deploying, cancelling, pausing, keys, members, secrets.</Empty>
             )

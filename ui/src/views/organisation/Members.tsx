@@ -1,4 +1,4 @@
-/** People who may log in to the dashboard of the organisation, by their verified address. */
+/** The members of the organisation: people who may log in to its dashboard with a verified email address. */
 import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, page, type Schemas } from "../../api/client";

@@ -1,4 +1,4 @@
-/** Creates a key, and shows a new one: once, because the server keeps only its hash. */
+/** Creates a key, and shows a new key once: the server stores only its hash. */
 import { useState } from "react";
 import { api, data, type Schemas } from "../../api/client";
 import { Confirm } from "../../parts/Confirm";
@@ -32,7 +32,7 @@ export function NewKey({ onCreated, onDone, onClose }: Props) {
   };
   return (
     <Confirm title="New key" verb="Create the key" fields={["name", "role", "expires"]} act={create} onDone={onDone} onClose={onClose}>
-      <Field name="name" label="Name" hint="In event trails and in the audit log.">
+      <Field name="name" label="Name" hint="Shown in event trails and in the audit log.">
         {(input) => <input {...input} type="text" autoComplete="off" maxLength={100} value={name} placeholder="ci" onChange={(event) => setName(event.target.value)} />}
       </Field>
       <RoleField roles={roles} role={role} change={setRole} />

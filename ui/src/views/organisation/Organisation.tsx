@@ -1,4 +1,4 @@
-/** The organisation: what it uses, its keys, members, secrets and audit log; for the operator also all orgs and their plans. */
+/** The organisation: usage, keys, members, secrets and audit log; for the operator also all orgs and plans. */
 import type { ComponentType } from "react";
 import { useLive } from "../../api/live";
 import { governs, may, useSession, type Session } from "../../api/session";
@@ -16,7 +16,7 @@ import { Usage } from "./Usage";
 import { ofOrg } from "./words";
 
 interface Page {
-  name: string; // also of the command and of the route
+  name: string; // also in the route of the API
   title: string;
   needs: "read" | "admin" | "operator";
   command: string;

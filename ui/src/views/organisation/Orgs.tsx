@@ -1,4 +1,4 @@
-/** All organisations of the installation, for its operator: create, disable and enable them, put them on a plan. */
+/** All organisations of the installation, for its operator: create, disable and enable them, change their plans. */
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, page, type Schemas } from "../../api/client";
@@ -96,7 +96,7 @@ function Row({ org, fresh }: { org: Org; fresh: () => void }) {
             act={() => data(api.PUT("/api/v1/plans/{name}/orgs/{org}", { params: { path: { name: plan, org: name } } }))}
             {...asked}
           >
-            <p>It takes effect within seconds. What the org has already is kept, even if it is more than the plan allows.</p>
+            <p>The change takes effect within seconds. What the org already has is kept, even where it exceeds the limits of the plan.</p>
             <PlanField plan={plan} change={setPlan} />
           </Confirm>
         )}
@@ -132,7 +132,7 @@ function NewOrg({ onDone, onClose }: { onDone: () => void; onClose: () => void }
         {(input) => <input {...input} type="text" autoComplete="off" spellCheck={false} value={name} placeholder="acme" onChange={(event) => setName(event.target.value)} />}
       </Field>
       <PlanField plan={plan} change={setPlan} />
-      <p className="dim">From the second org on, every request needs a key, also on this machine. Create a key for yourself first.</p>
+      <p className="dim">Once there is a second org, every request needs a key, even from this machine. Create a key for yourself first.</p>
     </Confirm>
   );
 }

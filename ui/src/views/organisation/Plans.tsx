@@ -1,4 +1,4 @@
-/** Plans: what the organisations that have one may use. For the operator of the installation. */
+/** Plans, the limits of the organisations that have them. For the operator of the installation. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, page, type Schemas } from "../../api/client";
@@ -80,7 +80,7 @@ function Row({ plan, fresh }: { plan: Plan; fresh: () => void }) {
               type="button"
               className="danger"
               disabled={plan.orgs > 0}
-              title={plan.orgs > 0 ? "An org has it" : undefined}
+              title={plan.orgs > 0 ? "An org has this plan" : undefined}
               onClick={() => setOpen("delete")}
               aria-label={`Delete ${name}`}
             >
@@ -91,7 +91,7 @@ function Row({ plan, fresh }: { plan: Plan; fresh: () => void }) {
         {open === "edit" && <Limits plan={plan} {...asked} />}
         {open === "delete" && (
           <Confirm title={`Delete ${name}`} verb="Delete the plan" keep="Keep the plan" danger act={() => api.DELETE("/api/v1/plans/{name}", { params: { path: { name } } })} {...asked}>
-            <p>No org has it. It cannot be restored.</p>
+            <p>No org has this plan. A deleted plan cannot be restored.</p>
           </Confirm>
         )}
       </td>
@@ -99,12 +99,12 @@ function Row({ plan, fresh }: { plan: Plan; fresh: () => void }) {
   );
 }
 
-/** Creates a plan, or changes the limits of one. */
+/** Creates a plan, or changes the limits of an existing plan. */
 function Limits({ plan, taken = [], onDone, onClose }: { plan?: Plan; taken?: string[]; onDone: () => void; onClose: () => void }) {
   const [name, setName] = useState(plan?.name ?? "");
   const [texts, setTexts] = useState(() => Object.fromEntries(LIMITS.map((limit) => [limit.name, plan?.[limit.name]?.toString() ?? ""])) as Record<LimitName, string>);
   const [schedules, setSchedules] = useState(plan?.schedules ?? true);
-  const exists = taken.includes(name.trim()); // creating it would change its limits
+  const exists = taken.includes(name.trim()); // the request would change the limits of the existing plan
   const wrong = LIMITS.some((limit) => typedLimit(texts[limit.name]) === undefined);
   const put = () => {
     const limits = Object.fromEntries(LIMITS.map((limit) => [limit.name, typedLimit(texts[limit.name]) ?? null])) as Record<LimitName, number | null>;
@@ -121,7 +121,7 @@ function Limits({ plan, taken = [], onDone, onClose }: { plan?: Plan; taken?: st
       onClose={onClose}
     >
       {!plan && (
-        <Field name="name" label="Name" hint={exists && `There is a plan ${name.trim()}: edit that one, or choose another name.`}>
+        <Field name="name" label="Name" hint={exists && `Plan ${name.trim()} already exists: edit it, or choose another name.`}>
           {(input) => <input {...input} type="text" autoComplete="off" spellCheck={false} value={name} placeholder="team" onChange={(event) => setName(event.target.value)} />}
         </Field>
       )}

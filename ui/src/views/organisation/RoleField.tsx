@@ -1,9 +1,9 @@
-/** Chooses one of the roles that the caller can give, and shows what it allows. */
+/** A select for the roles that the caller may grant, with a description of the chosen role. */
 import { useSession } from "../../api/session";
 import { Field } from "../../parts/Field";
 import { MEANINGS, type Role } from "./words";
 
-/** The roles that the caller can give, and the one to begin with. */
+/** Return the roles that the caller may grant, and the initial one. */
 export function useRoles(first: string | undefined): [Role[], Role] {
   const roles = useSession().grantable_roles;
   return [roles, roles.find((each) => each === first) ?? roles[0] ?? "viewer"];

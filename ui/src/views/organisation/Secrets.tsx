@@ -1,4 +1,4 @@
-/** Secrets of the organisation. Their values can be set, never read: not here, and by no route of the API. */
+/** Secrets of the organisation. Their values can be set but not read, neither here nor over the API. */
 import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, page, type Schemas } from "../../api/client";

@@ -1,4 +1,4 @@
-/** What the organisation uses, and what its plan allows. */
+/** The usage of the organisation and the limits of its plan. */
 import { useQuery } from "@tanstack/react-query";
 import { api, data, type Schemas } from "../../api/client";
 import { Found } from "../../parts/Feedback";
@@ -46,12 +46,12 @@ function Whole({ usage }: { usage: Schemas["UsageDetail"] }) {
           </p>
         </section>
         <section className="card">
-          <h2>Executions at once</h2>
-          <Meter label="Executions at once" used={usage.executing} limit={plan.executions_at_once} />
+          <h2>Concurrent executions</h2>
+          <Meter label="Concurrent executions" used={usage.executing} limit={plan.executions_at_once} />
         </section>
         <section className="card">
-          <h2>Runs at once</h2>
-          <Meter label="Runs at once" used={usage.runs} limit={plan.runs_at_once} />
+          <h2>Concurrent runs</h2>
+          <Meter label="Concurrent runs" used={usage.runs} limit={plan.runs_at_once} />
         </section>
         <section className="card">
           <h2>Workflows</h2>

@@ -1,4 +1,4 @@
-/** The organisation in components: who sees which page, states of keys, limits, and errors at the fields that they name. */
+/** The organisation in components: the pages of a caller, states of keys, limits, and errors at their fields. */
 import { cleanup, render, screen } from "@testing-library/react";
 import { afterEach, describe, expect, it } from "vitest";
 import { Problem } from "../../api/client";

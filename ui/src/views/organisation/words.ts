@@ -1,4 +1,4 @@
-/** Keys, limits and audit filters in words. */
+/** Descriptions of roles, states of keys, limits and audit filters. */
 import type { Schemas } from "../../api/client";
 import { quoted } from "../../parts/words";
 
@@ -16,7 +16,7 @@ export function stateOfKey(key: Pick<Schemas["Key"], "revoked_at" | "expires_at"
   return key.expires_at && Date.parse(key.expires_at) <= now ? "expired" : "valid";
 }
 
-/** A command that acts for an org. */
+/** Return a command with the option that selects the org. */
 export function ofOrg(command: string, org: string): string {
   return org === "default" ? command : `${command} --org ${quoted(org)}`;
 }
@@ -28,21 +28,21 @@ export function readFilters(params: URLSearchParams): Filters {
   return Object.fromEntries(FILTERS.map((name) => [name, params.get(name) ?? ""])) as Filters;
 }
 
-/** The filters that are set, for the address and for the API. */
+/** Return the filters that are set, for the URL and for the API. */
 export function setFilters(filters: Filters): Partial<Filters> {
   return Object.fromEntries(FILTERS.flatMap((name) => (filters[name].trim() ? [[name, filters[name].trim()]] : [])));
 }
 
 export const LIMITS = [
   { name: "executions_per_month", title: "Executions a month" },
-  { name: "executions_at_once", title: "Executions at once" },
-  { name: "runs_at_once", title: "Runs at once" },
+  { name: "executions_at_once", title: "Concurrent executions" },
+  { name: "runs_at_once", title: "Concurrent runs" },
   { name: "workflows", title: "Workflows" },
   { name: "steps_per_workflow", title: "Tasks per workflow" },
 ] as const;
 export type LimitName = (typeof LIMITS)[number]["name"];
 
-/** A limit as it is typed: empty is unlimited; undefined: not a number. */
+/** Parse a limit: null (no limit) if the text is empty, undefined if it is not a number. */
 export function typedLimit(text: string): number | null | undefined {
   const plain = text.replaceAll(/[\s,]/g, "");
   if (plain === "") return null;

@@ -1,4 +1,4 @@
-/** The last 24 hours as bars: how many runs ended well, and how many did not. */
+/** The last 24 hours as bars: runs that completed, failed or timed out, or were cancelled. */
 import type { Schemas } from "../../api/client";
 import { count } from "../../parts/words";
 

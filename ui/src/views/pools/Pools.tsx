@@ -1,4 +1,4 @@
-/** Pools, where steps with `runs_on` run: whether they can be used, and how many jobs wait and run. */
+/** Pools, which execute the tasks with `runs_on`: their state and their running and waiting jobs. */
 import { useQuery } from "@tanstack/react-query";
 import { api, page } from "../../api/client";
 import { useLive } from "../../api/live";
@@ -21,7 +21,7 @@ export default function Pools() {
         {({ rows }) =>
           rows.length === 0 ? (
             <Empty title="No pools" commands={["windlass worker --allow-commands"]}>
-              A step with <code>runs_on</code> runs as a job of a pool: a process of its own, on this machine, on Kubernetes, Ray or Dask. A pool exists once a worker that is configured with it has started:
+              A task with <code>runs_on</code> runs as a job of a pool: a separate process on this machine, on Kubernetes, Ray or Dask. A pool exists once a worker that is configured with it has started:
             </Empty>
           ) : (
             <Table

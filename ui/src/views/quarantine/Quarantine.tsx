@@ -20,9 +20,9 @@ const KINDS: Record<Quarantined["kind"], { word: string; title: string }> = {
   cron: { word: "OJS schedule", title: "A schedule of the Open Job Spec could not be fired" },
   schedule: { word: "SQL schedule", title: "A row of workflow.workflow_schedule could not be fired" },
   job: { word: "job", title: "It could not be claimed, or its outcome could not be recorded" },
-  start: { word: "requested run", title: "A run that SQL requested, or that an event starts, could not be started" },
+  start: { word: "requested run", title: "A run requested with SQL or by an event could not be started" },
   event: { word: "event", title: "It could not be delivered to its subscribers" },
-  message: { word: "message", title: "It could not be delivered to what waits for it" },
+  message: { word: "message", title: "It could not be delivered to the runs and jobs that wait for it" },
   duty: { word: "maintenance task", title: "A maintenance task of the server failed" },
 };
 

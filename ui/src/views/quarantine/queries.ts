@@ -5,7 +5,7 @@ import { api, page, type Schemas } from "../../api/client";
 export type Quarantined = Schemas["Quarantined"];
 
 const OFTEN = 3_000; // entries are retried automatically and then disappear
-const SELDOM = 15_000; // no stream announces a new one
+const SELDOM = 15_000; // no stream announces new entries
 export const MOST = 1000; // the server lists no more
 
 export function useQuarantine({ watched = false }: { watched?: boolean } = {}) {
@@ -16,7 +16,7 @@ export function useQuarantine({ watched = false }: { watched?: boolean } = {}) {
   });
 }
 
-/** Names of workflow schedules by id; fetched only if an entry is about one. */
+/** Query the names of workflow schedules by id; only if an entry is about a schedule. */
 export function useScheduleNames(entries: Quarantined[]): Map<string, string> {
   const schedules = useQuery({
     queryKey: ["schedules", "names"],
@@ -26,7 +26,7 @@ export function useScheduleNames(entries: Quarantined[]): Map<string, string> {
   return new Map(schedules.data?.rows.filter((each) => each.starts === "run").map((each) => [each.id, each.name]));
 }
 
-/** The page of what an entry is about; null: it has none. */
+/** Return the path of the page of a quarantined item, null if it has none. */
 export function pageOf({ kind, key }: Quarantined, schedules: Map<string, string>): string | null {
   if (kind === "run" || kind === "job" || kind === "workflow") return `/${kind}s/${encodeURIComponent(key)}`;
   if (kind === "trigger") return schedules.has(key) ? `/schedules/${encodeURIComponent(schedules.get(key)!)}` : "/schedules";

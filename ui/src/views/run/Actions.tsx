@@ -21,7 +21,7 @@ export function Actions({ run }: { run: RunDetail }) {
     <>
       <Allowed scope="operate">
         {LIVE.has(run.status) && (
-          <button type="button" disabled={pause.isPending} onClick={() => pause.mutate()} title={run.paused_at ? "Its jobs start at the times they had." : "No more jobs start; those under way end, and timers go on."}>
+          <button type="button" disabled={pause.isPending} onClick={() => pause.mutate()} title={run.paused_at ? "Its jobs become due at their previous times." : "No more jobs start. Running jobs finish, and timers continue."}>
             {run.paused_at ? "Resume" : "Pause"}
           </button>
         )}

@@ -1,4 +1,4 @@
-/** The decision that a task waits for, in its panel. */
+/** The open approval of a task, in its panel. */
 import { Decide } from "../approvals/Decide";
 import { useApprovalsOfRun } from "../approvals/queries";
 
@@ -8,9 +8,9 @@ export function TaskApproval({ run, name }: { run: string; name: string }) {
   if (approval?.state !== "open") return null;
   return (
     <section>
-      <h3>Waits for a decision</h3>
+      <h3>Waiting for a decision</h3>
       <p className="approval-message">{approval.message}</p>
-      {approval.may_decide ? <Decide approval={approval} /> : <p className="dim">You may not decide: it needs one of the roles {approval.roles.join(", ")}, or one above.</p>}
+      {approval.may_decide ? <Decide approval={approval} /> : <p className="dim">You cannot decide this approval: it requires one of the roles {approval.roles.join(", ")}, or a higher role.</p>}
     </section>
   );
 }

@@ -12,7 +12,7 @@ export function Awaited({ run, message }: { run: RunDetail; message: AwaitedMess
   const isSignal = message.key === null;
   return (
     <section>
-      <h3>Waits for</h3>
+      <h3>Waiting for</h3>
       <p>
         {isSignal ? "signal" : "event"} <code>{message.name}</code>
         {message.key && (

@@ -1,4 +1,4 @@
-/** The instances of a fanned-out task, one page at a time: there may be thousands. */
+/** The instances of a fanned-out task, in pages: there may be thousands. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, page, type Schemas, type Task } from "../../api/client";

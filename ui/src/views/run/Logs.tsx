@@ -1,4 +1,4 @@
-/** What the handlers of a task logged: the last lines, followed while it runs. */
+/** The log of a task: the last lines, followed while the task runs. */
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { api, headers, page, type Schemas } from "../../api/client";

@@ -1,4 +1,4 @@
-/** Everything about one task of a run: reason, times, attempts, input and output, logs, its instances or its child run. */
+/** The panel of one task of a run: reason, times, attempts, input and output, logs, its instances or its child run. */
 import { useQuery } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { Link, useLocation } from "wouter";
@@ -120,7 +120,7 @@ function Single({ run, picked, name, task }: { run: RunDetail; picked: Picked | 
   );
 }
 
-/** What the job reported last: the progress of its handler, or where a launched job is. */
+/** The last progress report of a job: the progress of its handler, or the state of a launched job. */
 function Reported({ id }: { id: string }) {
   const job = useQuery({
     queryKey: ["job", id, "progress"],
@@ -161,7 +161,7 @@ function Callback({ run, name, waits }: { run: RunDetail; name: string; waits: b
   );
 }
 
-/** The child run, in place. */
+/** The child run, embedded in the panel. */
 function Child({ id }: { id: string }) {
   const run = useRun(id);
   const graph = useGraph(id);

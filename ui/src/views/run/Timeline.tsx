@@ -1,4 +1,4 @@
-/** When each task did what, from the start of the run: queued, running, backing off, sleeping, waiting; attempt by attempt. */
+/** The spans of each task from the start of the run: queued, running, backing off, sleeping, waiting; by attempt. */
 import { useMemo } from "react";
 import type { RunDetail, Span } from "../../api/client";
 import { Found } from "../../parts/Feedback";
@@ -94,7 +94,7 @@ function Gantt({ run, picked, spans, chosen, choose }: Props & { spans: Span[] }
   );
 }
 
-/** Return how a task ended in a past attempt; undefined: it did not run. */
+/** Return how a task ended in a past attempt, undefined if it did not run. */
 export function became(own: Span[]): string | undefined {
   const last = own.at(-1);
   return last && (last.failed ? "failed" : last.kind === "running" || last.ended_at ? "success" : "cancelled");

@@ -1,4 +1,4 @@
-/** Artifacts in components: names, sizes, attempts and the addresses of downloads. */
+/** Artifacts in components: names, sizes, attempts and the URLs of downloads. */
 import { cleanup, render, screen } from "@testing-library/react";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Schemas } from "../../api/client";

@@ -1,4 +1,4 @@
-/** What a task waits for, and who sees the button that sends it. */
+/** The message that a task waits for, and the form that sends it. */
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { cleanup, fireEvent, render, screen } from "@testing-library/react";
 import { afterEach, describe, expect, it } from "vitest";

@@ -1,4 +1,4 @@
-/** The queries of the run pages, and how an event of the stream is applied before the next answer arrives. */
+/** The queries of the run pages, and applying an event of the stream before the next response arrives. */
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data, page, type Attempt, type Graph, type RunDetail, type Task, type TaskStatus } from "../../api/client";
@@ -63,7 +63,7 @@ interface News {
   instances?: Task["instances"];
 }
 
-/** Follows the stream of a run and applies its events to the cached answer. */
+/** Follow the stream of a run and apply its events to the cached response. */
 export function useRunLife(id: string, run: RunDetail | undefined): void {
   const client = useQueryClient();
   const live = run !== undefined && LIVE.has(run.status);

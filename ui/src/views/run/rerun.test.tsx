@@ -34,7 +34,7 @@ const RUN = {
   tasks: { pick: { status: "completed" }, send: { status: "failed" }, undo: { status: "pending", compensates: "pick" } },
 } as unknown as RunDetail;
 
-/** Show the dialog; returns whether it was closed. */
+/** Render the dialog; return a function that returns whether it was closed. */
 function show(input: Schema | undefined): () => boolean {
   const onClose = vi.fn();
   const client = new QueryClient();

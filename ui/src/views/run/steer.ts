@@ -1,4 +1,4 @@
-/** A change of a run: afterwards everything about it is read again. */
+/** A mutation of a run that invalidates all queries about the run. */
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
 export function useSteer(id: string, act: () => Promise<unknown>, done?: () => void) {

@@ -1,4 +1,4 @@
-/** The filters of the run list: kept in the address, remembered for the next visit, translated for the API and the command line. */
+/** The filters of the run list: kept in the URL and in local storage, converted to API parameters and to a command. */
 import { useCallback, useEffect } from "react";
 import { useSearchParams } from "wouter";
 
@@ -37,7 +37,7 @@ export function write(filters: Filters): URLSearchParams {
   return to;
 }
 
-/** The filters as query parameters of the API. */
+/** Return the filters as query parameters of the API. */
 export function query(filters: Filters, now: number) {
   const span = SPANS[filters.since];
   return {
@@ -50,7 +50,7 @@ export function query(filters: Filters, now: number) {
   };
 }
 
-/** The filters as a body for bulk operations, which want an explicit `all` if there is no filter. */
+/** Return the filters as a body for bulk operations, which require an explicit `all` if there is no filter. */
 export function which(filters: Filters, now: number) {
   const { label, ...asked } = query(filters, now);
   const labels = Object.fromEntries((label ?? []).map((pair) => [pair.slice(0, pair.indexOf("=")), pair.slice(pair.indexOf("=") + 1)]));
@@ -58,7 +58,7 @@ export function which(filters: Filters, now: number) {
   return Object.keys(found).length ? found : { all: true };
 }
 
-/** The same as a `windlass runs` command. */
+/** Return the filters as a `windlass runs list` command. */
 export function command(filters: Filters): string {
   const words = ["windlass runs list"];
   for (const state of filters.status) words.push(`--state ${state}`);
@@ -73,7 +73,7 @@ export function useFilters(): [Filters, (change: Partial<Filters>) => void] {
   useEffect(() => {
     const kept = localStorage.getItem(PLACE);
     if (bare && kept) setParams(new URLSearchParams(kept), { replace: true });
-    // only on arrival without filters, so that the last filter can be removed
+    // only when the page is opened without filters, so that the last filter can be removed
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, []);
   const change = useCallback(

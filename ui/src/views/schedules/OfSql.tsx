@@ -1,4 +1,4 @@
-/** A schedule created with plain SQL is managed there: the statements, to copy. */
+/** The actions of a schedule that was created with plain SQL and is managed there: statements to copy. */
 import { Copy } from "../../parts/Copy";
 import { Menu } from "../../parts/Menu";
 import { quoted } from "../../parts/words";

@@ -43,7 +43,7 @@ export function ScheduleDetail({ name }: { name: string }) {
                 </Fact>
                 {found.waiting_tick && (
                   <Fact name="Waiting">
-                    the tick of <Ago when={found.waiting_tick} />, until the run before it has ended
+                    the tick of <Ago when={found.waiting_tick} />, until the previous run has ended
                   </Fact>
                 )}
                 <Fact name="Last">

@@ -1,4 +1,4 @@
-/** Schedules of workflows, and of jobs scheduled with plain SQL: when they ran last and run next. */
+/** Schedules of workflows, and of jobs scheduled with plain SQL: their last and next runs. */
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 import { api, page, type Schemas } from "../../api/client";

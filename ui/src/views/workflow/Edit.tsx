@@ -17,12 +17,12 @@ type Parsed = { value: unknown; mistake: Mistake | null };
 
 const PAUSE = 400;
 const FIRST = `name: my-workflow
-description: What it is for.
+description: What this workflow does.
 tasks:
   fetch:
     url: https://example.com/data
     method: GET
-  tell:
+  notify:
     needs: [fetch]
     job: my.handler.v1
     input: { text: "{{tasks.fetch.status_code}}" }

@@ -1,4 +1,4 @@
-/** Starts a run. A workflow with an `input` has a form for it; of another one the fields that its templates read are shown. */
+/** Starts a run. The form has the fields of the `input` schema of the workflow, else those that its templates read. */
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 import { useLocation, useSearchParams } from "wouter";
@@ -56,7 +56,7 @@ export function Trigger({ workflow }: { workflow: Schemas["WorkflowDetail"] }) {
         Labels <input type="text" value={labels} placeholder="team=shop, area=orders" onChange={(event) => setLabels(event.target.value)} />
       </label>
       <label className="field">
-        Idempotency key <input type="text" value={key} placeholder="a key used before starts no new run" onChange={(event) => setKey(event.target.value)} />
+        Idempotency key <input type="text" value={key} placeholder="reusing a key starts no new run" onChange={(event) => setKey(event.target.value)} />
       </label>
     </>
   );
@@ -97,7 +97,7 @@ export function Trigger({ workflow }: { workflow: Schemas["WorkflowDetail"] }) {
 function UsedInputs({ asked, value, change }: { asked: string[]; value: unknown; change: (value: unknown) => void }) {
   if (value === undefined || value instanceof Unparsed) return <p className="dim">Fix the JSON to edit the fields.</p>;
   const fields = isObject(value) ? [...new Set([...asked, ...Object.keys(value)])] : [];
-  if (!isObject(value) || fields.length === 0) return <p className="dim">Its templates read no named inputs. The JSON is passed on as it is.</p>;
+  if (!isObject(value) || fields.length === 0) return <p className="dim">The templates of the workflow read no named inputs. The JSON is passed on unchanged.</p>;
   return fields.map((name) => <Field key={name} name={name} value={value[name]} change={(next) => change({ ...value, [name]: next })} />);
 }
 

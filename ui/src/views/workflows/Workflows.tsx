@@ -1,4 +1,4 @@
-/** All workflows: how their last runs went, how long they take, when they start next. */
+/** All workflows: their last runs, success rate, durations and next start. */
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
