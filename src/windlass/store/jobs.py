@@ -68,12 +68,11 @@ class Job(NamedTuple):
         return alias if isinstance(alias, str) and alias else str(self.id)
 
 
-class NewJob(NamedTuple):
-    """A row to insert. Values of jsonb columns are JSON strings, and `queue` is the stored name."""
+class JobOptions(NamedTuple):
+    """The columns of a new job that other jobs may share. Values of jsonb columns are JSON strings, and `queue` is the
+    stored name."""
 
-    id: UUID
     type: str
-    payload: str
     queue: str
     priority: int
     run_at: datetime | None
@@ -91,15 +90,23 @@ class NewJob(NamedTuple):
     rate_key: str | None
 
 
+class NewJob(NamedTuple):
+    """A row to insert. Jobs with equal options share the object, which makes a large batch cheaper."""
+
+    id: UUID
+    payload: str  # JSON
+    options: JobOptions
+
+
 class Inserted(NamedTuple):
     ids: set[UUID]
     created_at: datetime
 
 
-COMMON = NewJob._fields.index("envelope")  # columns before it are used by nearly all rows; they precede org and actor
-KEY = NewJob._fields.index("idempotency_key")
+ENVELOPE = JobOptions._fields.index("envelope")  # the options from this one on are parameters after org and actor
+KEY = JobOptions._fields.index("idempotency_key")
 # Columns that are sent as one value if it is the same in the whole batch.
-SHARED = [NewJob._fields.index(name) for name in ("type", "queue", "priority", "max_attempts", "retry")]
+SHARED = [JobOptions._fields.index(name) for name in ("type", "queue", "priority", "max_attempts", "retry")]
 
 
 class HeldLease(NamedTuple):
@@ -131,16 +138,29 @@ class Filter:
 
 async def insert(conn: Connection, rows: Sequence[NewJob], *, org: str, actor: str) -> Inserted:
     """Insert jobs, except those whose idempotency keys exist."""
-    arrays = columns(rows)
-    shared = [arrays[n][0] if arrays[n] and arrays[n].count(arrays[n][0]) == len(rows) else None for n in SHARED]
-    for n, value in zip(SHARED, shared, strict=True):
-        if value is not None:
-            arrays[n] = []
-    *shared, retry = shared
-    arguments = (*arrays[:COMMON], org, actor, *shared, *arrays[COMMON:], retry)
+    ids, payloads, options = zip(*rows, strict=True)
+    arrays, (*shared, retry) = _option_columns(options)
+    types, *common = arrays[:ENVELOPE]
+    arguments = (ids, types, payloads, *common, org, actor, *shared, *arrays[ENVELOPE:], retry)
     statement = _SQL["insert"] if arrays[KEY] else _INSERT_WITHOUT_KEYS
     [(created_at, inserted)] = await conn.fetch(statement, *arguments)
-    return Inserted({row.id for row in rows} if inserted is None else set(inserted), created_at)
+    return Inserted(set(ids) if inserted is None else set(inserted), created_at)
+
+
+def _option_columns(options: Sequence[JobOptions]) -> tuple[list[list[Any] | None], list[Any]]:
+    """Return the options of jobs as columns, without those that are sent as one value; and these values."""
+    first, count = options[0], len(options)
+    if options.count(first) == count:
+        arrays: list[list[Any] | None] = [None if value is None else [value] * count for value in first]
+    else:
+        arrays = columns(options)
+    shared: list[Any] = []
+    for n in SHARED:
+        values = arrays[n]
+        shared.append(values[0] if values is not None and values.count(values[0]) == count else None)
+        if shared[-1] is not None:
+            arrays[n] = None
+    return arrays, shared
 
 
 async def find_keys(conn: Connection, keys: Sequence[str]) -> dict[str, UUID]:

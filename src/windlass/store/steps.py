@@ -55,10 +55,10 @@ class JobRows(NamedTuple):
     ids: Sequence[UUID] = ()
 
     @property
-    def arguments(self) -> list[list[Any]]:
+    def arguments(self) -> list[Sequence[Any] | None]:
         if not self.rows:
-            return [[] for _ in (*Shape._fields, "id", *NewJobs._fields)]
-        return [*columns(self.shapes), list(self.ids), *columns(self.rows)]
+            return [None] * len((*Shape._fields, "id", *NewJobs._fields))
+        return [*columns(self.shapes), self.ids, *columns(self.rows)]
 
 
 class EndedJob(NamedTuple):

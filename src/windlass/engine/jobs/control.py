@@ -89,7 +89,7 @@ async def record(
         recorded = await _insert(conn, db, rows)
         # A single statement has committed by now: to poke before the connection is released saves 0.1 ms. Behind a
         # pooler the commit is still to come, but there are no notifications there, and a worker of this process polls.
-        for queue in {row.queue for row in rows}:
+        for queue in {row.options.queue for row in rows}:
             db.poke(queue)
     return recorded
 
@@ -99,7 +99,7 @@ async def _admit(db: Tenant, rows: Sequence[NewJob], connection: Connection | No
     try:
         await quota.admit(db, len(rows), connection)
     except QuotaExceeded:
-        keys = [row.idempotency_key for row in rows if row.idempotency_key is not None]
+        keys = [key for row in rows if (key := row.options.idempotency_key) is not None]
         if not keys:
             raise
         if connection is not None:
@@ -107,7 +107,7 @@ async def _admit(db: Tenant, rows: Sequence[NewJob], connection: Connection | No
         else:
             async with db.once() as conn:
                 known = await store.find_keys(conn, keys)
-        await quota.admit(db, sum(row.idempotency_key not in known for row in rows), connection)
+        await quota.admit(db, sum(row.options.idempotency_key not in known for row in rows), connection)
 
 
 async def get(db: Tenant, id_: UUID) -> Job:
@@ -291,14 +291,14 @@ async def _insert(conn: Connection, db: Tenant, rows: Sequence[store.NewJob]) ->
     new, _ = await insert(conn, db, rows)
     if len(new) == len(rows):
         return Recorded([row.id for row in rows], new)
-    keys = [row.idempotency_key for row in rows if row.id not in new and row.idempotency_key is not None]
+    keys = [key for row in rows if row.id not in new and (key := row.options.idempotency_key) is not None]
     known = await store.find_keys(conn, keys) if keys else {}
     # A job that the insert conflicted with may be removed before the lookup.
     if gone := [key for key in keys if key not in known]:
         raise Conflict(f"the job with key {gone[0]!r} was removed at this moment: submit again")
     if db.label is not None and known and await claims.unlabelled(conn, list(known.values()), db.label):
         raise Conflict(f"an idempotency key is that of a job outside the tenant {db.label}: choose another")
-    return Recorded([row.id if row.id in new else known[row.idempotency_key or ""] for row in rows], new)
+    return Recorded([row.id if row.id in new else known[row.options.idempotency_key or ""] for row in rows], new)
 
 
 def _shown(job: Job) -> Job:

@@ -8,13 +8,13 @@ from typing import Any
 
 from windlass.core.jobs.retry import Retry
 from windlass.core.jobs.spec import JobSpec, advice, check
-from windlass.core.json_value import PAYLOAD_LIMIT, encode
+from windlass.core.json_value import encode
 from windlass.core.orgs import LABEL, stored
 from windlass.engine.database import Tenant, new_ids
 from windlass.errors import Duplicate, Invalid
 from windlass.schemas.common import PAGE_LIMIT
 from windlass.store import jobs as store
-from windlass.store.jobs import FAR, NewJob
+from windlass.store.jobs import FAR, JobOptions, NewJob
 from windlass.store.postgres.pool import TAKEN, UNSTORABLE, Connection
 
 _log, _warned = logging.getLogger("windlass.jobs"), set[str]()
@@ -41,13 +41,11 @@ def new_rows(
     if payloads is None:
         payloads = [spec.payload for spec in specs]
     checked: JobSpec | None = None
-    options: Sequence[Any] = ()
     for id_, spec, payload in zip(new_ids(len(specs)), specs, payloads, strict=True):
         try:
             if spec is not checked:
                 options, checked = _options(db.org, spec), spec
-            text = encode(payload, field="payload", limit=PAYLOAD_LIMIT, objects=True)
-            rows.append(NewJob(spec.id or id_, spec.type, text, *options))
+            rows.append(NewJob(spec.id or id_, encode(payload, field="payload", objects=True), options))
         except Invalid as error:
             if not listed:
                 raise
@@ -66,11 +64,12 @@ async def insert(conn: Connection, db: Tenant, rows: Sequence[store.NewJob]) -> 
         raise Duplicate(f"there is a job {id_} already", existing=id_) from None
 
 
-def _options(org: str, spec: JobSpec) -> Sequence[Any]:
-    """Validate a spec and return the values of the columns after `payload`."""
+def _options(org: str, spec: JobSpec) -> JobOptions:
+    """Validate a spec and return its options."""
     check(spec)
     _advise(spec.type)
-    return (
+    return JobOptions(
+        spec.type,
         stored(org, spec.queue),
         spec.priority,
         FAR if spec.held else spec.run_at,

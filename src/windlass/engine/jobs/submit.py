@@ -210,7 +210,8 @@ def _replacing(owner: KeyOwner, spec: JobSpec) -> JobSpec:
 
 def _timed(row: NewJob, spec: JobSpec) -> NewJob:
     """Return the row with the start time of the spec, which may be that of the job it replaces."""
-    return row._replace(run_at=FAR if spec.held else spec.run_at, delay=spec.delay)
+    options = row.options._replace(run_at=FAR if spec.held else spec.run_at, delay=spec.delay)
+    return row._replace(options=options)
 
 
 async def _insert(conn: Connection, db: Tenant, rows: Sequence[NewJob], specs: Sequence[JobSpec]) -> list[Pushed]:
@@ -220,13 +221,13 @@ async def _insert(conn: Connection, db: Tenant, rows: Sequence[NewJob], specs: S
 
 def _job(row: NewJob, spec: JobSpec, created_at: datetime) -> Job:
     """Return the job as it was written, without reading it back."""
-    run_at = row.run_at or (created_at + spec.delay if spec.delay else created_at)
+    run_at = row.options.run_at or (created_at + spec.delay if spec.delay else created_at)
     meta: Mapping[str, object] = spec.meta or {}
     return Job(
         id=row.id, type=spec.type, status=JobState.PENDING, payload=spec.payload, result=None, queue=spec.queue,
         priority=spec.priority, attempt=0, lost=0, max_attempts=spec.max_attempts, claim_no=0, run_at=run_at,
         created_at=created_at, updated_at=created_at, leased_by=None, lease_until=None, last_error=None, errors=[],
-        idempotency_key=row.idempotency_key, timeout=spec.timeout,
+        idempotency_key=row.options.idempotency_key, timeout=spec.timeout,
         retry=spec.retry.to_json() if spec.retry else None, tags=list(spec.tags), meta=dict(meta), seq=0,
         epoch=0, run_id=None, version_id=None, step=None, item=None, cancel_requested=False,
         envelope=dict(spec.envelope) if spec.envelope else None, expires_at=spec.expires_at,

@@ -117,12 +117,12 @@ async def check(db: Tenant, rows: Sequence[NewJob], *, wait: bool, listed: bool)
 
     `listed`: the error names the index of the job.
     """
-    misfit = await first_misfit(db, [row.type for row in rows], lambda n: rows[n].payload, wait=wait)
+    misfit = await first_misfit(db, [row.options.type for row in rows], lambda n: rows[n].payload, wait=wait)
     if misfit is None:
         return
     named = [(".".join(map(str, ("payload", *path))), message) for path, message in misfit.problems]
     problems = "; ".join(f"{path}: {message}" for path, message in named[:MOST_PROBLEMS])
-    message, field = f"{problems} (for the schema: windlass types show {rows[misfit.index].type})", named[0][0]
+    message, field = f"{problems} (for the schema: windlass types show {rows[misfit.index].options.type})", named[0][0]
     if listed:
         message, field = f"jobs[{misfit.index}]: {message}", f"jobs.{misfit.index}.{field}"
     raise Invalid(message, field=field)

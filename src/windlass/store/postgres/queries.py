@@ -47,12 +47,12 @@ def sql(noun: str, name: str) -> str:
     return load(noun)[name].sql
 
 
-def columns(rows: Iterable[Iterable[Any]]) -> list[list[Any]]:
+def columns(rows: Iterable[Iterable[Any]]) -> list[list[Any] | None]:
     """Return rows as columns, the form in which a statement takes many rows: `unnest($1, $2, ...)`.
 
-    A column of nulls becomes an empty array: `unnest` pads it with nulls, and the driver need not inspect each element.
+    A column of nulls becomes a null: `unnest` pads it with nulls, and the driver need not encode an array.
     """
-    return [[] if values.count(None) == len(values) else list(values) for values in zip(*rows, strict=True)]
+    return [None if values.count(None) == len(values) else list(values) for values in zip(*rows, strict=True)]
 
 
 def without_conflicts(statement: str) -> str:
