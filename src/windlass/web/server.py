@@ -19,6 +19,7 @@ from windlass import __version__
 from windlass.app import Windlass
 from windlass.errors import Invalid, Unavailable
 from windlass.runtime.access import Authority
+from windlass.runtime.collector import freeze_modules
 from windlass.runtime.loops.loop import until
 from windlass.web import approvals as approval_pages
 from windlass.web import auth, dashboard, docs, health, hooks, openapi, problems
@@ -185,6 +186,7 @@ def listen(
 @contextlib.asynccontextmanager
 async def serving(app: ASGIApp, listener: Listener) -> AsyncIterator[None]:
     """Serve until the block ends. Then requests in progress have GRACE seconds to end, and streams end immediately."""
+    freeze_modules()
     stopping = asyncio.Event()
 
     async def app_with_stop(scope: Scope, receive: Receive, send: Send) -> None:

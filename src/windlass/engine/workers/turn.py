@@ -77,8 +77,8 @@ async def _turn_together(db: Database, request: Turn, *, atomic: bool = False) -
             worker_lease=request.worker_lease,
             successes=[report for report in request.reports if isinstance(report, Success)] if with_claim else (),
         )
-        known = await db.definitions.readable(conn, {job.version_id for job in claimed if job.version_id is not None})
-        if known:
+        if versions := {job.version_id for job in claimed if job.version_id is not None}:
+            known = await db.definitions.readable(conn, versions)
             await start_compositions(conn, claimed, known, actor=request.worker)
         point("turn.claimed")
     point("turn.committed")

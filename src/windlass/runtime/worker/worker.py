@@ -268,10 +268,11 @@ class Worker:
 
     def _begin(self, claimed: Sequence[Claimed]) -> None:
         self._leases.add(job.fence for job in claimed)
-        self._lanes.taken(claimed)
-        self._metrics.claimed(job.type for job in claimed)
         for job in claimed:
             self._attempts.start(job)
+        self._lanes.taken(claimed)
+        if claimed:  # counted after the handlers have begun, which `start` has scheduled
+            asyncio.get_running_loop().call_soon(self._metrics.claimed, [job.type for job in claimed])
 
     async def _look(self) -> bool:
         """Search the queues for lanes with due jobs; return whether there are any.
