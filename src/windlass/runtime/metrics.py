@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from windlass.core.jobs.job import JobMove, Report, Success, Suspension
+
 
 class BatchHistogram(Histogram):
     """A histogram that observes a batch at once: `observe` for each job took a twentieth of the worker's CPU time."""
@@ -55,6 +57,23 @@ last_poll = Gauge(
 )
 
 
+# The type and the status after it of its job, its number if it failed, and its seconds. Not a named tuple: one is made
+# for each job, which took a hundredth of the worker's time.
+EndedAttempt = tuple[str, str, int | None, float]
+
+
+def ended_attempt(report: Report, seconds: float) -> EndedAttempt:
+    """Return an attempt for the metrics. One that was suspended, released or cancelled has not failed."""
+    job = report.job
+    if isinstance(report, Success):
+        return (job.type, "succeeded", None, seconds)
+    if isinstance(report, Suspension) or report.move is JobMove.RELEASE:
+        return (job.type, "pending", None, seconds)
+    if report.move is JobMove.CANCEL:
+        return (job.type, "cancelled", None, seconds)
+    return (job.type, "failed" if report.move is JobMove.FAIL else "pending", job.number, seconds)
+
+
 class WorkerMetrics:
     """The metrics of one worker, updated in batches: labels are looked up once per batch and type, not once per job."""
 
@@ -65,13 +84,12 @@ class WorkerMetrics:
         for type_, count in Tally(types).items():
             claimed_total.labels(type_, self._worker).inc(count)
 
-    def ended(self, ends: Iterable[tuple[str, str, int, float]]) -> None:
-        """Count ended attempts, given as (type, state after, attempt number, seconds)."""
+    def ended(self, ends: Iterable[EndedAttempt]) -> None:
         by_kind: dict[tuple[str, str], list[float]] = {}
-        for type_, status, number, seconds in ends:
+        for type_, status, failed, seconds in ends:
             by_kind.setdefault((type_, status), []).append(seconds)
-            if status != "succeeded":
-                failed_attempts_total.labels(type_, self._worker, str(number) if number < 3 else "3+").inc()
+            if failed is not None:
+                failed_attempts_total.labels(type_, self._worker, str(failed) if failed < 3 else "3+").inc()
         for (type_, status), durations in by_kind.items():
             completed_total.labels(type_, self._worker, status).inc(len(durations))
             if status == "failed":

@@ -26,7 +26,7 @@ from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
-from windlass.core.jobs.job import Claimed, Fence, JobMove, Report, Setback
+from windlass.core.jobs.job import Claimed, Fence, Report
 from windlass.core.orgs import DEFAULT_ORG, owner
 from windlass.effects.context import keep_lines
 from windlass.effects.handlers import Handlers
@@ -35,7 +35,7 @@ from windlass.engine.workers import turn
 from windlass.engine.workers.turn import Lane, NewLogLine, OrgPages, Turn
 from windlass.errors import Unavailable
 from windlass.runtime.loops.loop import LONGEST_PAUSE, run_periodically
-from windlass.runtime.metrics import WorkerMetrics
+from windlass.runtime.metrics import EndedAttempt, WorkerMetrics, ended_attempt
 from windlass.runtime.worker import WorkerOptions
 from windlass.runtime.worker.attempts import Attempts, Stop
 from windlass.runtime.worker.context_data import ContextData
@@ -60,7 +60,7 @@ class Worker:
         self._attempts = Attempts(handlers, self.options.concurrency, self._ended, self._context_data)
         self._reports: list[Report] = []
         self._locked = 0  # reports waiting because another session has locked rows they need
-        self._ends: list[tuple[str, str, int, float]] = []
+        self._ends: list[EndedAttempt] = []
         self._turns: set[asyncio.Task[None]] = set()
         self._claiming = 0
         self._hungry = False
@@ -308,10 +308,7 @@ class Worker:
     def _ended(self, job: Claimed, report: Report | None, seconds: float) -> None:
         if report is not None:
             self._reports.append(report)
-            status = "succeeded"
-            if isinstance(report, Setback):
-                status = "failed" if report.move is JobMove.FAIL else "pending"
-            self._ends.append((job.type, status, job.number, seconds))
+            self._ends.append(ended_attempt(report, seconds))
             self._hungry = self._hungry or job.run_id is not None  # this report may make the run's next step due
         else:
             self._leases.remove([job.fence])
