@@ -55,6 +55,26 @@ def test_looks_are_neither_hectic_nor_rare() -> None:
     assert endless.rest(60.0) == 60.0
 
 
+def test_a_search_is_due_every_second_once_even_if_the_lanes_have_jobs() -> None:
+    known = looked(a_lane(7))
+    assert not known.search_due(0.9)
+    assert known.search_due(1.1)
+    assert not known.search_due(1.2)  # the first caller makes it
+    assert known.search_due(1.1 + MOST)  # it failed: no result was stored
+    known.found([a_lane(7)], started=3.0, ended=3.001)
+    assert not known.search_due(3.1)
+
+
+def test_a_search_comes_before_the_claim_only_if_the_known_lanes_are_distrusted() -> None:
+    known = looked(a_lane(7))
+    assert not known.search_first(5.0)  # overdue, but a claim from the known lanes need not wait for it
+    known.distrust()
+    assert known.search_first(5.0)
+    assert not known.search_first(0.002)  # the last search was just before
+    known.found([], started=5.0, ended=5.001)
+    assert not known.search_first(10.0)
+
+
 def test_a_lane_found_is_drawn_from_its_head() -> None:
     [(lane, room)] = looked(a_lane(7)).offer(10, unlimited)
     assert (lane.seq, room) == (6, 10)

@@ -25,13 +25,14 @@ from windlass.engine.schedules.workflow import NextDue
 from windlass.engine.upkeep import PendingWork
 from windlass.runtime.loops.deliveries import Deliveries
 from windlass.runtime.loops.look import Look, LookOptions
-from windlass.runtime.loops.loop import SELDOM, Duties, run_periodically
+from windlass.runtime.loops.loop import SELDOM, Duties, run_periodically, until
 from windlass.runtime.loops.objects import ObjectRemoval
 from windlass.runtime.loops.upkeep import DUTY, LeaseRecovery, Upkeep, UpkeepOptions
 from windlass.runtime.pools.pool import Pool
 from windlass.runtime.worker.worker import Worker
 
 NOW = timedelta()
+WORKER_FIRST = timedelta(milliseconds=250)  # the most that the loops wait for the worker's first turn
 # If the query for due times fails, everything counts as due.
 ALL_TIMERS_DUE = TimersDue(NOW, NOW, NOW)
 ALL_SCHEDULES_DUE = NextDue(job=NOW, run=NOW, waits=False, ready=True, cron=NOW, cron_ready=True)
@@ -63,7 +64,8 @@ async def run_loops(
     async with asyncio.TaskGroup() as group:
         if worker is not None:
             group.create_task(worker.run(stop, at_once=at_once), name="windlass-worker")
-            await asyncio.sleep(0)  # so that it gets the open connection: otherwise it waited 10 to 20 ms for a new one
+            # Their first queries, on new connections, would delay the first claim by 10 to 20 ms.
+            await until(stop, WORKER_FIRST, wake=worker.first_turn)
         for loop in loops:
             group.create_task(loop.run(stop), name=f"windlass-{type(loop).__name__.lower()}")
         for pool in pools:

@@ -40,15 +40,24 @@ class Lanes:
         self._closed: dict[str, float] = {}  # until when the lanes of orgs at their limit are not offered
         self._looked = float("-inf")
         self._rest = 0.0
-        self._stale = float("-inf")
+        self._overdue_at = float("-inf")
+        self._distrusted = False
 
-    def stale(self, now: float) -> bool:
-        """Return whether a full search is overdue, even if the known lanes still have jobs."""
-        return now >= self._stale
+    def search_due(self, now: float) -> bool:
+        """Return whether a full search is overdue, even if the known lanes still have jobs. If it is, the caller makes
+        one: it is not due again for a while."""
+        if now < self._overdue_at or self.rest(now):
+            return False
+        self._overdue_at = now + MOST
+        return True
+
+    def search_first(self, now: float) -> bool:
+        """Return whether to search before the next claim, because the known lanes are probably empty."""
+        return self._distrusted and not self.rest(now)
 
     def distrust(self) -> None:
         """Make a full search due before the next claim."""
-        self._stale = float("-inf")
+        self._distrusted = True
 
     def rest(self, now: float) -> float:
         """Return the seconds until the next full search is allowed; 0 means now."""
@@ -67,7 +76,7 @@ class Lanes:
         self._lanes = due | dict(kept[: max(0, MAX_LANES - len(due))])
         took = ended - started
         self._looked, self._rest = ended, min(max(MOST, took), max(LEAST, SHARE * took))
-        self._stale = ended + max(MOST, SHARE * took)
+        self._overdue_at, self._distrusted = ended + max(MOST, SHARE * took), False
         self._several = len({owner(queue)[0] for queue in {lane.queue for lane in self._lanes.values()}}) > 1
         return bool(due) and (not self._closed or any(not self._is_closed(lane, ended) for lane in due.values()))
 

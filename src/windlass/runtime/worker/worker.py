@@ -62,6 +62,7 @@ class Worker:
         self._locked = 0  # reports waiting because another session has locked rows they need
         self._ends: list[EndedAttempt] = []
         self._turns: set[asyncio.Task[None]] = set()
+        self.first_turn = asyncio.Event()  # set when a turn has ended
         self._claiming = 0
         self._hungry = False
         self._wakes = 0
@@ -151,6 +152,7 @@ class Worker:
 
     def _turned(self, task: "asyncio.Task[None]") -> None:
         self._turns.discard(task)
+        self.first_turn.set()
         self._stir()
 
     def _room(self) -> int:
@@ -176,7 +178,9 @@ class Worker:
             return
         finally:
             self._claiming -= count
-        if short and wakes == self._wakes:  # after a wake-up during the turn, claim again before searching for lanes
+        # After a wake-up during the turn, claim again before searching for lanes. An overdue search comes after a claim,
+        # so that no job waits for it.
+        if (short and wakes == self._wakes) or (count and self._lanes.search_due(time.monotonic())):
             try:
                 await self._look()
             except Exception as error:
@@ -233,9 +237,7 @@ class Worker:
         return len(claimed) < count and not self._lanes.claimed(offer, claimed)
 
     async def _offer(self, count: int) -> Sequence[tuple[Lane, int]]:
-        now = time.monotonic()
-        overdue = self._lanes.stale(now) and not self._lanes.rest(now)
-        known = () if overdue else self._known_lanes(count)
+        known = () if self._lanes.search_first(time.monotonic()) else self._known_lanes(count)
         if known or not await self._look():
             return known
         return self._known_lanes(count)
