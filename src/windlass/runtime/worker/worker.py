@@ -178,8 +178,8 @@ class Worker:
             return
         finally:
             self._claiming -= count
-        # After a wake-up during the turn, claim again before searching for lanes. An overdue search comes after a claim,
-        # so that no job waits for it.
+        # After a wake-up during the turn, claim again before searching for lanes. An overdue search comes after the
+        # claim, so that no job waits for it.
         if (short and wakes == self._wakes) or (count and self._lanes.search_due(time.monotonic())):
             try:
                 await self._look()
