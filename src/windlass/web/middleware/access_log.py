@@ -5,9 +5,9 @@ logger `windlass.access`, without tokens in paths and without query strings. Pro
 """
 
 import logging
+import os
 import re
 import time
-import uuid
 from collections.abc import Mapping
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -33,7 +33,7 @@ class RequestIds:
             await self._app(scope, receive, send)
             return
         sent = headers_of(scope).get(HEADER, "")
-        id_ = sent if _is_safe(sent) else str(uuid.uuid4())
+        id_ = sent if _is_safe(sent) else os.urandom(16).hex()
         scope["state"]["request_id"] = id_
 
         async def send_with_headers(message: Message) -> None:
