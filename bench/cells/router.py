@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Merged:
-    """Runs of all cells that answered, newest first, and the cells that did not."""
+    """Runs of all cells that responded, newest first, and the cells that did not."""
 
     runs: list[RunRow]
     missing: dict[str, Exception]

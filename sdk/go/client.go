@@ -71,7 +71,7 @@ func newTransport(address string, options ...Option) (*transport, error) {
 	t.base = base
 	for name, value := range map[string]string{"key": t.key, "org": t.org} {
 		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
-			return nil, &Error{Status: http.StatusBadRequest, Field: name, Detail: name + " has characters that a header cannot have"}
+			return nil, &Error{Status: http.StatusBadRequest, Field: name, Detail: name + " has characters that are not allowed in a header"}
 		}
 	}
 	return t, nil

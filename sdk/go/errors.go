@@ -12,7 +12,7 @@ import (
 
 // Kinds of errors, for [errors.Is].
 var (
-	// ErrInvalid means that the request has a mistake, which [Error.Field] and [Error.Problems] name.
+	// ErrInvalid means that the request is invalid: [Error.Field] and [Error.Problems] name the fields.
 	ErrInvalid = errors.New("invalid request")
 	// ErrUnauthorized means that the request has no valid key.
 	ErrUnauthorized = errors.New("unauthorized")
@@ -61,7 +61,7 @@ type Error struct {
 	What, Key string
 	// Field is the first invalid field of the request.
 	Field string
-	// Hint says how to fix the problem.
+	// Hint is how to fix the problem.
 	Hint string
 	// Scope is the scope that the key lacks.
 	Scope string
@@ -131,7 +131,7 @@ func errorOf(status int, header http.Header, body []byte, address string) *Error
 			failed.Field = document.Errors[0].Field
 		}
 	default:
-		failed.Detail = fmt.Sprintf("%s answered %d, and not as Windlass would", address, status)
+		failed.Detail = fmt.Sprintf("%s answered %d, which is not a response of Windlass", address, status)
 		failed.Hint = "check the address"
 		if text := strings.TrimSpace(string(body[:min(len(body), maxShown)])); text != "" {
 			failed.Detail += ": " + text

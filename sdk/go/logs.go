@@ -253,7 +253,7 @@ func (s *lineSender) send(ctx context.Context) bool {
 		s.lines = nil
 	}
 	if s.dropped > 0 {
-		s.logger.Warn("log lines were dropped: the handlers log faster than the server takes them", "lines", s.dropped)
+		s.logger.Warn("log lines were dropped: the handlers log faster than the server accepts them", "lines", s.dropped)
 		s.dropped = 0
 	}
 	s.sent += uint64(len(batch))

@@ -186,7 +186,7 @@ type StreamParams struct {
 	After    string
 }
 
-// Stream: watch everything. Stream the events of runs, tasks and jobs, beginning with `hello`. To resume the stream
+// Stream: follow all events. Stream the events of runs, tasks and jobs, beginning with `hello`. To resume the stream
 // after an event, pass its `id` as `Last-Event-ID` or `after`: no event is lost or repeated. Without an id, the
 // stream begins with new events.
 //
@@ -209,8 +209,8 @@ func (s *Client) Stream(ctx context.Context, p *StreamParams) iter.Seq2[Event, e
 	return events(ctx, s.transport, c)
 }
 
-// Usage: get what the org uses. Return the usage of the caller's org and the limits of its plan. The executions of
-// this month are counted about once a second.
+// Usage: get the usage of the caller's org. Return the usage of the caller's org and the limits of its plan. The
+// executions of this month are counted about once a second.
 //
 //	GET /api/v1/usage
 func (s *Client) Usage(ctx context.Context) (*UsageDetail, error) {
@@ -362,7 +362,7 @@ type AuditListParams struct {
 	Limit  int
 }
 
-// List what was done. Return the audit log of the org, newest first.
+// List the audit log. Return the audit log of the org, newest first.
 //
 //	GET /api/v1/audit
 func (s *AuditService) List(ctx context.Context, p *AuditListParams) iter.Seq2[AuditEntry, error] {
@@ -1300,7 +1300,7 @@ func (p *KeysRotateParams) fields() map[string]any {
 	return fields
 }
 
-// Rotate: give a key a new secret. Give a key a new secret. The old secret stays valid for 24 hours, unless `at_once`
+// Rotate the secret of a key. Rotate the secret of a key. The old secret stays valid for 24 hours, unless `at_once`
 // is true.
 //
 //	POST /api/v1/keys/{key}/rotate
@@ -1456,7 +1456,7 @@ func (s *MessagesService) Signal(ctx context.Context, runID, signal string, p *M
 	return one[Sent](ctx, s.transport, c)
 }
 
-// Get what an org uses. Return the usage of an org and the limits of its plan. Only for the operator.
+// Get the usage of an org. Return the usage of an org and the limits of its plan. Only for the operator.
 //
 //	GET /api/v1/usage/orgs/{org}
 func (s *OrgUsageService) Get(ctx context.Context, org string) (*UsageDetail, error) {
@@ -1471,7 +1471,7 @@ type OrgUsageListParams struct {
 	Limit int
 }
 
-// List what all orgs use. Return the usage of all orgs, sorted by name. Only for the operator.
+// List the usage of all orgs. Return the usage of all orgs, sorted by name. Only for the operator.
 //
 //	GET /api/v1/usage/orgs
 func (s *OrgUsageService) List(ctx context.Context, p *OrgUsageListParams) iter.Seq2[Usage, error] {
@@ -1604,8 +1604,8 @@ func (s *OrgsService) ListPage(ctx context.Context, p *OrgsListParams) (*Page[Or
 	return page[Org](ctx, s.transport, c)
 }
 
-// Assign: put an org on a plan. Put an org on a plan, which takes effect within seconds. What the org already has is
-// kept, even if it exceeds the limits.
+// Assign: set an org's plan. Set an org's plan, which takes effect within seconds. What the org already has is kept,
+// even if it exceeds the limits.
 //
 //	PUT /api/v1/plans/{name}/orgs/{org}
 func (s *PlansService) Assign(ctx context.Context, name, org string) (*AssignedPlan, error) {
@@ -1729,7 +1729,7 @@ func (s *PoolsService) ListPage(ctx context.Context) (*Page[Pool], error) {
 	return page[Pool](ctx, s.transport, c)
 }
 
-// List what is set aside. Return quarantined items, latest failure first, at most 1,000.
+// List quarantined items. Return quarantined items, latest failure first, at most 1,000.
 //
 //	GET /api/v1/quarantine
 func (s *QuarantineService) List(ctx context.Context) iter.Seq2[Quarantined, error] {
@@ -1745,8 +1745,8 @@ func (s *QuarantineService) ListPage(ctx context.Context) (*Page[Quarantined], e
 	return page[Quarantined](ctx, s.transport, c)
 }
 
-// Retry: try something again that is set aside. Make a quarantined item due for a retry immediately. 409 if the item
-// is only reported and never retried (`retry_at` is null).
+// Retry a quarantined item. Make a quarantined item due for a retry immediately. 409 if the item is only reported and
+// never retried (`retry_at` is null).
 //
 //	POST /api/v1/quarantine/{kind}/{key}/retry
 func (s *QuarantineService) Retry(ctx context.Context, kind Kind, key string) (*Quarantined, error) {
@@ -1891,8 +1891,8 @@ func (p *RunsCancelParams) fields() map[string]any {
 	return fields
 }
 
-// Cancel a run. Cancel a run: waiting tasks end immediately, and running jobs are asked to stop. With `compensate`,
-// the run continues until the tasks that succeeded are undone. 409 if the run has ended.
+// Cancel a run. Cancel a run: waiting tasks end immediately, and running jobs are requested to stop. With
+// `compensate`, the run continues until the tasks that succeeded are undone. 409 if the run has ended.
 //
 //	POST /api/v1/runs/{run_id}/cancel
 func (s *RunsService) Cancel(ctx context.Context, runID string, p *RunsCancelParams) (*Run, error) {
@@ -2264,8 +2264,8 @@ func (s *RunsService) LogText(ctx context.Context, runID string, p *RunsLogsPara
 	return text(ctx, s.transport, c)
 }
 
-// Output: get what a run gave. Return the output of the last task, or the outputs by name of those of several last
-// tasks that succeeded; null for a task without output.
+// Output: get the output of a run. Return the output of the last task, or the outputs by name of those of several
+// last tasks that succeeded; null for a task without output.
 //
 //	GET /api/v1/runs/{run_id}/output
 func (s *RunsService) Output(ctx context.Context, runID string) (json.RawMessage, error) {
@@ -2465,7 +2465,7 @@ type RunsStreamParams struct {
 	After string
 }
 
-// Stream: watch a run. Stream the events of a run and its tasks. It begins with `hello` and ends with `end` when the
+// Stream: follow a run. Stream the events of a run and its tasks. It begins with `hello` and ends with `end` when the
 // run has ended.
 //
 //	GET /api/v1/runs/{run_id}/stream
@@ -2771,7 +2771,7 @@ func (p *SQLRolesGrantParams) fields() map[string]any {
 	return fields
 }
 
-// Grant: give a SQL role to an org. Assign a Postgres role to an org, and create the role unless it exists; set its
+// Grant: assign a SQL role to an org. Assign a Postgres role to an org, and create the role unless it exists; set its
 // password in Postgres. 409 if the role belongs to another org.
 //
 //	PUT /api/v1/sql-roles/{role}
@@ -2800,7 +2800,7 @@ func (s *SQLRolesService) ListPage(ctx context.Context) (*Page[SqlRole], error) 
 	return page[SqlRole](ctx, s.transport, c)
 }
 
-// Revoke: take a SQL role from its org. Revoke the privileges of a role; the role itself is kept.
+// Revoke the privileges of a SQL role. Revoke the privileges of a role; the role itself is kept.
 //
 //	DELETE /api/v1/sql-roles/{role}
 func (s *SQLRolesService) Revoke(ctx context.Context, role string) error {
@@ -2858,8 +2858,8 @@ func (s *TasksService) ArtifactsPage(
 	return page[TaskArtifact](ctx, s.transport, c)
 }
 
-// Callback: get the address that a waiting task is called at. Return the callback URL of a task that waits for a
-// webhook: a request to it ends the wait.
+// Callback: get the callback URL of a waiting task. Return the callback URL of a task that waits for a webhook: a
+// request to it ends the wait.
 //
 //	GET /api/v1/runs/{run_id}/tasks/{task}/callback
 func (s *TasksService) Callback(ctx context.Context, runID, task string) (*Address, error) {
@@ -3110,8 +3110,8 @@ func (s *TasksService) LogText(ctx context.Context, runID, task string, p *Tasks
 	return text(ctx, s.transport, c)
 }
 
-// Output: get what a task gave. Return the output of a task: the result of its job, the body of an HTTP response or
-// callback, a message, a decision or the output of its child run; for a fanned-out task a list by index.
+// Output: get the output of a task. Return the output of a task: the result of its job, the body of an HTTP response
+// or callback, a message, a decision or the output of its child run; for a fanned-out task a list by index.
 //
 //	GET /api/v1/runs/{run_id}/tasks/{task}/output
 func (s *TasksService) Output(ctx context.Context, runID, task string) (json.RawMessage, error) {
@@ -3129,7 +3129,7 @@ func (s *WorkersService) Get(ctx context.Context, workerID string) (*WorkerDetai
 	return one[WorkerDetail](ctx, s.transport, c)
 }
 
-// List workers. Return workers, latest heartbeat first, without those that have been silent for a day.
+// List workers. Return workers, latest heartbeat first, without those that have sent no heartbeat for a day.
 //
 //	GET /api/v1/workers
 func (s *WorkersService) List(ctx context.Context) iter.Seq2[WorkerSummary, error] {
@@ -3178,8 +3178,8 @@ func (p *WorkflowsDeployManyParams) fields() map[string]any {
 	return fields
 }
 
-// DeployMany: publish several workflows. Publish several workflows, all or none. If a definition has a mistake, the
-// mistakes of all are reported.
+// DeployMany: publish several workflows. Publish several workflows, all or none. If a definition is invalid, the
+// errors of all are reported.
 //
 //	POST /api/v1/deployments
 func (s *WorkflowsService) DeployMany(ctx context.Context, p *WorkflowsDeployManyParams) (*Deployment, error) {
@@ -3215,7 +3215,7 @@ func (s *WorkflowsService) Diff(ctx context.Context, ref string, p *WorkflowsDif
 	return one[Difference](ctx, s.transport, c)
 }
 
-// Disable: refuse new runs. Disable a workflow: its schedule starts no runs, and its live runs continue.
+// Disable a workflow. Disable a workflow: its schedule starts no runs, and its live runs continue.
 //
 //	POST /api/v1/workflows/{ref}/disable
 func (s *WorkflowsService) Disable(ctx context.Context, ref string) (*Workflow, error) {
@@ -3224,7 +3224,7 @@ func (s *WorkflowsService) Disable(ctx context.Context, ref string) (*Workflow, 
 	return one[Workflow](ctx, s.transport, c)
 }
 
-// Enable: let new runs start.
+// Enable a workflow.
 //
 //	POST /api/v1/workflows/{ref}/enable
 func (s *WorkflowsService) Enable(ctx context.Context, ref string) (*Workflow, error) {
@@ -3306,7 +3306,7 @@ func (s *WorkflowsService) ListPage(ctx context.Context, p *WorkflowsListParams)
 	return page[ListedWorkflow](ctx, s.transport, c)
 }
 
-// Preview: see what publishing would change. Check a definition as publishing would, and return the changes and the
+// Preview the changes of a definition. Check a definition as publishing would, and return the changes and the
 // resulting graph.
 //
 //	POST /api/v1/workflows/preview
@@ -3324,8 +3324,8 @@ func (s *WorkflowsService) Replace(ctx context.Context, ref string, definition a
 	return one[PublishedWorkflow](ctx, s.transport, c)
 }
 
-// Rotate: give a webhook another address. Give a webhook trigger a new address; the old one stops working
-// immediately. 409 if the trigger is not a webhook.
+// Rotate the address of a webhook. Give a webhook trigger a new address; the old one stops working immediately. 409
+// if the trigger is not a webhook.
 //
 //	POST /api/v1/workflows/{ref}/rotate
 func (s *WorkflowsService) Rotate(ctx context.Context, ref string) (*Address, error) {

@@ -236,7 +236,7 @@ func (t *transport) attempt(ctx context.Context, c *call, body []byte, answer an
 	if err := json.Unmarshal(content, answer); err != nil {
 		return &Error{
 			Status: response.StatusCode, cause: err, Hint: "check the address and the version of the server",
-			Detail: fmt.Sprintf("the answer of %s cannot be read: %v", t.base+c.path, err),
+			Detail: fmt.Sprintf("the response of %s cannot be read: %v", t.base+c.path, err),
 		}
 	}
 	return nil
@@ -248,7 +248,7 @@ func (t *transport) withoutAnswer(ctx, limited context.Context, err error, timeo
 		return ctx.Err()
 	}
 	if limited.Err() != nil {
-		return unreachable(t.base, fmt.Errorf("no answer within %s", timeout))
+		return unreachable(t.base, fmt.Errorf("no response within %s", timeout))
 	}
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {

@@ -119,6 +119,6 @@ func (w *Worker) goodbye(ctx context.Context) {
 	defer cancel()
 	body := heartbeat{WorkerID: w.remote.worker, Active: []string{}, Lease: w.remote.lease.Milliseconds(), State: "stopped"}
 	if err := w.remote.beat(limited, body, nil); err != nil {
-		w.loop.Logger.Debug("the server does not know that this worker has stopped", "error", err)
+		w.loop.Logger.Debug("cannot report that this worker has stopped", "error", err)
 	}
 }

@@ -4,7 +4,7 @@
       Invalid            an argument or a document is invalid  -> 422
         InvalidCron      a cron expression cannot be parsed
         InvalidExpression  an `if` or a template cannot be parsed
-        InvalidWorkflow  a definition has mistakes; lists all
+        InvalidWorkflow  a definition has errors; lists all
         TemplateError    a template has no value in this run
       NotFound           no such job, run, schedule            -> 404
       Conflict           not possible in the current state     -> 409
@@ -38,7 +38,7 @@ class WindlassError(Exception):
 
 class Invalid(WindlassError):
     """An argument or a document is invalid. `field` names the argument; `errors` has a (field, message) for each
-    mistake."""
+    error."""
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(message)
@@ -67,12 +67,12 @@ class TemplateError(Invalid):
 
 
 class InvalidWorkflow(Invalid):
-    """An invalid definition. `errors` has every mistake: (path, message)."""
+    """An invalid definition. `errors` has all errors: (path, message)."""
 
     def __init__(self, errors: Iterable[tuple[str, str]]) -> None:
         mistakes = list(errors)
         lines = [f"{path}: {message}" if path else message for path, message in mistakes]
-        head = [f"the workflow has {len(lines)} mistakes:"] if len(lines) > 1 else []
+        head = [f"the workflow has {len(lines)} errors:"] if len(lines) > 1 else []
         super().__init__("\n  ".join(head + lines), field=mistakes[0][0] if mistakes else None)
         self.errors = mistakes
 

@@ -1,4 +1,4 @@
-"""The settings, read from WINDLASS_* variables. All mistakes are reported at once, each with its variable and fix."""
+"""The settings, read from WINDLASS_* variables. All errors are reported at once, each with its variable and fix."""
 
 import os
 import sys

@@ -37,7 +37,7 @@ PATIENCE = 30_000  # milliseconds, a timeout
 expect.set_options(timeout=PATIENCE)
 
 
-class Complaints:
+class PageErrors:
     """Collects the errors of a page. A test may declare expected errors at any time, before or after they occur."""
 
     def __init__(self) -> None:
@@ -131,13 +131,13 @@ async def opened(browser: Browser, stage: Stage) -> AsyncIterator[Page]:
 
 
 @contextmanager
-def watched(page: Page, complaints: Complaints) -> Iterator[Page]:
+def watched(page: Page, page_errors: PageErrors) -> Iterator[Page]:
     def hear_message(message: ConsoleMessage) -> None:
         if message.type == "error":
-            complaints.hear(message.text)
+            page_errors.hear(message.text)
 
     def hear_error(error: Error) -> None:
-        complaints.hear(str(error))
+        page_errors.hear(str(error))
 
     page.on("console", hear_message)
     page.on("pageerror", hear_error)
@@ -153,9 +153,9 @@ async def tab(browser: Browser, on_stage: Stage) -> AsyncIterator[Page]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def page(tab: Page, complaints: Complaints) -> AsyncIterator[Page]:
+async def page(tab: Page, page_errors: PageErrors) -> AsyncIterator[Page]:
     """Yield the shared tab and reset it afterwards: a new tab would load and compile the dashboard again."""
-    with watched(tab, complaints):
+    with watched(tab, page_errors):
         yield tab
     await tab.unroute_all(behavior="ignoreErrors")
     await tab.context.clear_permissions()
@@ -166,15 +166,15 @@ async def page(tab: Page, complaints: Complaints) -> AsyncIterator[Page]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def new_page(browser: Browser, on_stage: Stage, complaints: Complaints) -> AsyncIterator[Page]:
+async def new_page(browser: Browser, on_stage: Stage, page_errors: PageErrors) -> AsyncIterator[Page]:
     """Yield a separate tab, for a test that changes it permanently."""
     async with opened(browser, on_stage) as page:
-        with watched(page, complaints):
+        with watched(page, page_errors):
             yield page
 
 
 @pytest.fixture
-def complaints() -> Iterator[Complaints]:
-    heard = Complaints()
+def page_errors() -> Iterator[PageErrors]:
+    heard = PageErrors()
     yield heard
     assert heard.unexpected == []

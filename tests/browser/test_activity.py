@@ -78,7 +78,7 @@ def node(page: Page, name: str) -> Locator:
     return page.locator(f".react-flow__node[data-id={name}]")
 
 
-async def test_a_node_says_what_its_task_is_doing(page: Page, run: str) -> None:
+async def test_a_node_shows_the_activity_of_its_task(page: Page, run: str) -> None:
     await page.goto(f"/runs/{run}")
     for name, words in WORDS.items():
         await expect(node(page, name).locator(".task-word")).to_contain_text(words)
@@ -96,14 +96,14 @@ async def test_a_node_says_what_its_task_is_doing(page: Page, run: str) -> None:
         ("gate", "Times outin 1h 5"),
     ],
 )
-async def test_the_panel_says_why_a_task_waits_and_until_when(page: Page, run: str, name: str, words: str) -> None:
+async def test_the_panel_shows_why_a_task_waits_and_until_when(page: Page, run: str, name: str, words: str) -> None:
     await page.goto(f"/runs/{run}?task={name}")
     panel = page.get_by_label(f"Task {name}", exact=True)
     await expect(panel).to_contain_text(words)
     await expect(panel.locator("header .state")).not_to_have_text("running")
 
 
-async def test_the_tasks_of_a_run_that_has_not_started_are_held(page: Page, on_stage: Stage) -> None:
+async def test_the_tasks_of_a_run_that_has_not_started_are_shown_as_held(page: Page, on_stage: Stage) -> None:
     ask(on_stage.url, "/workflows", {**INNER, "name": "one-at-a-time", "concurrency": 1})
     _, second = (ask(on_stage.url, "/workflows/one-at-a-time/runs", {})["run_id"] for _ in range(2))
     await page.goto(f"/runs/{second}?task=gate")
@@ -111,7 +111,7 @@ async def test_the_tasks_of_a_run_that_has_not_started_are_held(page: Page, on_s
     await expect(page.get_by_label("Task gate")).to_contain_text("The run has not started yet")
 
 
-async def test_a_queue_that_is_resumed_shows_on_a_page_that_is_open(page: Page, on_stage: Stage, run: str) -> None:
+async def test_resuming_a_queue_updates_an_open_page(page: Page, on_stage: Stage, run: str) -> None:
     await page.goto(f"/runs/{run}")
     shown = node(page, "paused").locator(".task-word")
     await expect(shown).to_have_text("queue paused")
@@ -124,7 +124,7 @@ async def test_a_queue_that_is_resumed_shows_on_a_page_that_is_open(page: Page, 
     assert len([url for url in asked if url.endswith(f"/runs/{run}")]) < 10
 
 
-async def test_a_backoff_is_seen_as_it_begins(page: Page, on_stage: Stage) -> None:
+async def test_a_backoff_is_shown_when_it_begins(page: Page, on_stage: Stage) -> None:
     waits = {
         "gate": {"wait_for_webhook": {"timeout": "2h"}},
         "flaky": {**ACTIVITIES["tasks"]["flaky"], "needs": ["gate"]},
@@ -139,7 +139,7 @@ async def test_a_backoff_is_seen_as_it_begins(page: Page, on_stage: Stage) -> No
     await expect(node(page, "flaky").locator(".task-word")).to_contain_text("backing off, next attempt in ")
 
 
-async def test_events_that_come_while_an_answer_is_awaited_lead_to_one_more_request(
+async def test_events_that_arrive_during_a_pending_request_cause_one_more_request(
     new_page: Page, on_stage: Stage
 ) -> None:
     page = new_page
@@ -163,7 +163,7 @@ async def test_events_that_come_while_an_answer_is_awaited_lead_to_one_more_requ
     await page.unroute_all(behavior="ignoreErrors")
 
 
-async def test_a_condition_is_shown_on_its_node_and_whole_in_the_panel(page: Page, run: str) -> None:
+async def test_a_condition_is_shown_on_its_node_and_in_full_in_the_panel(page: Page, run: str) -> None:
     await page.goto(f"/runs/{run}")
     shown = node(page, "maybe").locator(".task-if")
     await expect(shown).to_have_attribute("title", f"runs if {CONDITION}")
@@ -173,7 +173,7 @@ async def test_a_condition_is_shown_on_its_node_and_whole_in_the_panel(page: Pag
     await expect(page.get_by_label("Task maybe")).to_contain_text(CONDITION)
 
 
-async def test_kinds_of_steps_have_icons_with_names(page: Page, run: str) -> None:
+async def test_each_kind_of_step_has_icons_with_labels(page: Page, run: str) -> None:
     for path in (f"/runs/{run}", "/workflows/activities"):
         await page.goto(path)
         for name, titles in KINDS.items():
@@ -182,7 +182,7 @@ async def test_kinds_of_steps_have_icons_with_names(page: Page, run: str) -> Non
             assert [await icon.get_attribute("aria-label") for icon in await icons.all()] == titles
 
 
-async def test_the_graph_fits_itself_until_it_is_zoomed(page: Page, run: str) -> None:
+async def test_the_graph_fits_the_canvas_automatically_until_it_is_zoomed(page: Page, run: str) -> None:
     await page.goto(f"/runs/{run}")
     view = page.locator(".react-flow__viewport")
     count = len(ACTIVITIES["tasks"])

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 CONTENT = "amount,currency\n1999,EUR\n"
 
 
-async def test_the_panel_of_a_task_has_its_artifacts(page: Page, on_stage: Stage) -> None:
+async def test_the_panel_of_a_task_lists_its_artifacts(page: Page, on_stage: Stage) -> None:
     find = {"job": "shop.find.v1", "input": {"count": 2}}
     bill = {"needs": ["find"], "job": "shop.invoice.v1", "input": {"number": "{{item.id}}"}, "foreach": "find.parcels"}
     ask(on_stage.url, "/workflows", {"name": "billing", "tasks": {"find": find, "bill": bill}})
@@ -30,7 +30,7 @@ async def test_the_panel_of_a_task_has_its_artifacts(page: Page, on_stage: Stage
     await expect(table).to_have_count(0)  # it wrote none
 
 
-async def test_the_page_of_a_job_has_its_artifacts(page: Page, on_stage: Stage) -> None:
+async def test_the_page_of_a_job_lists_its_artifacts(page: Page, on_stage: Stage) -> None:
     job = ask(on_stage.url, "/jobs", {"type": "shop.invoice.v1", "payload": {"number": 9}})["id"]
     await page.goto(f"/jobs/{job}")
     await expect(page.get_by_role("region", name="Artifacts").locator("tbody tr")).to_have_count(1)

@@ -17,14 +17,14 @@ def fail(stage: Stage, count: int, **order: Any) -> None:
 
 
 async def group(page: Page, error: str) -> Locator:
-    """The group of this error in the queue `sql`."""
+    """Open the dead letters; return the row of this error in the queue `sql`."""
     await page.goto("/dead-letters")
     found = page.locator("tbody tr", has_text=error).filter(has=page.get_by_role("cell", name="sql", exact=True))
     await expect(found).to_have_count(1)
     return found
 
 
-async def test_a_group_is_dropped_after_it_was_counted(page: Page, on_stage: Stage) -> None:
+async def test_the_jobs_of_a_group_are_counted_and_dropped(page: Page, on_stage: Stage) -> None:
     fail(on_stage, 4, queue="sql", type="shop.label.v1", payload={"seconds": 7})
     row = await group(page, "TimeoutError")
     await expect(row.locator("td").first).to_have_text("4")
@@ -36,7 +36,7 @@ async def test_a_group_is_dropped_after_it_was_counted(page: Page, on_stage: Sta
     await expect(row).to_have_count(0)
 
 
-async def test_a_group_opens_and_its_jobs_are_steered_one_by_one(page: Page, on_stage: Stage) -> None:
+async def test_the_jobs_of_a_group_are_retried_and_dropped_individually(page: Page, on_stage: Stage) -> None:
     fail(on_stage, 3, queue="sql")
     await (await group(page, "LookupError")).get_by_role("link", name="LookupError").click()
     rows = page.locator("tbody tr")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.browser.conftest import Complaints, Stage
+from tests.browser.conftest import PageErrors, Stage
 from tests.browser.page_checks import expect_accessible, expect_no_sideways
 from tests.browser.stage import ask
 from windlass.engine.database import Database
@@ -39,7 +39,9 @@ PARCEL = {
 }
 
 
-async def test_a_run_is_started_from_the_form_of_its_input(page: Page, on_stage: Stage, complaints: Complaints) -> None:
+async def test_a_run_is_started_from_the_form_of_its_input(
+    page: Page, on_stage: Stage, page_errors: PageErrors
+) -> None:
     workflow = {"name": "typed", "input": ORDER, "tasks": {"a": {"job": "shop.note.v1"}}}
     ask(on_stage.url, "/workflows", workflow)
     await page.goto("/workflows/typed/trigger")
@@ -58,7 +60,7 @@ async def test_a_run_is_started_from_the_form_of_its_input(page: Page, on_stage:
     await page.get_by_label("note").fill('"none"')  # a part that has no field of its own is JSON
     await start.click()
     await expect(page.get_by_role("alert")).to_contain_text("not valid")
-    complaints.expect("422")  # the refusal of the server, which knows more than the form
+    page_errors.expect("422")  # the refusal of the server, which knows more than the form
     await page.get_by_label("Edit as JSON").check()
     text = page.get_by_label("Input as JSON")
     await text.fill((await text.input_value()).replace('"none"', '"thanks"'))

@@ -5,13 +5,13 @@ import re
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.browser.conftest import Complaints, Stage
+from tests.browser.conftest import PageErrors, Stage
 from tests.browser.stage import ask
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_jobs_are_found_by_status_type_queue_and_tag_and_the_address_keeps_it(
+async def test_jobs_are_filtered_by_status_type_queue_and_tag_and_the_url_keeps_the_filters(
     page: Page, on_stage: Stage
 ) -> None:
     await page.goto("/jobs")
@@ -33,7 +33,7 @@ async def test_jobs_are_found_by_status_type_queue_and_tag_and_the_address_keeps
     await expect(page.locator("h1")).to_have_text("shop.scan.v1")
 
 
-async def test_a_task_leads_to_its_run_and_a_run_to_its_jobs(page: Page, on_stage: Stage) -> None:
+async def test_the_jobs_of_a_run_are_listed_and_link_to_their_task(page: Page, on_stage: Stage) -> None:
     run = on_stage.runs["order"][1]
     await page.goto(f"/jobs?run={run}&status=failed")
     await page.locator("tbody tr").get_by_role("link").first.click()
@@ -44,9 +44,7 @@ async def test_a_task_leads_to_its_run_and_a_run_to_its_jobs(page: Page, on_stag
     await expect(page).to_have_url(re.compile(f"/runs/{run}.*task=charge"))
 
 
-async def test_the_search_of_every_page_knows_the_ids_of_jobs(
-    page: Page, on_stage: Stage, complaints: Complaints
-) -> None:
+async def test_the_global_search_finds_jobs_by_id(page: Page, on_stage: Stage, page_errors: PageErrors) -> None:
     await page.goto("/workflows")
     await expect(page.locator("h1")).to_be_visible()
     await page.keyboard.press("d")  # without a g before it a letter is nothing
@@ -54,10 +52,10 @@ async def test_the_search_of_every_page_knows_the_ids_of_jobs(
     await page.keyboard.type(on_stage.jobs["shop.scan.v1"][0])
     await page.keyboard.press("Enter")
     await expect(page.locator("h1")).to_have_text("shop.scan.v1")
-    complaints.expect("404")  # it is no run
+    page_errors.expect("404")  # it is no run
 
 
-async def test_a_job_at_work_tells_how_far_it_is_and_is_cancelled(page: Page, on_stage: Stage) -> None:
+async def test_a_running_job_shows_its_progress_and_is_cancelled(page: Page, on_stage: Stage) -> None:
     job = ask(on_stage.url, "/jobs", {"type": "shop.scan.v1", "payload": {"hall": 9}})["id"]
     await page.goto(f"/jobs/{job}")
     await expect(page.get_by_role("progressbar")).to_have_attribute("value", "0.4")
@@ -69,7 +67,7 @@ async def test_a_job_at_work_tells_how_far_it_is_and_is_cancelled(page: Page, on
     await expect(page.get_by_role("region", name="Events")).to_contain_text("wrong hall")
 
 
-async def test_a_failed_job_starts_over_and_fails_again_before_ones_eyes(page: Page, on_stage: Stage) -> None:
+async def test_the_page_of_a_failed_job_updates_live_when_it_is_retried(page: Page, on_stage: Stage) -> None:
     job = ask(on_stage.url, "/jobs", {"type": "shop.label.v1", "payload": {"seconds": 5}})["id"]
     await page.goto(f"/jobs/{job}")
     await expect(page.locator(".view-head .state")).to_have_text("failed")

@@ -23,7 +23,7 @@ LETTERS = {
 }
 
 
-async def test_every_view_has_its_letters_and_the_help_names_them(page: Page) -> None:
+async def test_every_view_has_a_shortcut_and_the_help_lists_them(page: Page) -> None:
     await page.goto("/workflows")
     await expect(page.locator("h1")).to_be_visible()
     for letter, place in LETTERS.items():
@@ -35,7 +35,7 @@ async def test_every_view_has_its_letters_and_the_help_names_them(page: Page) ->
     await expect(page.get_by_role("dialog", name="Keyboard").locator("dt")).to_have_count(len(LETTERS) + 3)
 
 
-async def test_a_dialog_keeps_the_focus_and_gives_it_back(page: Page) -> None:
+async def test_a_dialog_traps_the_focus_and_restores_it(page: Page) -> None:
     await page.goto("/schedules/report")
     opener = page.get_by_role("button", name="Pause…")
     await opener.focus()
@@ -52,7 +52,7 @@ async def test_a_dialog_keeps_the_focus_and_gives_it_back(page: Page) -> None:
     await expect(opener).to_be_focused()
 
 
-async def test_the_first_key_leads_past_the_menu_and_menus_close_by_escape(page: Page) -> None:
+async def test_the_first_tab_stop_is_the_skip_link_and_escape_closes_menus(page: Page) -> None:
     await page.goto("/queues")
     await expect(page.locator("tbody tr").first).to_be_visible()
     await page.keyboard.press("Tab")

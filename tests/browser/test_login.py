@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, Response, Route, expect
 
-from tests.browser.conftest import ROOT, Complaints, Stage, drained, opened, watched
+from tests.browser.conftest import ROOT, PageErrors, Stage, drained, opened, watched
 from tests.browser.page_checks import expect_accessible, expect_no_sideways
 from tests.browser.stage import ORDER, ask
 from tests.e2e.cli_process import Cli
@@ -30,7 +30,7 @@ VALUE = "canary-7f3a-of-a-secret"
 STORED = "() => JSON.stringify([{...localStorage}, {...sessionStorage}, document.cookie])"
 PRESSED = """() => [...document.querySelectorAll("button, a.button")].map(
   each => each.ariaLabel || each.innerText.trim())"""
-# What a viewer may press: nothing of it changes anything on the server.
+# The controls that a viewer may see: none of them changes anything on the server.
 HARMLESS = re.compile(
     r"Copy( .*)?|Account: .*|Theme: \w+|Keyboard shortcuts|clear|Show more|Rotate the graph|Close the panel"
     r"|Zoom (In|Out)|Fit View|retrying now|available|pending|running|leased"
@@ -89,9 +89,9 @@ async def orgs(
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def page(browser: Browser, orgs: Orgs, complaints: Complaints) -> AsyncIterator[Page]:
+async def page(browser: Browser, orgs: Orgs, page_errors: PageErrors) -> AsyncIterator[Page]:
     async with opened(browser, Stage(orgs.url, {}, {})) as fresh:
-        with watched(fresh, complaints):
+        with watched(fresh, page_errors):
             yield fresh
 
 
@@ -102,9 +102,7 @@ async def log_in(page: Page, key: str, path: str) -> None:
     await expect(page.get_by_role("button", name="Account")).to_be_visible()
 
 
-async def test_a_key_logs_in_and_leads_to_the_page_that_was_asked_for(
-    page: Page, orgs: Orgs, complaints: Complaints
-) -> None:
+async def test_logging_in_with_a_key_opens_the_requested_page(page: Page, orgs: Orgs, page_errors: PageErrors) -> None:
     await page.emulate_media(color_scheme="dark", reduced_motion="reduce")
     await page.goto("/runs?status=failed")
     await expect(page.get_by_label("Key", exact=True)).to_be_focused()
@@ -113,7 +111,7 @@ async def test_a_key_logs_in_and_leads_to_the_page_that_was_asked_for(
     await page.get_by_label("Key", exact=True).fill(orgs.admin[:-3] + "aaa")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("alert")).to_contain_text("the key is not valid")
-    complaints.expect("401")
+    page_errors.expect("401")
     await page.emulate_media(color_scheme="light")
     await page.set_viewport_size({"width": 390, "height": 800})
     await expect_accessible(page)
@@ -135,15 +133,15 @@ async def test_a_key_logs_in_and_leads_to_the_page_that_was_asked_for(
     await expect(page.get_by_label("Key", exact=True)).to_be_visible()
 
 
-async def test_a_link_with_a_key_logs_in_and_the_key_leaves_the_address(page: Page, orgs: Orgs) -> None:
+async def test_a_link_with_a_key_logs_in_and_the_key_is_removed_from_the_url(page: Page, orgs: Orgs) -> None:
     await page.goto(f"/workflows#key={OPERATOR}")
     await expect(page.get_by_role("button", name="Account: operator, org default")).to_be_visible()
     await expect(page).to_have_url(f"{orgs.url}/workflows")
     assert OPERATOR not in await page.evaluate(STORED)
 
 
-async def test_a_member_logs_in_at_the_provider_and_comes_back_to_the_page(
-    page: Page, orgs: Orgs, issuer: str, complaints: Complaints
+async def test_a_member_logs_in_at_the_provider_and_returns_to_the_page(
+    page: Page, orgs: Orgs, issuer: str, page_errors: PageErrors
 ) -> None:
     ask(orgs.url, "/members/alice@example.com", {"role": "viewer"}, key=orgs.admin, method="PUT")
     await page.goto("/runs?workflow=order")
@@ -152,11 +150,11 @@ async def test_a_member_logs_in_at_the_provider_and_comes_back_to_the_page(
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("button", name="Account: user:alice@example.com, org acme")).to_be_visible()
     await expect(page).to_have_url(f"{orgs.url}/runs?workflow=order")
-    complaints.expect("Failed to load resource")  # those of the provider's page, which loads a font from elsewhere
+    page_errors.expect("Failed to load resource")  # those of the provider's page, which loads a font from elsewhere
 
 
-async def test_a_person_who_is_no_member_comes_back_to_the_login_page_and_reads_why(
-    page: Page, orgs: Orgs, issuer: str, complaints: Complaints
+async def test_a_user_who_is_not_a_member_returns_to_the_login_page_with_the_reason(
+    page: Page, orgs: Orgs, issuer: str, page_errors: PageErrors
 ) -> None:
     await page.goto("/runs?workflow=order")
     await page.get_by_role("link", name=f"Log in with {issuer.removeprefix('http://')}").click()
@@ -164,7 +162,7 @@ async def test_a_person_who_is_no_member_comes_back_to_the_login_page_and_reads_
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("alert")).to_contain_text("bob@example.com is not a member of any organisation")
     await expect(page).to_have_url(f"{orgs.url}/runs?workflow=order")
-    complaints.expect("Failed to load resource")  # those of the provider's page, which loads a font from elsewhere
+    page_errors.expect("Failed to load resource")  # those of the provider's page, which loads a font from elsewhere
     await expect_accessible(page)
     ask(orgs.url, "/members/bob@example.com", {"role": "viewer"}, key=orgs.admin, method="PUT")
     await page.get_by_role("link", name=f"Log in with {issuer.removeprefix('http://')}").click()
@@ -173,7 +171,7 @@ async def test_a_person_who_is_no_member_comes_back_to_the_login_page_and_reads_
     await expect(page.get_by_role("button", name="Account: user:bob@example.com, org acme")).to_be_visible()
 
 
-async def test_a_key_is_created_copied_used_and_revoked(page: Page, orgs: Orgs, complaints: Complaints) -> None:
+async def test_a_key_is_created_copied_used_and_revoked(page: Page, orgs: Orgs, page_errors: PageErrors) -> None:
     await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     await log_in(page, orgs.admin, "/organisation/keys")
     await page.get_by_role("button", name="New key…").click()
@@ -181,7 +179,7 @@ async def test_a_key_is_created_copied_used_and_revoked(page: Page, orgs: Orgs, 
     await dialog.get_by_label("Name").fill("admin")
     await dialog.get_by_role("button", name="Create the key").click()
     await expect(dialog.get_by_role("alert")).to_contain_text("org acme has a key 'admin'")
-    complaints.expect("409")
+    page_errors.expect("409")
     await dialog.get_by_label("Name").fill("nightly")
     await dialog.get_by_label("Role").select_option("operator")
     await dialog.get_by_role("button", name="Create the key").click()
@@ -204,7 +202,7 @@ async def test_a_key_is_created_copied_used_and_revoked(page: Page, orgs: Orgs, 
         ask(orgs.url, "/runs", key=key)
 
 
-async def test_a_member_is_added_by_a_valid_address(page: Page, orgs: Orgs, complaints: Complaints) -> None:
+async def test_a_member_is_added_by_a_valid_email_address(page: Page, orgs: Orgs, page_errors: PageErrors) -> None:
     await log_in(page, orgs.admin, "/organisation/members")
     await page.get_by_role("button", name="Add a member…").click()
     dialog = page.get_by_role("dialog")
@@ -213,7 +211,7 @@ async def test_a_member_is_added_by_a_valid_address(page: Page, orgs: Orgs, comp
     await dialog.get_by_role("button", name="Add the member").click()
     await expect(address).to_have_attribute("aria-invalid", "true")
     await expect(address).to_have_accessible_description(re.compile("it must look like alice@example.com"))
-    complaints.expect("422")
+    page_errors.expect("422")
     await address.fill("carol@example.com")
     await dialog.get_by_role("button", name="Add the member").click()
     row = page.locator("tbody tr").filter(has_text="carol@example.com")
@@ -266,7 +264,7 @@ async def test_the_operator_switches_to_another_org_and_sees_only_its_runs(page:
     await expect(page.get_by_role("heading", name="Not allowed")).to_be_visible()
 
 
-async def test_a_tab_that_shows_another_org_than_the_session_changes_nothing(page: Page, orgs: Orgs) -> None:
+async def test_a_tab_that_shows_another_org_than_the_session_cannot_change_anything(page: Page, orgs: Orgs) -> None:
     await log_in(page, OPERATOR, "/queues")
     other, refused = await page.context.new_page(), asyncio.Event()
     await other.goto("/workflows/order")
@@ -313,7 +311,7 @@ async def test_the_operator_creates_an_org_on_a_plan_and_disables_it(page: Page)
     await expect(row.locator(".state")).to_have_text("disabled")
 
 
-async def test_a_viewer_is_offered_nothing_that_changes_something(page: Page, orgs: Orgs) -> None:
+async def test_a_viewer_sees_no_controls_that_change_anything(page: Page, orgs: Orgs) -> None:
     await log_in(page, orgs.viewer, "/organisation")
     await expect(page.get_by_role("navigation", name="Pages of the organisation").get_by_role("link")).to_have_text(
         ["Usage"]

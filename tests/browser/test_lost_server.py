@@ -17,7 +17,7 @@ from windlass.testing import Databases
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_a_killed_server_is_shown_and_what_happened_meanwhile_is_caught_up_with(
+async def test_a_lost_connection_is_shown_and_the_page_catches_up_on_missed_events(
     browser: Browser, databases: Databases, tmp_path: Path
 ) -> None:
     async with databases.fresh() as database:

@@ -22,7 +22,7 @@ select id, 0, $3, jsonb_build_object('launch', $2::text, 'fence', claim_no) from
 on conflict (job_id) do update set message = excluded.message, data = excluded.data"""
 
 
-async def test_pools_show_their_launcher_their_size_their_problem_and_what_to_do(page: Page, on_stage: Stage) -> None:
+async def test_pools_show_their_slots_their_problem_and_how_to_fix_it(page: Page, on_stage: Stage) -> None:
     conn = await asyncpg.connect(on_stage.database)
     await conn.execute(POOLS)
     await page.goto("/pools")

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Page, expect
 
-from tests.browser.conftest import Complaints, Stage
+from tests.browser.conftest import PageErrors, Stage
 from tests.browser.page_checks import expect_accessible, expect_no_sideways
 from tests.browser.stage import ask
 
@@ -27,7 +27,7 @@ async def conn(on_stage: Stage) -> AsyncIterator[asyncpg.Connection]:
     await conn.close()
 
 
-async def test_the_list_is_empty_and_says_what_it_is_for(page: Page) -> None:
+async def test_an_empty_quarantine_is_shown_as_empty_and_not_on_the_overview(page: Page) -> None:
     await page.goto("/quarantine")
     await expect(page.get_by_role("heading", name="The quarantine is empty")).to_be_visible()
     await expect_accessible(page)
@@ -36,7 +36,7 @@ async def test_the_list_is_empty_and_says_what_it_is_for(page: Page) -> None:
     await expect(page.get_by_text("in quarantine because")).to_have_count(0)
 
 
-async def test_each_entry_links_to_what_it_is_about(page: Page, on_stage: Stage, conn: asyncpg.Connection) -> None:
+async def test_each_entry_links_to_the_quarantined_item(page: Page, on_stage: Stage, conn: asyncpg.Connection) -> None:
     run, scan = on_stage.runs["order"][0], on_stage.jobs["shop.scan.v1"][0]
     workflow = ask(on_stage.url, "/workflows/order")["id"]
     schedule = next(one for one in ask(on_stage.url, "/schedules") if one["starts"] == "run")
@@ -63,9 +63,7 @@ async def test_each_entry_links_to_what_it_is_about(page: Page, on_stage: Stage,
     await expect_no_sideways(page)
 
 
-async def test_an_entry_is_retried_and_disappears_when_that_works(
-    page: Page, on_stage: Stage, conn: asyncpg.Connection
-) -> None:
+async def test_a_successful_retry_removes_the_entry(page: Page, on_stage: Stage, conn: asyncpg.Connection) -> None:
     await conn.execute(PUT, "run", on_stage.runs["order"][0], "it could not be read", 2, HOUR)
     await page.goto("/")
     notice = page.get_by_role("status").filter(has_text="1 item is in quarantine")
@@ -76,8 +74,8 @@ async def test_an_entry_is_retried_and_disappears_when_that_works(
     assert ask(on_stage.url, "/quarantine") == []
 
 
-async def test_a_retry_of_an_entry_that_is_gone_says_so(
-    page: Page, conn: asyncpg.Connection, complaints: Complaints
+async def test_retrying_an_entry_that_no_longer_exists_shows_an_error(
+    page: Page, conn: asyncpg.Connection, page_errors: PageErrors
 ) -> None:
     await conn.execute(PUT, "cron", "019a0000-0000-7000-8000-000000000001", "no such zone", 1, HOUR)
     await page.goto("/quarantine")
@@ -89,4 +87,4 @@ async def test_a_retry_of_an_entry_that_is_gone_says_so(
     await expect(page.get_by_role("alert").first).to_be_visible()
     await page.unroute_all()
     await expect(page.get_by_role("heading", name="The quarantine is empty")).to_be_visible(timeout=15_000)
-    complaints.expect("Failed to load resource")
+    page_errors.expect("Failed to load resource")

@@ -11,7 +11,7 @@ from tests.browser.stage import ask
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
-async def test_a_queue_tells_its_depth_and_grows_before_ones_eyes(page: Page, on_stage: Stage) -> None:
+async def test_the_depths_of_a_queue_are_shown_and_update_live(page: Page, on_stage: Stage) -> None:
     await page.goto("/queues")
     cells = page.locator("tbody tr", has_text="attic").locator("td.num")
     await expect(cells.nth(0)).to_have_text("1")
@@ -22,7 +22,7 @@ async def test_a_queue_tells_its_depth_and_grows_before_ones_eyes(page: Page, on
     await expect(cells.nth(2)).to_have_text("1")
 
 
-async def test_a_paused_queue_says_so_and_goes_on_when_it_is_resumed(page: Page, on_stage: Stage) -> None:
+async def test_a_queue_is_paused_and_resumed(page: Page, on_stage: Stage) -> None:
     await page.goto("/queues")
     row = page.locator("tbody tr", has_text="attic")
     await row.get_by_role("button", name="pause attic").click()

@@ -23,7 +23,7 @@ def start(stage: Stage, workflow: str, **input_: Any) -> str:
     return str(ask(stage.url, f"/workflows/{workflow}/runs", {"input": input_})["run_id"])
 
 
-async def test_each_attempt_at_a_run_is_shown_by_itself(page: Page, on_stage: Stage) -> None:
+async def test_each_attempt_of_a_run_is_shown_separately(page: Page, on_stage: Stage) -> None:
     once = {
         "charge": job("shop.charge.v1", input={"card": "{{trigger.body.card}}"}),
         "send": job("shop.note.v1", "charge"),
@@ -67,7 +67,7 @@ async def test_each_attempt_at_a_run_is_shown_by_itself(page: Page, on_stage: St
     await expect(panel).not_to_contain_text("declined")
 
 
-async def test_a_run_below_is_followed_and_opened_in_place(page: Page, on_stage: Stage) -> None:
+async def test_a_child_run_updates_live_and_is_expanded_in_place(page: Page, on_stage: Stage) -> None:
     for workflow in (SLOW, OUTER):
         ask(on_stage.url, "/workflows", workflow)
     run = start(on_stage, "outer")
@@ -81,7 +81,7 @@ async def test_a_run_below_is_followed_and_opened_in_place(page: Page, on_stage:
     await expect(gate).to_have_attribute("data-status", "waiting")
     await expect_accessible(page)
     child = ask(on_stage.url, f"/runs/{run}")["tasks"]["inner"]["child_run_id"]
-    await page.get_by_label("Close the panel").click()  # who follows the child is the page, not the panel
+    await page.get_by_label("Close the panel").click()  # the page follows the child run, not the panel
     await page.evaluate("() => { window.kept = true; }")
     url = ask(on_stage.url, f"/runs/{child}/tasks/gate/callback")["url"]
     await page.request.post(url, data={})

@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.browser.conftest import Complaints, Stage
+from tests.browser.conftest import PageErrors, Stage
 from tests.browser.stage import ask
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -22,7 +22,9 @@ def hourly(stage: Stage, name: str) -> None:
     ask(stage.url, "/workflows", definition)
 
 
-async def test_both_kinds_are_listed_and_those_of_sql_tell_how_they_are_steered(page: Page, on_stage: Stage) -> None:
+async def test_both_kinds_are_listed_and_plain_sql_schedules_offer_sql_to_pause_them(
+    page: Page, on_stage: Stage
+) -> None:
     conn = await asyncpg.connect(on_stage.database)
     await conn.execute(OF_SQL)
     await conn.close()
@@ -61,7 +63,9 @@ async def test_a_schedule_is_run_now_with_its_input(page: Page, on_stage: Stage)
     await expect(page.get_by_label("input", exact=True)).to_contain_text("tick")
 
 
-async def test_what_was_missed_is_counted_and_started_once(page: Page, on_stage: Stage, complaints: Complaints) -> None:
+async def test_missed_ticks_are_counted_and_backfilled_once(
+    page: Page, on_stage: Stage, page_errors: PageErrors
+) -> None:
     hourly(on_stage, "missed-one")
     await page.goto("/workflows/missed-one/schedule")
     await page.get_by_role("button", name="Backfill…").click()
@@ -71,7 +75,7 @@ async def test_what_was_missed_is_counted_and_started_once(page: Page, on_stage:
     await expect(dialog.get_by_role("status").last).to_contain_text("5 ticks have no run. There are more than 5 ticks")
     await dialog.get_by_label("Before").fill("2025-12-31T00:00")
     await expect(dialog.get_by_role("alert")).to_contain_text("ends before it begins")
-    complaints.expect("422")
+    page_errors.expect("422")
     await dialog.get_by_label("Before").fill("2026-01-01T03:00")
     await dialog.get_by_role("button", name="Start 3 runs").click()
     await expect(dialog).to_contain_text("3 runs started.")

@@ -9,7 +9,7 @@ from urllib.request import Request, urlopen
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.browser.conftest import Complaints, Stage
+from tests.browser.conftest import PageErrors, Stage
 from tests.browser.stage import ask
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -23,7 +23,7 @@ def status(page: Page, word: str) -> Any:
     return expect(page.locator(".run-head .state").first).to_have_text(word)
 
 
-async def test_a_running_graph_recolours_by_itself(page: Page, on_stage: Stage) -> None:
+async def test_the_graph_of_a_run_updates_live(page: Page, on_stage: Stage) -> None:
     run = start(on_stage, "order", order="L-1", card="visa", count=5)
     await page.goto(f"/runs/{run}")
     carrier = page.locator(".react-flow__node[data-id=carrier] .task")
@@ -68,7 +68,7 @@ async def test_a_failed_run_is_retried_and_rerun_with_another_input(page: Page, 
     assert ask(on_stage.url, f"/runs/{run}")["input"] == {"good_at": 1}
 
 
-async def test_a_run_is_started_from_the_form_and_like_another_one(page: Page) -> None:
+async def test_a_run_is_started_from_the_form_and_as_a_copy_of_another_run(page: Page) -> None:
     await page.goto("/workflows/report/trigger")
     await page.get_by_label("good_at").fill("1")
     await expect(page.get_by_label("Input as JSON")).to_have_value('{\n  "good_at": 1\n}')
@@ -80,7 +80,7 @@ async def test_a_run_is_started_from_the_form_and_like_another_one(page: Page) -
     await expect(page.get_by_label("Labels")).to_have_value("from=browser")
 
 
-async def test_a_workflow_is_edited_checked_and_deployed(page: Page, on_stage: Stage, complaints: Complaints) -> None:
+async def test_a_workflow_is_edited_checked_and_deployed(page: Page, on_stage: Stage, page_errors: PageErrors) -> None:
     name = "edited"
     ask(on_stage.url, "/workflows", {"name": name, "tasks": {"a": {"job": "shop.note.v1"}}})
     await page.goto(f"/workflows/{name}/edit")
@@ -88,7 +88,7 @@ async def test_a_workflow_is_edited_checked_and_deployed(page: Page, on_stage: S
     written = await text.input_value()
     await text.fill(f"{written}  b:\n    needs: [nobody]\n    job: shop.note.v1\n")
     await expect(page.get_by_role("alert")).to_contain_text("tasks.b.needs")
-    complaints.expect("422")
+    page_errors.expect("422")
     await text.fill(f"{written}  b:\n    needs: [a]\n    job: shop.note.v1\n")
     await expect(page.locator(".diff")).to_contain_text("shop.note.v1")
     await page.get_by_role("button", name="JSON").click()
@@ -115,7 +115,7 @@ async def test_filters_survive_a_reload_and_are_remembered(page: Page) -> None:
     await expect(page.get_by_role("button", name="running", exact=True)).to_have_attribute("aria-pressed", "true")
 
 
-async def test_everything_that_matches_is_cancelled(page: Page, on_stage: Stage) -> None:
+async def test_all_runs_that_match_the_filter_are_cancelled(page: Page, on_stage: Stage) -> None:
     for n in range(3):
         order = {"input": {"order": f"B-{n}", "card": "visa", "count": 1}, "labels": {"batch": "seven"}}
         ask(on_stage.url, "/workflows/order/runs", order)
@@ -128,7 +128,7 @@ async def test_everything_that_matches_is_cancelled(page: Page, on_stage: Stage)
     await expect(page.locator("tbody .state", has_text="cancelled")).to_have_count(3)
 
 
-async def test_a_server_that_does_not_answer_is_shown_as_such(page: Page, complaints: Complaints) -> None:
+async def test_an_unreachable_server_is_shown_as_no_connection(page: Page, page_errors: PageErrors) -> None:
     await page.goto("/")
     pulse = page.locator(".pulse")
     await expect(pulse).to_have_text("live")
@@ -138,4 +138,4 @@ async def test_a_server_that_does_not_answer_is_shown_as_such(page: Page, compla
     await page.context.set_offline(False)
     await expect(pulse).to_have_text("live")
     await expect(page.locator("tbody tr").first).to_be_visible()
-    complaints.expect("ERR_INTERNET_DISCONNECTED")
+    page_errors.expect("ERR_INTERNET_DISCONNECTED")

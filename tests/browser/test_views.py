@@ -5,13 +5,13 @@ import re
 import pytest
 from playwright.async_api import Page, expect
 
-from tests.browser.conftest import Complaints, Stage
+from tests.browser.conftest import PageErrors, Stage
 from tests.browser.page_checks import expect_accessible, expect_drawn, expect_no_sideways
 from tests.browser.stage import ask
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-# path, what must be there
+# path, text that must be visible
 VIEWS = {
     "overview": ("/", "Recent failures"),
     "workflows": ("/workflows", "Charge the card"),
@@ -71,9 +71,7 @@ def path_of(view: str, stage: Stage) -> str:
 
 
 @pytest.mark.parametrize("view", VIEWS)
-async def test_a_view_shows_what_it_should_in_light_and_dark_and_on_a_phone(
-    page: Page, on_stage: Stage, view: str
-) -> None:
+async def test_a_view_shows_its_content_is_accessible_and_fits_a_phone(page: Page, on_stage: Stage, view: str) -> None:
     await page.emulate_media(color_scheme="dark", reduced_motion="reduce")
     await page.goto(path_of(view, on_stage))
     await expect(page.locator("main").get_by_text(VIEWS[view][1]).first).to_be_visible()
@@ -85,7 +83,7 @@ async def test_a_view_shows_what_it_should_in_light_and_dark_and_on_a_phone(
     await expect_no_sideways(page)
 
 
-async def test_a_graph_lies_inside_its_canvas_and_nothing_overlaps(page: Page, on_stage: Stage) -> None:
+async def test_the_nodes_of_a_graph_fit_the_canvas_without_overlaps(page: Page, on_stage: Stage) -> None:
     await page.goto(f"/runs/{on_stage.runs['order'][0]}")
     await expect_drawn(page, 8)
     await page.get_by_label("Rotate the graph").click()
@@ -94,7 +92,7 @@ async def test_a_graph_lies_inside_its_canvas_and_nothing_overlaps(page: Page, o
     await expect_drawn(page, 8)
 
 
-async def test_three_hundred_tasks_are_drawn_without_a_request_for_each(page: Page, on_stage: Stage) -> None:
+async def test_three_hundred_tasks_are_drawn_without_a_request_per_task(page: Page, on_stage: Stage) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     await page.goto(f"/runs/{on_stage.runs['lattice'][0]}")
@@ -104,7 +102,7 @@ async def test_three_hundred_tasks_are_drawn_without_a_request_for_each(page: Pa
     await expect(page.locator(".gantt-row")).to_have_count(301)  # and the scale
 
 
-async def test_thousands_of_instances_are_one_node_and_come_in_pages(page: Page, on_stage: Stage) -> None:
+async def test_thousands_of_instances_are_one_node_and_are_listed_in_pages(page: Page, on_stage: Stage) -> None:
     await page.goto(f"/runs/{on_stage.runs['crates'][0]}")
     await page.locator(".react-flow__node", has_text="pack").click()
     panel = page.get_by_role("complementary", name="Task pack")
@@ -116,7 +114,7 @@ async def test_thousands_of_instances_are_one_node_and_come_in_pages(page: Page,
     await expect(panel.get_by_label("result of instance 1990", exact=True)).to_contain_text('"packed": 1990')
 
 
-async def test_the_keyboard_goes_everywhere(page: Page) -> None:
+async def test_shortcuts_open_views_the_help_and_the_search(page: Page) -> None:
     await page.goto("/")
     await expect(page.locator("h1")).to_be_visible()
     await page.keyboard.press("g")
@@ -132,7 +130,7 @@ async def test_the_keyboard_goes_everywhere(page: Page) -> None:
     await expect(page.locator("tbody tr")).to_have_count(1)
 
 
-async def test_an_address_that_leads_nowhere_says_so(page: Page, complaints: Complaints) -> None:
+async def test_an_unknown_run_id_shows_an_error(page: Page, page_errors: PageErrors) -> None:
     await page.goto("/runs/nope")
     await expect(page.get_by_role("alert")).to_contain_text("no run")
-    complaints.expect("404")
+    page_errors.expect("404")

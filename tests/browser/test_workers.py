@@ -12,7 +12,7 @@ LOST = """insert into windlass.worker (id, host, pid, queues, types, concurrency
 values ('lost-1', 'lost', 1, '{default}', '{}', 8, 'running', 3, windlass.now() - interval '2 hours')"""
 
 
-async def test_workers_tell_their_heartbeat_their_slots_and_what_they_are_at(page: Page, on_stage: Stage) -> None:
+async def test_workers_show_their_heartbeat_their_slots_and_their_running_jobs(page: Page, on_stage: Stage) -> None:
     conn = await asyncpg.connect(on_stage.database)
     await conn.execute(LOST)
     await conn.close()

@@ -38,7 +38,7 @@ async def eventually(condition: Callable[[], Awaitable[T]], what: str, *, within
     deadline = time.monotonic() + within
     while not (answer := await condition()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"after {within} s it was still not so that {what}")
+            raise AssertionError(f"timed out after {within} s: waited until {what}")
         await asyncio.sleep(every)
     return answer
 
@@ -51,7 +51,7 @@ def dice(seed: int | None = None) -> Iterator[random.Random]:
     try:
         yield random.Random(chosen)
     except BaseException as error:
-        error.add_note(f"chaos seed: {chosen} (CHAOS_SEED={chosen} throws the same dice)")
+        error.add_note(f"chaos seed: {chosen} (set CHAOS_SEED={chosen} to reproduce)")
         raise
 
 

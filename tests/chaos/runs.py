@@ -174,10 +174,10 @@ MIXED = (
 INVARIANTS = {
     "every run has ended": "select id, state, steps from windlass.run where state in ('pending', 'running')",
     "every step of an ended run has ended": "select id, state, steps from windlass.run where steps ~ '[.a]'",
-    "an ended run says when": "select id from windlass.run where finished_at is null",
+    "an ended run has an end time": "select id from windlass.run where finished_at is null",
     "every job has ended": """select id, run_id, step, status, leased_by from workflow.workflow_run
         where status in ('pending', 'leased')""",
-    "every end of a job was told to its run": """select id, run_id, step, status from workflow.workflow_run
+    "every end of a job was reported to its run": """select id, run_id, step, status from workflow.workflow_run
         where not settled""",
     "no timer is left": "select * from windlass.timer",
     "no notice is left": "select * from windlass.notice",
@@ -185,7 +185,7 @@ INVARIANTS = {
         where run_id is not null and not exists (select from windlass.run r where r.id = j.run_id)""",
     "no run is without its parent": """select id, parent_id from windlass.run c
         where parent_id is not null and not exists (select from windlass.run p where p.id = c.parent_id)""",
-    "each end of a job is recorded once an epoch": """
+    "each end of a job is recorded once per epoch": """
         select j.id, j.status, j.epoch, e.* from workflow.workflow_run j cross join lateral (
             select count(*) filter (where event_type = 'created') as created,
                    count(*) filter (where event_type = 'succeeded') as succeeded,
@@ -194,13 +194,13 @@ INVARIANTS = {
               from workflow.workflow_event where workflow_id = j.id) as e
          where succeeded > epoch + 1 or created > epoch + 1 or created < 1
             or epoch = 0 and (succeeded, failed) <> ((status = 'succeeded')::int, (status = 'failed')::int)""",
-    "each run ended once a round": """
+    "each run ended once per round": """
         select r.id, r.state, r.round, e.* from windlass.run r cross join lateral (
             select count(*) filter (where word in ('completed', 'failed', 'cancelled', 'timeout')) as ended,
                    count(*) filter (where word = 'running') as begun
               from windlass.event where run_id = r.id and step is null) as e
          where ended <> round + 1 or begun > round + 1""",
-    "the letters say what the jobs say": """
+    "the letters match the states of the jobs": """
         select * from (
             select r.id, r.state, r.steps, j.step, substr(r.steps, j.step + 1, 1) as letter, count(*) as jobs,
                    count(*) filter (where status = 'succeeded') as succeeded,
@@ -208,7 +208,7 @@ INVARIANTS = {
               from workflow.workflow_run j join windlass.run r on r.id = j.run_id group by r.id, j.step) as s
          where not case letter when 's' then succeeded = jobs when 'f' then failed > 0 when 't' then failed > 0
                                when 'c' then failed = 0 else false end""",
-    "the letters say what the runs below say": """
+    "the letters match the states of the child runs": """
         select * from (
             select p.id, p.state, p.steps, c.parent_step, substr(p.steps, c.parent_step + 1, 1) as letter,
                    count(*) as runs, count(*) filter (where c.state = 'completed') as completed,
@@ -232,12 +232,12 @@ INVARIANTS = {
              cross join lateral jsonb_each(r.fans) as f) as x
          where (fan[3], fan[5]) <> (copies[2], copies[4]) or fan[2] - copies[1] <> fan[4] - copies[3]
             or fan[2] <> copies[1] and not below""",  # a child run that was refused has no row and counts as failed
-    "nothing begins after its run has ended": """
+    "no job or child run is created after its run has ended": """
         select r.id, r.state, r.steps, j.step, j.created_at, r.finished_at from windlass.run r
           join (select run_id, step, created_at, epoch as round from workflow.workflow_run union all
                 select parent_id, parent_step, created_at, parent_round from windlass.run) as j on j.run_id = r.id
          where r.round = j.round and j.created_at > r.finished_at""",
-    "what is recorded was done": """select id, run_id, step from workflow.workflow_run j
+    "every recorded success was executed": """select id, run_id, step from workflow.workflow_run j
         where run_id is not null and status = 'succeeded'
           and not exists (select from effects e where e.job_id = j.id)""",
 }
@@ -304,14 +304,14 @@ class Runs(Inbox):
         except AssertionError as late:
             for sentence, query in INVARIANTS.items():
                 if found := await self.fetch(query):
-                    late.add_note(f"not so that {sentence}: {len(found)}, such as {found[:3]}")
+                    late.add_note(f"violated: {sentence}: {len(found)}, such as {found[:3]}")
             raise
 
     async def assert_sound(self) -> None:
         """Check the invariants of a database in which all runs and jobs have ended."""
         for sentence, query in INVARIANTS.items():
             found = await self.fetch(query)
-            assert not found, f"it is not so that {sentence}: {len(found)}, such as {found[:5]}"
+            assert not found, f"violated: {sentence}: {len(found)}, such as {found[:5]}"
         assert await self.stale_effects() == []
 
     async def assert_as_designed(self, *designs: Design, roots: int | None = None) -> None:

@@ -27,7 +27,7 @@ CALLBACKS = {
 
 
 class Server:
-    """`windlass server` on one port, killed and started anew."""
+    """`windlass server` on one port, which can be killed and restarted."""
 
     def __init__(self, crew: Crew) -> None:
         self._crew, self._port = crew, _free_port()
@@ -49,7 +49,7 @@ class Server:
 
 
 class Client:
-    """One connection. What the server did not answer is asked again."""
+    """One connection. Requests without a response are repeated."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
@@ -61,12 +61,12 @@ class Client:
                 answer = await self._http.post(path, json=body)
                 if answer.status_code < 500:
                     return answer
-            assert time.monotonic() < deadline, "the server does not come back"
+            assert time.monotonic() < deadline, "the server does not respond again"
             await asyncio.sleep(0.05)
 
 
 async def play(inbox: Inbox, folder: Path, *, batches: int, kills: int, within: float) -> tuple[int, float]:
-    """So many batches, created, worked off and called back under so many kills: how many they were, and how long."""
+    """Create and process batches while the server is killed; return the number of kills and the duration."""
     with dice() as rng, Crew(inbox.url, folder) as crew:
         server = Server(crew)
         started = time.monotonic()
@@ -99,11 +99,11 @@ async def create(client: Client, numbers: range) -> None:
         jobs = [{"type": "work.item", "args": [n, m], "options": PATIENT} for m in range(JOBS)]
         body = {"type": "batch", "id": f"batch-{n}", "jobs": jobs, "callbacks": CALLBACKS}
         answer = await client.post("/workflows", body)
-        assert answer.status_code in (201, 409), answer.text  # 409: the answer was lost, not the batch
+        assert answer.status_code in (201, 409), answer.text  # 409: the response was lost, not the batch
 
 
 async def work(client: Client, done: asyncio.Event, rng: random.Random) -> None:
-    """Fetch and report; of every other batch one job fails for good."""
+    """Fetch and report jobs; in every other batch one job fails permanently."""
     wish = {"queues": ["default"], "count": AT_ONCE, "visibility_timeout_ms": LEASE_MS}
     while not done.is_set():
         jobs = (await client.post("/workers/fetch", wish)).json()["jobs"]
@@ -120,11 +120,11 @@ async def report(client: Client, job: dict[str, Any]) -> None:
         answer = await client.post("/workers/nack", {"job_id": job["id"], "error": error})
     else:
         answer = await client.post("/workers/ack", {"job_id": job["id"], "result": job["args"]})
-    assert answer.status_code in (200, 409), answer.text  # 409: told before, or somebody else's by now
+    assert answer.status_code in (200, 409), answer.text  # 409: already reported, or leased by another worker
 
 
 async def killing(inbox: Inbox, server: Server, rng: random.Random, *, kills: int, jobs: int) -> None:
-    """At random places of the way."""
+    """Kill the server after random numbers of succeeded jobs."""
     for after in sorted(rng.sample(range(jobs // 20, jobs), kills)):
 
         async def far_enough(after: int = after) -> bool:

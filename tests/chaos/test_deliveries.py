@@ -17,7 +17,7 @@ JOBS, KILLS = 120, 1
 HASTEN = "update workflow.workflow_run set run_at = now() where queue = 'windlass' and status = 'pending' and not due"
 
 
-async def test_each_event_is_delivered_though_the_teller_is_killed(inbox: Inbox, tmp_path: Path) -> None:
+async def test_each_event_is_delivered_although_the_delivery_process_is_killed(inbox: Inbox, tmp_path: Path) -> None:
     with dice() as rng:
 
         async def moody(_: Received, connection: ClientConnection) -> None:
@@ -27,19 +27,19 @@ async def test_each_event_is_delivered_though_the_teller_is_killed(inbox: Inbox,
             secret = await subscribe(inbox, server.url)
             environ = {"WINDLASS_HTTP_ALLOW": "127.0.0.1/32"}
             with Crew(inbox.url, tmp_path, environ=environ) as crew:
-                # The first dies between reading and committing, the others wherever they are.
-                teller = crew.start("ann", lease=1, concurrency=10, prefix="%", fault="feed.enqueued:2")
+                # The first process dies between reading and committing, the others at arbitrary points.
+                deliverer = crew.start("ann", lease=1, concurrency=10, prefix="%", fault="feed.enqueued:2")
                 ids = await inbox.submit("chaos.noop.v1", JOBS)
-                assert await teller.ended(within=30) != 0
+                assert await deliverer.ended(within=30) != 0
                 for _ in range(KILLS):
                     seen = len(server.received)
-                    teller = crew.start("ann", lease=1, concurrency=10, prefix="%")
+                    deliverer = crew.start("ann", lease=1, concurrency=10, prefix="%")
 
                     async def further(seen: int = seen) -> bool:
                         return len(server.received) > seen + rng.randrange(JOBS // 2)
 
                     await eventually(further, "some were delivered", within=30, every=0.01)
-                    teller.kill()
+                    deliverer.kill()
                 crew.start("ann", lease=1, concurrency=10, prefix="%")
 
                 async def told() -> bool:
@@ -58,7 +58,7 @@ async def test_each_event_is_delivered_though_the_teller_is_killed(inbox: Inbox,
             assert webhook.signature_mistake(secret, received.headers, received.body, datetime.now(UTC)) is None
         for event in {json.dumps(json.loads(one.body), sort_keys=True) for one in server.received}:
             subjects[json.loads(event)["subject"], json.loads(event)["type"]] += 1
-        # Every event came, and under one id only: what came twice was the same delivery.
+        # Every event arrived, and under one id only: duplicates are repeats of the same delivery.
         assert subjects == Counter({(str(id_), type_): 1 for id_ in ids for type_ in ("job.enqueued", "job.completed")})
 
 

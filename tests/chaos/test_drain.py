@@ -39,7 +39,7 @@ async def test_a_draining_worker_finishes_what_runs_and_claims_nothing_new(inbox
         assert await inbox.fetch("select id, state from windlass.worker") == [("ann", "stopped")]
 
 
-async def test_a_job_longer_than_the_grace_is_handed_back_uncharged_and_finished_by_another(
+async def test_a_job_longer_than_the_grace_is_handed_back_uncharged_and_finished_by_another_worker(
     inbox: Inbox, tmp_path: Path
 ) -> None:
     with Crew(inbox.url, tmp_path) as crew:
@@ -54,7 +54,7 @@ async def test_a_job_longer_than_the_grace_is_handed_back_uncharged_and_finished
         assert await inbox.job(job, "status, attempt, lost, result ->> 'worker'") == ("succeeded", 0, 0, "bob")
 
 
-async def test_a_second_signal_hands_back_at_once(inbox: Inbox, tmp_path: Path) -> None:
+async def test_a_second_signal_hands_jobs_back_immediately(inbox: Inbox, tmp_path: Path) -> None:
     with Crew(inbox.url, tmp_path) as crew:
         (job,) = await inbox.submit("chaos.slow.v1", 1, {"seconds": 600})
         worker = crew.start("ann", grace=600)
@@ -76,7 +76,7 @@ async def test_a_thread_that_does_not_stop_does_not_keep_the_process_alive(inbox
         await assert_handed_back(inbox, job)
 
 
-async def test_a_worker_told_to_stop_while_it_starts_takes_no_job_with_it(inbox: Inbox, tmp_path: Path) -> None:
+async def test_a_worker_stopped_while_it_starts_leaves_no_job_leased(inbox: Inbox, tmp_path: Path) -> None:
     with Crew(inbox.url, tmp_path) as crew:
         (job,) = await inbox.submit("chaos.stubborn.v1", 1, {"seconds": 600})
         worker = crew.start("ann", grace=1)
@@ -87,7 +87,7 @@ async def test_a_worker_told_to_stop_while_it_starts_takes_no_job_with_it(inbox:
 
 
 async def assert_drains_clean(inbox: Inbox, folder: Path, *, count: int, rounds: int, grace: float) -> None:
-    """Jobs begin and end all the time, so the signal finds claims and reports on their way."""
+    """Jobs start and end continuously, so the signal arrives while claims and reports are in flight."""
     with dice() as rng, Crew(inbox.url, folder) as crew:
         await inbox.submit("chaos.slow.v1", count, {"seconds": 0.02}, max_attempts=1)
         for _ in range(rounds):
@@ -100,27 +100,25 @@ async def assert_drains_clean(inbox: Inbox, folder: Path, *, count: int, rounds:
             await eventually(far_enough, f"{after} jobs had succeeded", every=0.005)
             worker.terminate()
             assert await worker.ended(within=15) == 0
-            assert await inbox.count("leased") == 0, "a worker that ended in good order left a job in its lease"
+            assert await inbox.count("leased") == 0, "a worker that exited cleanly left a job leased"
         crew.start("bob")
         await inbox.drained(within=60)
         await inbox.assert_each_succeeded_once(count)
 
 
 @pytest.mark.parametrize("grace", [5, 0], ids=["with grace", "without grace"])
-async def test_a_worker_told_to_stop_under_load_leaves_no_job_in_its_lease(
-    grace: float, inbox: Inbox, tmp_path: Path
-) -> None:
+async def test_a_worker_stopped_under_load_leaves_no_job_leased(grace: float, inbox: Inbox, tmp_path: Path) -> None:
     await assert_drains_clean(inbox, tmp_path, count=600, rounds=3, grace=grace)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("grace", [5, 0], ids=["with grace", "without grace"])
-async def test_a_hundred_drains_under_load_leave_no_job_in_a_lease(grace: float, inbox: Inbox, tmp_path: Path) -> None:
+async def test_a_hundred_drains_under_load_leave_no_job_leased(grace: float, inbox: Inbox, tmp_path: Path) -> None:
     await assert_drains_clean(inbox, tmp_path, count=40_000, rounds=100, grace=grace)
 
 
-async def test_a_drain_that_cannot_reach_the_database_names_the_jobs_it_leaves_and_ends_with_code_5(
+async def test_a_drain_without_the_database_logs_the_jobs_still_leased_and_exits_with_code_5(
     tmp_path: Path,
 ) -> None:
     with own_server() as server:

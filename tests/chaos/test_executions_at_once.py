@@ -25,7 +25,7 @@ async def prepared(inbox: Inbox, jobs: int) -> None:
 
 
 async def peak(inbox: Inbox) -> int:
-    """The most executions at a time."""
+    """Return the highest number of concurrent executions."""
     running = most = 0
     for (word,) in await inbox.fetch(TRAIL):
         running += 1 if word == "leased" else -1
@@ -57,11 +57,11 @@ async def killed(inbox: Inbox, folder: Path, *, jobs: int, kills: int) -> None:
         assert await peak(inbox) == LIMIT
 
 
-async def test_workers_that_are_killed_never_exceed_the_limit_and_every_job_ends(inbox: Inbox, tmp_path: Path) -> None:
+async def test_workers_never_exceed_the_concurrency_limit_while_they_are_killed(inbox: Inbox, tmp_path: Path) -> None:
     await killed(inbox, tmp_path, jobs=300, kills=5)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-async def test_fifty_kills_never_exceed_the_limit(inbox: Inbox, tmp_path: Path) -> None:
+async def test_workers_never_exceed_the_concurrency_limit_during_fifty_kills(inbox: Inbox, tmp_path: Path) -> None:
     await killed(inbox, tmp_path, jobs=3000, kills=50)

@@ -13,7 +13,7 @@ NAMES = ("ann", "bob", "cid")
 
 
 async def kill_one(inbox: Inbox, crew: Crew, staff: list[WorkerProcess], rng: random.Random, *, after: int) -> None:
-    """When so many jobs have succeeded, somebody dies in the middle of whatever it does, and is replaced."""
+    """Wait until `after` jobs have succeeded, then kill a random worker and start a replacement."""
 
     async def far_enough() -> bool:
         return await inbox.count("succeeded") >= after
@@ -34,12 +34,12 @@ async def test_workers_killed_at_random_moments_lose_no_job_and_record_none_twic
             await kill_one(inbox, crew, staff, rng, after=after)
         await inbox.drained(within=60)
         await inbox.assert_each_succeeded_once(each * 3)
-        assert await inbox.value("select sum(lost) from workflow.workflow_run") > 0, "nobody was killed at work"
+        assert await inbox.value("select sum(lost) from workflow.workflow_run") > 0, "no worker was killed with a job"
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-async def test_a_minute_of_killing_loses_no_job_and_records_none_twice(inbox: Inbox, tmp_path: Path) -> None:
+async def test_a_minute_of_random_kills_loses_no_job_and_records_none_twice(inbox: Inbox, tmp_path: Path) -> None:
     count = 20_000
     with dice() as rng, Crew(inbox.url, tmp_path) as crew:
         await inbox.submit("chaos.slow.v1", count // 2, {"seconds": 0.2}, max_attempts=1000)
@@ -54,7 +54,7 @@ async def test_a_minute_of_killing_loses_no_job_and_records_none_twice(inbox: In
 
 
 async def staffed_until_drained(inbox: Inbox, crew: Crew, *, within: float) -> None:
-    """Two workers, the dead replaced, until nothing is left."""
+    """Keep two workers running, replacing dead ones, until every job has ended."""
     staff: dict[str, WorkerProcess] = {}
 
     async def settled() -> bool:
@@ -67,9 +67,9 @@ async def staffed_until_drained(inbox: Inbox, crew: Crew, *, within: float) -> N
 
 
 async def drain_with_poison(inbox: Inbox, folder: Path, *, neighbours_attempts: int) -> Any:
-    """The poisonous job in the middle of others, all in one batch."""
+    """Run a job that kills its worker among other jobs; return its id."""
     with Crew(inbox.url, folder) as crew:
-        # One that is never harmed looks after expired leases: nobody has to wait for a dead worker's term to end.
+        # A worker that is never killed recovers expired leases: no wait until the term of a dead leader ends.
         await inbox.working([crew.start("keeper", prefix="chaos.noop.%")])
         await inbox.submit("chaos.record.v1", 20, max_attempts=neighbours_attempts)
         (poison,) = await inbox.submit("chaos.poison.v1", 1, max_attempts=3)
@@ -79,7 +79,7 @@ async def drain_with_poison(inbox: Inbox, folder: Path, *, neighbours_attempts: 
         return poison
 
 
-async def test_a_job_that_kills_its_worker_again_and_again_fails_and_the_others_finish(
+async def test_a_job_that_repeatedly_kills_its_worker_fails_and_the_other_jobs_succeed(
     inbox: Inbox, tmp_path: Path
 ) -> None:
     poison = await drain_with_poison(inbox, tmp_path, neighbours_attempts=50)
@@ -88,7 +88,7 @@ async def test_a_job_that_kills_its_worker_again_and_again_fails_and_the_others_
     assert (await inbox.events_of(poison))[-1] == "failed"
 
 
-async def test_a_job_that_kills_its_worker_does_not_use_up_its_neighbours_attempts(
+async def test_a_job_that_kills_its_worker_does_not_use_up_the_attempts_of_other_jobs(
     inbox: Inbox, tmp_path: Path
 ) -> None:
     poison = await drain_with_poison(inbox, tmp_path, neighbours_attempts=3)
@@ -96,9 +96,7 @@ async def test_a_job_that_kills_its_worker_does_not_use_up_its_neighbours_attemp
 
 
 @pytest.mark.exclusive
-async def test_a_dead_worker_that_was_in_charge_of_recovery_is_replaced_within_its_lease(
-    inbox: Inbox, tmp_path: Path
-) -> None:
+async def test_a_dead_recovery_leader_is_replaced_within_its_lease(inbox: Inbox, tmp_path: Path) -> None:
     with Crew(inbox.url, tmp_path) as crew:
         first = crew.start("first", lease=3)
         await inbox.working([first])
@@ -125,7 +123,7 @@ async def test_a_dead_worker_that_was_in_charge_of_recovery_is_replaced_within_i
 
 
 @pytest.mark.exclusive
-async def test_innocent_suspects_do_not_go_one_by_one(inbox: Inbox, tmp_path: Path) -> None:
+async def test_healthy_suspect_jobs_are_not_run_one_by_one(inbox: Inbox, tmp_path: Path) -> None:
     count = 60
     with Crew(inbox.url, tmp_path) as crew:
         await inbox.submit("chaos.slow.v1", count, {"seconds": 0.5}, max_attempts=3)

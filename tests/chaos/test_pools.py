@@ -53,7 +53,9 @@ async def test_each_step_runs_once_while_its_launching_processes_are_killed(data
 
 
 @pytest.mark.parametrize("fault", [name for name in POINTS if name.startswith("launch.")])
-async def test_a_step_runs_once_wherever_its_launching_process_dies(database: str, tmp_path: Path, fault: str) -> None:
+async def test_a_step_runs_once_if_its_launching_process_dies_at_any_fault_point(
+    database: str, tmp_path: Path, fault: str
+) -> None:
     home, done = tmp_path / "home", tmp_path / "done"
     async with Windlass(database, settings=Settings(home=home)) as app:
         flow = app.workflow("launched")
@@ -72,7 +74,7 @@ async def test_a_step_runs_once_wherever_its_launching_process_dies(database: st
     assert done.read_text().split() == ["ran"]
 
 
-async def test_the_example_of_a_pool_ends_once_while_task_launching_process_and_server_are_killed(
+async def test_the_pool_example_completes_once_while_task_worker_and_server_are_killed(
     database: str, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"

@@ -35,8 +35,10 @@ async def answer(process: asyncio.subprocess.Process) -> tuple[int, int]:
     return admitted, refused
 
 
-async def test_each_process_admits_at_most_the_room_that_was_counted(database: str, db: Tenant, conn: Any) -> None:
-    """The bound in docs/how-to/plans-and-quotas.md: each process admits the room of the last count at most."""
+async def test_each_process_admits_at_most_the_quota_left_at_the_last_count(
+    database: str, db: Tenant, conn: Any
+) -> None:
+    """The bound in docs/how-to/plans-and-quotas.md: each process admits at most the quota left at the last count."""
     await publish(db, node("a"))
     await plans.put(db, "small", {"executions_per_month": 100})
     await plans.assign(db, "default", "small")

@@ -20,7 +20,7 @@ MISSED = "the database did not answer"
 async def busy(
     folder: Path, count: int, *, lease: float = 3
 ) -> AsyncIterator[tuple[Server, Inbox, list[WorkerProcess]]]:
-    """A server of its own with a load and three workers on it."""
+    """Start a separate Postgres with a load of jobs and three workers."""
     with own_server() as server:
         await prepare(DatabaseOptions(url=server.url))
         async with Inbox.open(server.url) as inbox:
@@ -36,7 +36,7 @@ async def busy(
 async def break_down(
     server: Server, inbox: Inbox, staff: list[WorkerProcess], how: Callable[[Server], None], *, after: int
 ) -> None:
-    """When so many jobs have succeeded the server goes, until every worker has missed it, and comes back."""
+    """Wait until `after` jobs have succeeded; stop the server until every worker has noticed; start it again."""
 
     async def far_enough() -> bool:
         return await inbox.count("succeeded") >= after
@@ -58,9 +58,7 @@ async def assert_unharmed(inbox: Inbox, staff: list[WorkerProcess], count: int, 
 
 
 @pytest.mark.parametrize("how", [Server.stop, Server.crash], ids=["stopped", "killed"])
-async def test_a_postgres_that_goes_and_comes_back_under_load_loses_nothing(
-    how: Callable[[Server], None], tmp_path: Path
-) -> None:
+async def test_a_restart_of_postgres_under_load_loses_no_job(how: Callable[[Server], None], tmp_path: Path) -> None:
     count = 1000
     with dice() as rng:
         async with busy(tmp_path, count) as (server, inbox, staff):
@@ -68,8 +66,8 @@ async def test_a_postgres_that_goes_and_comes_back_under_load_loses_nothing(
             await assert_unharmed(inbox, staff, count, within=60)
 
 
-async def test_a_running_job_outlives_a_restart_of_postgres(tmp_path: Path) -> None:
-    """It is not begun again: its worker held it all along."""
+async def test_a_running_job_survives_a_restart_of_postgres(tmp_path: Path) -> None:
+    """The job is not started again: its worker keeps it."""
     async with busy(tmp_path, 0, lease=10) as (server, inbox, staff):
         (job,) = await inbox.submit("chaos.slow.v1", 1, {"seconds": 4})
 
@@ -82,8 +80,8 @@ async def test_a_running_job_outlives_a_restart_of_postgres(tmp_path: Path) -> N
         assert await inbox.job(job, "attempt, lost, claim_no") == (0, 0, 1)
 
 
-async def test_a_server_that_stood_still_longer_than_a_lease_costs_nobody_a_lease(tmp_path: Path) -> None:
-    """A frozen machine or a promoted standby: the server did not restart, and every lease is over."""
+async def test_a_postgres_frozen_for_longer_than_a_lease_expires_no_lease(tmp_path: Path) -> None:
+    """A frozen machine or a promoted standby: the server did not restart, and every lease has passed its end."""
     lease, count = 3, 10
     async with busy(tmp_path, 0, lease=lease) as (server, inbox, staff):
         jobs = await inbox.submit("chaos.slow.v1", count, {"seconds": 15}, max_attempts=1)
@@ -109,7 +107,7 @@ async def _past(moment: float) -> bool:
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-async def test_a_postgres_that_breaks_down_again_and_again_loses_nothing(tmp_path: Path) -> None:
+async def test_repeated_failures_of_postgres_lose_no_job(tmp_path: Path) -> None:
     count, rounds = 20_000, 10
     with dice() as rng:
         async with busy(tmp_path, count) as (server, inbox, staff):

@@ -59,7 +59,7 @@ def previous(tmp_path: Path) -> Path:
     """The sources of the previous release."""
     packed = subprocess.run(["git", "-C", str(ROOT), "archive", PREVIOUS, "src"], capture_output=True, check=False)
     if packed.returncode:
-        pytest.skip("this tree has no history: the previous release cannot be had")
+        pytest.skip("this tree has no git history: the previous release is not available")
     with tarfile.open(fileobj=BytesIO(packed.stdout)) as tree:
         tree.extractall(tmp_path / "previous", filter="data")
     return tmp_path / "previous" / "src"
@@ -86,7 +86,9 @@ def workers(previous: Path, tmp_path: Path, database: str) -> Iterator[dict[str,
         process.wait()
 
 
-async def test_both_releases_work_on_one_database(workers: dict[str, "subprocess.Popen[bytes]"], database: str) -> None:
+async def test_workers_of_both_releases_share_one_database(
+    workers: dict[str, "subprocess.Popen[bytes]"], database: str
+) -> None:
     conn = await asyncpg.connect(database)
     async with Windlass(database, settings=Settings()) as app:
         await app.deploy({"name": "rolling", "tasks": TASKS})

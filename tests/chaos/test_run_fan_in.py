@@ -12,7 +12,7 @@ from tests.chaos.runs import RUNLOAD, Design, Runs, design, job
 SOME, MANY = 200, 1000  # steps or copies
 NAMES = ("ann", "bob", "cid", "dan")
 GATE = job("gate")
-AT_WORK = """select count(*) from workflow.workflow_run j join effects e on e.job_id = j.id
+RUNNING_JOBS = """select count(*) from workflow.workflow_run j join effects e on e.job_id = j.id
   where j.run_id = $1 and j.status = 'leased'"""
 
 
@@ -28,17 +28,17 @@ def steps(width: int) -> Design:
 
 
 async def end_together(runs: Runs, workers: Sequence[WorkerProcess], what: Design, width: int) -> UUID:
-    """All begin at one moment and end at one moment: when the four processes are thawed for the second time."""
+    """Start all jobs at one moment and end them at one moment, when the processes are thawed the second time."""
 
     async def all_at_work() -> bool:
-        return bool(await runs.value(AT_WORK, run) == width)
+        return bool(await runs.value(RUNNING_JOBS, run) == width)
 
     for worker in workers:
         worker.freeze()
     (run,) = await runs.start(what.name)
     for worker in workers:
         worker.thaw()
-    await eventually(all_at_work, "all were at work", within=30, every=0.01)
+    await eventually(all_at_work, "all jobs were running", within=30, every=0.01)
     for worker in workers:
         worker.freeze()
     for worker in workers:
@@ -58,7 +58,7 @@ async def assert_joined_once(runs: Runs, run: UUID, what: Design) -> None:
         assert len(await runs.effects_of(jobs[0][0])) == 1
 
 
-async def join_again_and_again(runs: Runs, folder: Path, what: Design, width: int, times: int) -> None:
+async def join_repeatedly(runs: Runs, folder: Path, what: Design, width: int, times: int) -> None:
     await runs.deploy(what)
     with Crew(runs.url, folder, app=RUNLOAD) as crew:
         workers = [crew.start(name, concurrency=width // len(NAMES)) for name in NAMES]
@@ -66,7 +66,7 @@ async def join_again_and_again(runs: Runs, folder: Path, what: Design, width: in
         for _ in range(times):
             run = await end_together(runs, workers, what, width)
             await assert_joined_once(runs, run, what)
-            # Everybody had its share of the last moment.
+            # Every worker reported some of the simultaneous ends.
             reported = await runs.value(
                 "select count(distinct e.actor) from workflow.workflow_event e join workflow.workflow_run j"
                 " on j.id = e.workflow_id where j.run_id = $1 and event_type = 'succeeded'",
@@ -77,16 +77,16 @@ async def join_again_and_again(runs: Runs, folder: Path, what: Design, width: in
 
 
 @pytest.mark.parametrize("shape", [copies, steps])
-async def test_a_join_after_simultaneous_ends_begins_once(
+async def test_a_join_after_simultaneous_ends_starts_once(
     shape: Callable[[int], Design], runs: Runs, tmp_path: Path
 ) -> None:
-    await join_again_and_again(runs, tmp_path, shape(SOME), SOME, times=3)
+    await join_repeatedly(runs, tmp_path, shape(SOME), SOME, times=3)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("shape", [copies, steps])
-async def test_a_join_after_1000_simultaneous_ends_begins_once_20_times(
+async def test_a_join_after_1000_simultaneous_ends_starts_once_in_20_trials(
     shape: Callable[[int], Design], runs: Runs, tmp_path: Path
 ) -> None:
-    await join_again_and_again(runs, tmp_path, shape(MANY), MANY, times=20)
+    await join_repeatedly(runs, tmp_path, shape(MANY), MANY, times=20)

@@ -15,7 +15,7 @@ IN_WORKER = tuple(point for point in POINTS if point.startswith(("settle.", "tur
 IN_ENGINE = ("settle.decided", "settle.saved", "settle.enqueued")
 HITS = (1, 2, 3)
 TURNS = (*HITS, 6, 7)  # one job at a time: from the second on each turn brings a report, and these two end the fan-out
-# Whoever else asks for the term of upkeep waits: nobody has to wait for a dead worker's term to end.
+# Reserves the recovery term for the second worker: no wait until the term of a dead worker ends.
 RESERVE = "insert into windlass.term (duty, holder, until) values ('recovery', $1, now() + interval '1 minute')"
 ROWS = """select (select count(*) from windlass.run), (select count(*) from workflow.workflow_run),
   (select count(*) from windlass.event), (select count(*) from workflow.workflow_event),
@@ -45,8 +45,8 @@ async def no_lease_holds(runs: Runs) -> None:
     await eventually(over, "the leases of the dead had run out")
 
 
-async def no_trace_of(runs: Runs) -> None:
-    """The server has noticed that its clients are dead, and rolled back."""
+async def clients_rolled_back(runs: Runs) -> None:
+    """Wait until the server has noticed that its clients are dead and has rolled back."""
 
     async def gone() -> bool:
         others = "select count(*) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()"
@@ -56,10 +56,10 @@ async def no_trace_of(runs: Runs) -> None:
 
 
 @pytest.mark.parametrize("point", IN_WORKER)
-async def test_what_a_worker_killed_there_left_behind_is_finished_once_by_the_next(
+async def test_runs_of_a_worker_killed_at_a_fault_point_are_completed_once_by_the_next_worker(
     point: str, runs: Runs, tmp_path: Path
 ) -> None:
-    """Some workers at once, each with a run in a queue of its own: they die when they come there for the nth time."""
+    """Several workers, each with a run in its own queue, die when they reach the point for the nth time."""
     designs = {f"q{hit}": small(f"small{hit}", f"q{hit}") for hit in TURNS}
     await runs.execute(RESERVE, "second")
     await runs.deploy(*designs.values())
@@ -81,7 +81,7 @@ async def test_what_a_worker_killed_there_left_behind_is_finished_once_by_the_ne
 
 
 @pytest.mark.parametrize("point", IN_ENGINE)
-async def test_an_engine_killed_while_it_ends_sleeps_and_begins_runs_leaves_them_to_the_next(
+async def test_sleeps_and_child_runs_of_an_engine_killed_at_a_fault_point_are_completed_by_the_next(
     point: str, runs: Runs, tmp_path: Path
 ) -> None:
     await runs.deploy(NAP, LAZY)
@@ -98,14 +98,14 @@ async def test_an_engine_killed_while_it_ends_sleeps_and_begins_runs_leaves_them
 
 
 @pytest.mark.parametrize("point", IN_START)
-async def test_a_starter_killed_before_the_commit_leaves_nothing_and_may_start_again(
+async def test_a_client_killed_before_its_commit_starts_no_runs_and_may_retry(
     point: str, runs: Runs, tmp_path: Path
 ) -> None:
     await runs.deploy(FAN, SLEEPY)
     with Crew(runs.url, tmp_path, app=RUNLOAD) as crew:
         for name in ("fan", "sleepy"):
             await all_killed([start(crew, f"doomed-{name}", name, 10, fault=point)])
-        await no_trace_of(runs)
+        await clients_rolled_back(runs)
         assert await runs.fetch(ROWS) == [(0,) * 6]
         for name in ("fan", "sleepy"):
             assert await start(crew, f"second-{name}", name, 10).ended(within=30) == 0
@@ -115,16 +115,16 @@ async def test_a_starter_killed_before_the_commit_leaves_nothing_and_may_start_a
         crew.assert_calm()
 
 
-async def test_starters_killed_at_random_moments_leave_whole_runs_or_none(runs: Runs, tmp_path: Path) -> None:
-    """Batches with the same keys, started again and again until one came through: each key has one run, and it ends."""
+async def test_clients_killed_at_random_moments_start_whole_batches_of_runs_or_none(runs: Runs, tmp_path: Path) -> None:
+    """Batches with the same idempotency keys, retried until one commits: each key has one run, and it ends."""
     await runs.deploy(FAN)
     batch, batches = 20, 5
     with dice() as rng, Crew(runs.url, tmp_path, app=RUNLOAD) as crew:
         for n in range(batches):
             victim = start(crew, f"victim{n}", "fan", batch, key=f"batch{n}")
-            await at_work(runs, victim, patience=rng.randrange(60))
+            await connected_for_a_while(runs, victim, patience=rng.randrange(60))
             victim.kill()
-        await no_trace_of(runs)
+        await clients_rolled_back(runs)
         assert await runs.value("select count(*) from windlass.run") % batch == 0
         for starter in [start(crew, f"second{n}", "fan", batch, key=f"batch{n}") for n in range(batches)]:
             assert await starter.ended(within=30) == 0
@@ -138,8 +138,8 @@ def start(crew: Crew, id_: str, workflow: str, count: int, *, key: str | None = 
     return crew.run(id_, [workflow, str(count), key or workflow], module="tests.chaos.starter", fault=fault)
 
 
-async def at_work(runs: Runs, starter: WorkerProcess, *, patience: int) -> None:
-    """It is connected, and we have looked a few times more."""
+async def connected_for_a_while(runs: Runs, starter: WorkerProcess, *, patience: int) -> None:
+    """Wait until the starter is connected, and then for `patience` more polls."""
     looks = 0
 
     async def seen() -> bool:
@@ -148,4 +148,4 @@ async def at_work(runs: Runs, starter: WorkerProcess, *, patience: int) -> None:
         looks += bool(await runs.value(others))
         return looks > patience or not starter.alive
 
-    await eventually(seen, "the starter was at work", every=0.001)
+    await eventually(seen, "the starter was connected", every=0.001)

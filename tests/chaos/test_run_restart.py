@@ -14,22 +14,22 @@ from windlass.engine.database import prepare
 from windlass.store.postgres.pool import DatabaseOptions
 
 MISSED = "the database did not answer"
-BLAMELESS = tuple(design for design in MIXED if design is not FLAKY)
+WITHOUT_FLAKY = tuple(design for design in MIXED if design is not FLAKY)
 CHARGED = """select id, type, attempt, errors from workflow.workflow_run
   where attempt > 0 and type not in ('chaos.fail.v1', 'chaos.odd.v1')"""
-# Both times are of the same clock, so neither a fast nor a slow machine changes the answer.
+# Both times are from the same clock, so the speed of the machine does not change the result.
 ENDED_AFTER_RESTART = """select count(*) from windlass.run
   where parent_id is null and finished_at > pg_postmaster_start_time()"""
 
 
 @asynccontextmanager
 async def busy(folder: Path, count: int) -> AsyncIterator[tuple[Server, Runs, list[WorkerProcess]]]:
-    """A server of its own with runs and three workers on it."""
+    """Start a separate Postgres with runs and three workers."""
     with own_server() as server:
         await prepare(DatabaseOptions(url=server.url))
         async with Runs.open(server.url) as runs:
             await runs.prepare()
-            await runs.start_mixed(count, BLAMELESS)
+            await runs.start_mixed(count, WITHOUT_FLAKY)
             with Crew(server.url, folder, app=RUNLOAD) as crew:
                 staff = [crew.start(name, lease=3, concurrency=10) for name in ("ann", "bob", "cid")]
                 await runs.working(staff)
@@ -40,7 +40,7 @@ async def busy(folder: Path, count: int) -> AsyncIterator[tuple[Server, Runs, li
 async def break_down(
     server: Server, runs: Runs, staff: list[WorkerProcess], how: Callable[[Server], None], *, after: int
 ) -> None:
-    """When so many runs have ended the server goes, until every worker has missed it, and comes back."""
+    """Wait until `after` runs have ended; stop the server until every worker has noticed; start it again."""
 
     async def far_enough() -> bool:
         return await runs.ended() >= after
@@ -57,13 +57,13 @@ async def break_down(
 
 async def assert_unharmed(runs: Runs, staff: list[WorkerProcess], count: int, *, within: float) -> None:
     await runs.all_quiet(within=within)
-    await runs.assert_as_designed(*BLAMELESS, roots=count)
-    assert await runs.fetch(CHARGED) == [], "a step was charged for the absence of the database"
+    await runs.assert_as_designed(*WITHOUT_FLAKY, roots=count)
+    assert await runs.fetch(CHARGED) == [], "an attempt was charged for the outage of the database"
     assert all(worker.alive for worker in staff)
 
 
 @pytest.mark.parametrize("how", [Server.stop, Server.crash], ids=["stopped", "killed"])
-async def test_runs_outlive_a_restart_of_postgres(how: Callable[[Server], None], tmp_path: Path) -> None:
+async def test_runs_survive_a_restart_of_postgres(how: Callable[[Server], None], tmp_path: Path) -> None:
     count = 200
     with dice() as rng:
         async with busy(tmp_path, count) as (server, runs, staff):
@@ -72,13 +72,13 @@ async def test_runs_outlive_a_restart_of_postgres(how: Callable[[Server], None],
                 await assert_unharmed(runs, staff, started, within=60)
                 if await runs.value(ENDED_AFTER_RESTART):
                     return
-                await runs.start_mixed(count, BLAMELESS)  # all had ended before: fast workers, or a slow stop
+                await runs.start_mixed(count, WITHOUT_FLAKY)  # all had ended before: fast workers, or a slow stop
             raise AssertionError("every run had ended before each of the restarts")
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-async def test_runs_outlive_restarts_again_and_again(tmp_path: Path) -> None:
+async def test_runs_survive_repeated_restarts_of_postgres(tmp_path: Path) -> None:
     count, rounds = 5000, 10
     with dice() as rng:
         async with busy(tmp_path, count) as (server, runs, staff):

@@ -30,13 +30,13 @@ WIDE = design(
     "sss",
     (12, 0, 1),
 )
-# A child's name may be gone, or switched off, when its parent's step begins: then that step fails.
+# A child workflow may be deleted or disabled when its parent's step starts: then that step fails.
 FAMILIES = {each.name for each in (PARENT, BROOD, SORROW, GRANDPARENT)}
 LIVE = "select id from windlass.run where state in ('pending', 'running') order by id"
 
 
-class People:
-    """Each act is one that somebody could do; that it comes too late is no mistake."""
+class RandomUser:
+    """Random actions of users. An action that comes too late (a conflict, not found) is not an error."""
 
     def __init__(self, app: Windlass, db: Tenant, runs: Runs, designs: Sequence[Design], rng: random.Random) -> None:
         self._app, self._db, self._runs, self._designs, self._rng = app, db, runs, designs, rng
@@ -61,7 +61,7 @@ class People:
         self.started += len(await self._app.start_many(self._any().name, [RunSpec()] * 2))
 
     async def publish(self) -> None:
-        """With a step more, or without it."""
+        """Deploy a new version with an additional step, or without it."""
         self._versions += 1
         document = dict(self._any().document)
         if self._versions % 2:
@@ -77,8 +77,8 @@ class People:
     async def delete(self) -> None:
         await workflows.delete(self._db, self._any().name)
 
-    async def put_right(self) -> None:
-        """Whoever still has to begin something finds it."""
+    async def restore_workflows(self) -> None:
+        """Deploy and enable all workflows again, so that every pending child run can start."""
         await self._app.deploy(*[each.document for each in self._designs])
         for each in self._designs:
             await workflows.enable(self._db, each.name, True)
@@ -100,7 +100,7 @@ async def steer(runs: Runs, folder: Path, count: int, *, acts: int, kills: int, 
     designs = (LONG, WIDE, *MIXED)
     with dice() as rng, Crew(runs.url, folder, app=RUNLOAD) as crew:
         async with Windlass(runs.url, settings=Settings()) as app:
-            people = People(app, await app.open(), runs, designs, rng)
+            people = RandomUser(app, await app.open(), runs, designs, rng)
             staff = [hire(crew, name) for name in NAMES]
             await runs.working(staff)
             await runs.start_mixed(count, designs)
@@ -111,7 +111,7 @@ async def steer(runs: Runs, folder: Path, count: int, *, acts: int, kills: int, 
                     victim = rng.randrange(len(staff))
                     staff[victim].kill()
                     staff[victim] = hire(crew, NAMES[victim])
-            await people.put_right()
+            await people.restore_workflows()
             await only_naps_are_left(runs, within=within)
             await people.cancel_all("wide")
             await runs.all_quiet(within=within)
@@ -126,7 +126,7 @@ def hire(crew: Crew, name: str) -> WorkerProcess:
 
 
 async def only_naps_are_left(runs: Runs, *, within: float) -> None:
-    """What sleeps for long ends by being cancelled, and by nothing else."""
+    """Wait until only runs in a long sleep are left: they end only when they are cancelled."""
 
     async def so() -> bool:
         return not await runs.value(
@@ -147,14 +147,14 @@ async def assert_each_as_designed_or_cancelled(runs: Runs, designs: Sequence[Des
             expected = known[name]
             assert state == expected.state, f"{count} runs of {name}: {letters}"
             assert letters in (expected.letters, expected.letters + "s"), f"{count} runs of {name}"
-    assert found >= cancelled, "a run that was cancelled did not stay so"
+    assert found >= cancelled, "a cancelled run did not stay cancelled"
 
 
-async def test_runs_end_while_others_are_cancelled_and_workflows_come_and_go(runs: Runs, tmp_path: Path) -> None:
+async def test_runs_end_while_others_are_cancelled_and_workflows_are_changed(runs: Runs, tmp_path: Path) -> None:
     await steer(runs, tmp_path, 60, acts=90, kills=2, within=45)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-async def test_2000_runs_end_while_others_are_cancelled_and_workflows_come_and_go(runs: Runs, tmp_path: Path) -> None:
+async def test_2000_runs_end_while_others_are_cancelled_and_workflows_are_changed(runs: Runs, tmp_path: Path) -> None:
     await steer(runs, tmp_path, 2000, acts=3000, kills=20, within=300)

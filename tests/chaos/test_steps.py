@@ -11,7 +11,7 @@ CALLS = """create table calls (
   id bigint generated always as identity, job_id uuid not null, step int not null, fence int not null)"""
 
 
-async def test_a_killed_handler_goes_on_behind_its_last_finished_step(inbox: Inbox, tmp_path: Path) -> None:
+async def test_a_killed_handler_resumes_after_its_last_finished_step(inbox: Inbox, tmp_path: Path) -> None:
     await inbox.execute(CALLS)
     jobs, kills = 40, 4
     with dice() as rng, Crew(inbox.url, tmp_path, app="tests.chaos.stepload:app") as crew:
@@ -27,7 +27,7 @@ async def test_a_killed_handler_goes_on_behind_its_last_finished_step(inbox: Inb
             worker = crew.start("ann", lease=1, concurrency=10)
         await inbox.drained(within=60)
         await assert_resumed(inbox, ids)
-        assert await inbox.value("select sum(lost) from workflow.workflow_run") > 0, "nobody was killed at work"
+        assert await inbox.value("select sum(lost) from workflow.workflow_run") > 0, "no worker was killed with a job"
 
 
 async def assert_resumed(inbox: Inbox, ids: list[Any]) -> None:

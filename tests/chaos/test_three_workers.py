@@ -32,7 +32,7 @@ async def drain_with_three(inbox: Inbox, crew: Crew, count: int) -> None:
             break
     await inbox.assert_each_succeeded_once(total)
     assert claims.keys() == {"ann", "bob", "cid"}
-    assert sum(claims.values()) == total, "a job was claimed twice though nobody fell silent"
+    assert sum(claims.values()) == total, "a job was claimed twice although no worker missed its heartbeats"
     assert all(worker.alive for worker in workers)
 
 
@@ -70,7 +70,7 @@ async def test_each_job_succeeds_exactly_once_through_pgbouncer(inbox: Inbox, tm
 
 
 @needs_pgbouncer
-async def test_workers_that_start_at_once_behind_pgbouncer_migrate_the_database_once(
+async def test_workers_that_start_concurrently_behind_pgbouncer_migrate_the_database_once(
     server: str, tmp_path: Path
 ) -> None:
     async with empty_database(server) as empty, pgbouncer(empty.url) as url:

@@ -15,7 +15,7 @@ from windlass.engine import messages
 from windlass.settings import Settings
 
 
-async def test_a_handler_that_is_killed_while_it_waits_goes_on(inbox: Inbox, tmp_path: Path) -> None:
+async def test_a_handler_that_is_killed_while_it_waits_resumes(inbox: Inbox, tmp_path: Path) -> None:
     with dice() as rng:
         await killed_at(inbox, tmp_path, [[line] for line in rng.sample(range(1, LINES + 1), 5)], within=120)
 

@@ -1,4 +1,4 @@
-"""How an idle worker finds work by polling, whoever wrote the row; and how the registry moves a type between
+"""How an idle worker finds work by polling, also rows of plain SQL; and how the registry moves a type between
 runtimes."""
 
 from pathlib import Path
@@ -32,7 +32,7 @@ async def test_a_plain_insert_is_found_by_an_idle_worker_without_any_notificatio
         assert waited < 3
 
 
-async def test_a_row_that_becomes_due_later_is_found_when_its_time_has_come(inbox: Inbox, tmp_path: Path) -> None:
+async def test_a_row_that_becomes_due_later_is_found_when_it_is_due(inbox: Inbox, tmp_path: Path) -> None:
     with Crew(inbox.url, tmp_path) as crew:
         await inbox.working([crew.start("ann")])
         job = await inbox.value(
@@ -76,17 +76,17 @@ async def test_a_registry_row_moves_a_type_to_another_runtime_and_back(inbox: In
 
 
 async def left_alone(inbox: Inbox) -> Any:
-    """A job that still waits when another of our types, submitted after it, is done."""
+    """Return a job that is still pending after later jobs of another type have succeeded, if there is one."""
     job = await inbox.value(PLAIN, "chaos.record.v1")
     for _ in range(2):
         await succeeded(inbox, await inbox.value(PLAIN, "chaos.noop.v1"))
     return job if await inbox.job(job) == ("pending",) else None
 
 
-async def test_a_type_that_moves_to_another_runtime_is_let_go_in_the_midst_of_a_backlog(
+async def test_a_worker_stops_claiming_a_backlog_whose_type_moves_to_another_runtime(
     inbox: Inbox, tmp_path: Path
 ) -> None:
-    """10 a second of 600: a minute of work, of which nothing is touched a few seconds after the row was flipped."""
+    """600 jobs at 10 per second: no job is claimed a few seconds after the registry row has changed."""
     with Crew(inbox.url, tmp_path) as crew:
         await inbox.submit("chaos.slow.v1", 600, {"seconds": 0.2})
         crew.start("ann", concurrency=2)
@@ -99,7 +99,7 @@ async def test_a_type_that_moves_to_another_runtime_is_let_go_in_the_midst_of_a_
 
         await eventually(begun, "the backlog was being worked off")
         await inbox.execute(REGISTER, "chaos.slow.v1", "go")
-        await eventually(quiet, "the worker had let go of the type", within=15)
+        await eventually(quiet, "the worker had stopped claiming the type", within=15)
         assert await inbox.count("pending") > 300
         await inbox.execute("update workflow.workflow_registry set deleted_at = now()")
         before = await inbox.count("succeeded")
@@ -107,7 +107,7 @@ async def test_a_type_that_moves_to_another_runtime_is_let_go_in_the_midst_of_a_
         async def again() -> bool:
             return await inbox.count("succeeded") > before
 
-        await eventually(again, "the worker had taken the type up again", within=15)
+        await eventually(again, "the worker had resumed claiming the type", within=15)
 
 
 async def test_an_urgent_job_overtakes_a_backlog_of_another_type(inbox: Inbox, tmp_path: Path) -> None:

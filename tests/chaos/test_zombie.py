@@ -37,15 +37,15 @@ async def succeeded(inbox: Inbox, job: Any) -> None:
 
 
 async def assert_second_wins(inbox: Inbox, job: Any) -> None:
-    """Everything that is recorded is the second worker's."""
+    """Check that only the second worker's execution is recorded."""
     assert await inbox.job(job, "status, result ->> 'worker', lost, leased_by") == ("succeeded", "second", 1, None)
     assert await inbox.effects_of(job) == [(1, "zombie"), (2, "second")]
     assert await inbox.events_of(job) == ["created", "leased", "retried", "leased", "succeeded"]
 
 
 @asynccontextmanager
-async def zombie_at_work(inbox: Inbox, folder: Path, type_: str, **payload: float) -> AsyncIterator[Scene]:
-    """One worker runs the job; another, started before it and so in charge of expired leases, stands still."""
+async def zombie_running(inbox: Inbox, folder: Path, type_: str, **payload: float) -> AsyncIterator[Scene]:
+    """One worker runs the job; another, started before it and therefore the recovery leader, is frozen."""
     with Crew(inbox.url, folder) as crew:
         second = crew.start("second", lease=1)
         await inbox.working([second])
@@ -56,22 +56,22 @@ async def zombie_at_work(inbox: Inbox, folder: Path, type_: str, **payload: floa
         yield Scene(job, zombie, second)
 
 
-async def test_a_worker_stopped_past_its_lease_is_refused_when_it_comes_back(inbox: Inbox, tmp_path: Path) -> None:
-    async with zombie_at_work(inbox, tmp_path, "chaos.slow.v1", seconds=2, again=0.1) as scene:
+async def test_reports_of_a_worker_suspended_past_its_lease_are_rejected(inbox: Inbox, tmp_path: Path) -> None:
+    async with zombie_running(inbox, tmp_path, "chaos.slow.v1", seconds=2, again=0.1) as scene:
         scene.zombie.freeze()
         scene.second.thaw()
         await succeeded(inbox, scene.job)
         scene.zombie.thaw()
-        # Whichever it notices first: that its report is not taken, or that the job is no longer its own.
-        await eventually(scene.zombie_learnt, "the zombie learnt of its loss")
+        # Whichever it notices first: that its report is rejected, or that it no longer holds the lease.
+        await eventually(scene.zombie_learnt, "the zombie noticed the loss of its lease")
         await assert_second_wins(inbox, scene.job)
         assert scene.zombie.alive
 
 
-async def test_a_handler_that_blocks_its_worker_past_the_lease_keeps_its_job_and_is_named(
+async def test_a_handler_that_blocks_its_worker_past_the_lease_keeps_its_job_and_is_logged(
     inbox: Inbox, tmp_path: Path
 ) -> None:
-    async with zombie_at_work(inbox, tmp_path, "chaos.block.v1", seconds=6) as scene:
+    async with zombie_running(inbox, tmp_path, "chaos.block.v1", seconds=6) as scene:
         scene.second.thaw()
         await succeeded(inbox, scene.job)
         assert await inbox.job(scene.job, "result ->> 'worker', lost, claim_no") == ("zombie", 0, 1)
@@ -79,7 +79,7 @@ async def test_a_handler_that_blocks_its_worker_past_the_lease_keeps_its_job_and
         await scene.zombie.says(f"by the handler of chaos.block.v1 (job {scene.job})")
 
 
-async def test_a_worker_stopped_inside_a_transaction_does_not_keep_its_jobs_from_others(
+async def test_jobs_of_a_worker_suspended_inside_a_transaction_are_run_by_another_worker(
     inbox: Inbox, tmp_path: Path
 ) -> None:
     count, more = 3000, 500
@@ -89,7 +89,7 @@ async def test_a_worker_stopped_inside_a_transaction_does_not_keep_its_jobs_from
         await inbox.submit("chaos.log.v1", count)
 
         async def caught() -> bool:
-            """A stopped client inside a transaction: its locks stay."""
+            """Freeze the zombie; return whether it is inside a transaction, whose locks then remain."""
             zombie.freeze()
             if await inbox.value(WRITERS):
                 return True
@@ -97,7 +97,7 @@ async def test_a_worker_stopped_inside_a_transaction_does_not_keep_its_jobs_from
             return False
 
         await eventually(caught, "the zombie was stopped inside a transaction", every=0.005)
-        assert not await inbox.settled(), "it was too quick to be caught at work"
+        assert not await inbox.settled(), "all jobs had ended before the zombie was frozen"
         second = crew.start("second", lease=1)
         await inbox.drained(within=60)
         zombie.thaw()

@@ -68,22 +68,22 @@ def test_the_help_lists_all_commands_without_importing_them() -> None:
     assert not [name for name in modules if name.startswith("windlass.cli.commands.")]
 
 
-def test_a_command_on_a_server_imports_no_engine_and_no_web_framework(refusing: str) -> None:
+def test_a_command_over_http_imports_no_engine_and_no_web_framework(refusing: str) -> None:
     modules = imported("jobs", "list", "--url", refusing)
     assert "windlass.cli.backend.remote" in modules
     assert modules.isdisjoint(WEB | ENGINE | {"rich"})
 
 
-def test_a_command_on_the_database_imports_no_http(database: str) -> None:
+def test_a_command_on_the_database_imports_no_http_client_and_no_web_framework(database: str) -> None:
     modules = imported("jobs", "list", WINDLASS_DATABASE_URL=database)
     assert "windlass.cli.backend.direct" in modules
     assert modules.isdisjoint(WEB | CLIENT | {"rich", "windlass.cron", "windlass.runtime.worker.worker"})
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_table_of_commands_repeats_their_help(name: str) -> None:
+def test_the_command_table_matches_the_help_of_each_command(name: str) -> None:
     assert (load(name).help or "").splitlines()[0] == COMMANDS[name][1]
 
 
-def test_the_kinds_of_quarantined_items_are_those_of_the_engine() -> None:
+def test_the_kinds_of_quarantined_items_match_the_engine() -> None:
     assert set(queues.KINDS) == set(Kind)

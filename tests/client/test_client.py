@@ -67,7 +67,7 @@ async def test_a_workflow_is_deployed_started_watched_and_steered(url: str) -> N
         assert (refused.value.what, refused.value.key) == ("workflow", "doubled")
 
 
-async def test_the_blocking_client_does_the_same(url: str) -> None:
+async def test_the_blocking_client_has_the_same_behaviour(url: str) -> None:
     def script() -> None:
         with Client(url, key=KEY) as client:
             client.workflows.deploy(DOUBLED)
@@ -89,7 +89,7 @@ async def test_the_blocking_client_does_the_same(url: str) -> None:
     await asyncio.to_thread(script)
 
 
-async def test_refusals_are_the_errors_of_the_family_with_every_field(url: str) -> None:
+async def test_error_responses_raise_windlass_errors_with_all_fields(url: str) -> None:
     async with AsyncClient(url, key=KEY) as client, AsyncClient(url, key="x" * 16) as stranger:
         with pytest.raises(InvalidWorkflow) as wrong:
             await client.workflows.deploy({"name": "a", "tasks": {"b": {"needs": ["c"]}, "d": {"sleep": "soon"}}})
@@ -104,7 +104,7 @@ async def test_refusals_are_the_errors_of_the_family_with_every_field(url: str) 
             await stranger.stats()
 
 
-async def test_what_is_safe_to_ask_again_is_asked_again() -> None:
+async def test_requests_are_retried_if_that_is_safe() -> None:
     async with stub([BUSY, b"", WORKERS]) as server, AsyncClient(server.url) as client:
         assert [one async for one in client.workers.list()] == []
         assert len(server.heads) == 3
@@ -120,10 +120,10 @@ async def test_what_is_safe_to_ask_again_is_asked_again() -> None:
     async with stub([patient]) as server, AsyncClient(server.url) as client:
         with pytest.raises(Unavailable, match="slow down"):
             await client.stats()
-        assert len(server.heads) == 1  # nobody waits for an hour
+        assert len(server.heads) == 1  # no retry after a delay of an hour
 
 
-async def test_a_stream_goes_on_after_the_last_event_it_saw() -> None:
+async def test_a_stream_resumes_after_the_last_event_received() -> None:
     first = events(
         "retry: 1\n\n", 'id: 1+1\nevent: hello\ndata: {}\n\n: alive\n\nid: 2+1\nevent: run\ndata: {"a":\ndata: 1}\n\n'
     )
@@ -144,7 +144,7 @@ async def test_a_stream_goes_on_after_the_last_event_it_saw() -> None:
         assert await asyncio.to_thread(script) == ["hello", "run", "task", "end"]
 
 
-async def test_a_stream_that_cannot_be_is_told_at_once() -> None:
+async def test_a_stream_that_cannot_be_opened_fails_immediately() -> None:
     gone = answer(404, '{"detail": "no run 7", "what": "run", "key": "7"}', "application/problem+json")
     async with stub([gone]) as server, AsyncClient(server.url) as client:
         with pytest.raises(NotFound, match="no run 7"):
@@ -154,21 +154,21 @@ async def test_a_stream_that_cannot_be_is_told_at_once() -> None:
 
 
 NOT_OURS = {
-    "a web page": (answer(200, "<html>", "text/html"), "not as Windlass would"),
-    "another 404": (answer(404, "nothing here", "text/plain"), "answered 404, and not as Windlass would"),
-    "wrong path": (answer(404, '{"detail": "Not Found"}'), "no address .*/api/v1/stats: is a Windlass server"),
+    "a web page": (answer(200, "<html>", "text/html"), "not a response of Windlass"),
+    "another 404": (answer(404, "nothing here", "text/plain"), "answered 404, which is not a response of Windlass"),
+    "wrong path": (answer(404, '{"detail": "Not Found"}'), "no address .*/api/v1/stats: check that a Windlass server"),
     "a proxy": (answer(502, "bad gateway", "text/plain"), "answered 502"),
 }
 
 
 @pytest.mark.parametrize(("given", "told"), NOT_OURS.values(), ids=NOT_OURS)
-async def test_a_server_that_is_not_windlass_is_told_as_such(given: bytes, told: str) -> None:
+async def test_a_response_that_is_not_from_windlass_is_reported(given: bytes, told: str) -> None:
     async with stub([given]) as server, AsyncClient(server.url, retries=0) as client:
         with pytest.raises((Unavailable, NotFound), match=told):
             await client.stats()
 
 
-async def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
+async def test_an_unreachable_server_is_reported_with_its_address() -> None:
     async with stub([b""]) as server:
         address = server.url
     async with AsyncClient(address, retries=0) as client:
@@ -177,12 +177,12 @@ async def test_a_server_that_is_not_there_is_told_with_its_address() -> None:
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "127.0.0.1:8080", "http://", "http://x:port", "http://x/?a=1"])
-def test_an_address_that_is_none_is_refused(url: str) -> None:
+def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(Invalid, match="url is"):
         Client(url)
 
 
-def test_address_and_key_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_url_and_the_key_default_to_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("WINDLASS_"):
             monkeypatch.delenv(name)

@@ -23,9 +23,9 @@ from windlass.client.runs import run_call
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs" / "reference" / "client.md").read_text("utf-8")
-# What the client has no method for, and why.
+# Operations without a client method, and why.
 LEFT_OUT = {
-    "POST /api/v1/workflows/{ref}/trigger": "seed 001's way to start; `start` says the same and more",
+    "POST /api/v1/workflows/{ref}/trigger": "the start operation of seed 001; `start` does the same and more",
     "GET /api/v1/workflows/{ref}/runs": "`runs.list(workflow=...)`",
 }
 NESTED = "/api/v1/workflows/{ref}/runs/{run_id}"  # every run has a second address, for people who have the workflow
@@ -37,7 +37,7 @@ def operation_of(call: Call[Any]) -> dict[str, Any]:
     return dict(found)
 
 
-def test_every_operation_can_be_reached_or_is_left_out_for_a_reason() -> None:
+def test_every_operation_has_a_client_method_or_a_reason_not_to() -> None:
     reached = {f"{call.method} {PREFIX}{call.path}" for call in CALLS.values()}
     there = {
         f"{method.upper()} {path}"
@@ -50,7 +50,7 @@ def test_every_operation_can_be_reached_or_is_left_out_for_a_reason() -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_a_call_says_is_known_there(name: str) -> None:
+def test_the_parameters_and_the_body_of_each_call_are_documented(name: str) -> None:
     call = CALLS[name]
     found = operation_of(call)
     parameters = {(one["in"], one["name"].lower()) for one in found.get("parameters", ())}
@@ -70,7 +70,7 @@ def test_what_a_call_says_is_known_there(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, call in CALLS.items() if call.kind is not None])
-def test_what_comes_back_has_the_fields_it_is_said_to_have(name: str) -> None:
+def test_the_fields_of_each_result_match_the_documented_response(name: str) -> None:
     call = CALLS[name]
     schema = answer(operation_of(call))
     assert call.kind is not None
@@ -78,7 +78,7 @@ def test_what_comes_back_has_the_fields_it_is_said_to_have(name: str) -> None:
 
 
 def compare(kind: Any, schema: dict[str, Any]) -> None:
-    """All fields, and those of the fields."""
+    """Compare the fields of a dataclass with a schema, recursively."""
     fields = {field.metadata.get("alias", field.name): field for field in dataclasses.fields(kind)}
     choices = [resolved(DOCUMENT, one) for one in schema.get("anyOf", (schema,))]
     known: dict[str, Any] = {}
@@ -103,7 +103,7 @@ def parts(hint: Any) -> Iterator[Any]:
 
 
 def inner(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of an object, through lists, mappings and null."""
+    """Return the schema of the object inside lists, mappings and null."""
     schema = resolved(DOCUMENT, schema)
     if "items" in schema:
         return inner(schema["items"])
@@ -132,7 +132,7 @@ def listed(found: dict[str, Any]) -> dict[str, Any]:
     return dict(schema["properties"])
 
 
-def test_the_document_that_the_sdks_are_generated_from_is_current() -> None:
+def test_the_openapi_document_of_the_sdks_is_current() -> None:
     assert (ROOT / "sdk" / "openapi.json").read_text("utf-8") == sdk.document(), "run `make openapi`"
 
 
@@ -143,7 +143,7 @@ def test_both_clients_have_the_same_groups_and_operations() -> None:
     }
 
 
-def test_values_cannot_reach_beyond_their_place_in_a_path() -> None:
+def test_path_parameters_are_escaped() -> None:
     call = run_call("../workflows?x=1#y")
     assert call.address == "/api/v1/runs/..%2Fworkflows%3Fx%3D1%23y"
 
@@ -154,12 +154,12 @@ def test_the_client_needs_neither_the_server_nor_the_database() -> None:
     assert {"asyncpg", "fastapi", "pydantic", "starlette", "uvicorn"} & set(found.stdout.split()) == set()
 
 
-def test_every_operation_says_what_it_does_where_its_name_does_not() -> None:
+def test_operations_without_self_explanatory_names_have_docstrings() -> None:
     silent = {name for name, found in OPERATIONS.items() if not found.__doc__}
     assert {name.rpartition(".")[2] for name in silent} <= {"get", "cancel", "enable", "pause", "resume"}
 
 
-def test_conversations_are_for_what_takes_several_requests() -> None:
+def test_only_wait_is_a_conversation_of_several_requests() -> None:
     kinds = [kind for group in GROUPS.values() for kind in vars(type(group)).values()]
     assert [kind.make.__name__ for kind in kinds if isinstance(kind, conversation)] == ["wait"]
 

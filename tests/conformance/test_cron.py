@@ -26,7 +26,7 @@ async def registered(ojs: OjsClient, name: str = "tick", status: int = 201, **mo
     return found
 
 
-async def test_both_dialects_are_understood_and_answered_in_both(ojs: OjsClient) -> None:
+async def test_both_dialects_are_accepted_and_returned(ojs: OjsClient) -> None:
     found = await registered(ojs, expression="@daily", timezone="Asia/Tokyo")
     wanted = {"name": "tick", "expression": "@daily", "cron": "@daily", "timezone": "Asia/Tokyo", "enabled": True,
               "status": "active", "overlap_policy": "skip", "run_count": 0, "type": "a.tick", "args": [1]}  # fmt: skip
@@ -43,14 +43,14 @@ async def test_both_dialects_are_understood_and_answered_in_both(ojs: OjsClient)
     await ojs.refused("DELETE", "/cron/b", None, 404, "not_found")
 
 
-async def test_what_makes_no_sense_is_refused(ojs: OjsClient) -> None:
+async def test_invalid_crons_are_rejected(ojs: OjsClient) -> None:
     for change in WRONG:
         body = {"name": "x", "expression": "* * * * *", "job_template": {"type": "a.b", "args": []}, **change}
         await ojs.refused("POST", "/cron", body, 400, "invalid_request")
     assert (await ojs.ask("GET", "/cron"))["crons"] == []
 
 
-async def test_a_tick_is_one_job_and_missed_ones_are_made_up_for_once(ojs: OjsClient) -> None:
+async def test_a_tick_enqueues_one_job_and_several_missed_ticks_enqueue_only_one(ojs: OjsClient) -> None:
     await registered(ojs, overlap_policy="allow")
     await ojs.pass_time(minutes=1)
     assert (await ojs.one("ticks"))["args"] == [1]
@@ -62,7 +62,7 @@ async def test_a_tick_is_one_job_and_missed_ones_are_made_up_for_once(ojs: OjsCl
     assert found["last_run_at"] < found["next_run_at"]
 
 
-async def test_the_same_name_again_says_it_anew(ojs: OjsClient) -> None:
+async def test_registering_an_existing_name_updates_its_cron(ojs: OjsClient) -> None:
     await registered(ojs)
     found = await registered(ojs, status=200, expression="0 0 1 1 *")
     assert found["expression"] == "0 0 1 1 *"
@@ -70,7 +70,7 @@ async def test_the_same_name_again_says_it_anew(ojs: OjsClient) -> None:
     assert await ojs.fetch("ticks") == []
 
 
-async def test_skip_looks_at_whatever_is_not_over(ojs: OjsClient) -> None:
+async def test_skip_omits_a_tick_while_an_earlier_job_is_unfinished(ojs: OjsClient) -> None:
     await registered(ojs)
     await ojs.pass_time(minutes=1)
     await ojs.pass_time(minutes=1)  # the first one is still waiting
@@ -84,7 +84,7 @@ async def test_skip_looks_at_whatever_is_not_over(ojs: OjsClient) -> None:
     assert [event["data"]["cron_name"] for event in events] == ["tick", "tick"]
 
 
-async def test_cancel_previous_replaces_it(ojs: OjsClient) -> None:
+async def test_cancel_previous_replaces_the_earlier_job(ojs: OjsClient) -> None:
     await registered(ojs, overlap_policy="cancel_previous")
     await ojs.pass_time(minutes=1)
     job = await ojs.one("ticks")
@@ -93,7 +93,7 @@ async def test_cancel_previous_replaces_it(ojs: OjsClient) -> None:
     assert (await ojs.one("ticks"))["id"] != job["id"]
 
 
-async def test_enqueue_waits_for_the_one_before(ojs: OjsClient) -> None:
+async def test_enqueue_waits_for_the_earlier_job(ojs: OjsClient) -> None:
     await registered(ojs, overlap_policy="enqueue")
     await ojs.pass_time(minutes=1)
     job = await ojs.one("ticks")
@@ -104,14 +104,14 @@ async def test_enqueue_waits_for_the_one_before(ojs: OjsClient) -> None:
     assert len(await ojs.fetch("ticks", count=10)) == 1
 
 
-async def test_a_time_that_the_clock_skips_is_skipped(ojs: OjsClient) -> None:
+async def test_a_time_that_daylight_saving_skips_is_skipped(ojs: OjsClient) -> None:
     assert ojs.clock is not None
     ojs.clock.set(datetime(2030, 3, 30, 12, tzinfo=UTC))
     found = await registered(ojs, expression="30 2 * * *", timezone="Europe/Berlin")
-    assert found["next_run_at"] == "2030-04-01T00:30:00Z"  # in the night to the 31st there is no half past two
+    assert found["next_run_at"] == "2030-04-01T00:30:00Z"  # 02:30 does not exist on the 31st
 
 
-async def test_times_in_a_template_count_from_the_tick(ojs: OjsClient) -> None:
+async def test_relative_times_in_a_template_count_from_the_tick(ojs: OjsClient) -> None:
     template = {
         "type": "a.b",
         "args": [],
@@ -124,7 +124,7 @@ async def test_times_in_a_template_count_from_the_tick(ojs: OjsClient) -> None:
     assert len(await ojs.fetch("ticks")) == 1
 
 
-async def test_a_reset_leaves_no_published_workflow_and_no_schedule_behind(ojs: OjsClient) -> None:
+async def test_a_reset_deletes_workflows_and_schedules(ojs: OjsClient) -> None:
     published = {"name": "hourly", "trigger": {"cron": "0 * * * *"}, "tasks": {"a": {"job": "a.b"}}}
     assert (await ojs.http.post("/api/v1/workflows", json=published)).status_code == 201
     await ojs.ask("POST", "/admin/reset", {})
@@ -145,7 +145,7 @@ async def test_a_reset_leaves_no_published_workflow_and_no_schedule_behind(ojs: 
         ({"queue": "q"}, "queue"),
     ],
 )
-async def test_a_cron_with_a_key_that_would_be_dropped_is_refused(ojs: OjsClient, more: Json, field: str) -> None:
+async def test_a_cron_with_a_key_that_would_be_ignored_is_rejected(ojs: OjsClient, more: Json, field: str) -> None:
     body = {"name": "n", "expression": "0 1 * * *", "job_template": {"type": "a.b", "args": []}, **more}
     error = await ojs.refused("POST", "/cron", body, 400, "invalid_request")
     assert error["details"]["field"] == field

@@ -10,7 +10,7 @@ from windlass.core.events.cursor import Cursor
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def test_a_job_leaves_its_trail_in_the_words_of_the_spec(ojs: OjsClient) -> None:
+async def test_a_job_emits_events_with_the_types_of_the_spec(ojs: OjsClient) -> None:
     await ojs.push(queue="q", retry={"initial_interval": "PT1S", "jitter": False})
     await ojs.nack(await ojs.one("q"))
     await ojs.pass_time(seconds=1)
@@ -26,7 +26,7 @@ async def test_a_job_leaves_its_trail_in_the_words_of_the_spec(ojs: OjsClient) -
     assert all(event["specversion"] == "1.0" and event["source"] and event["time"] for event in events)
 
 
-async def test_filters_choose(ojs: OjsClient) -> None:
+async def test_events_are_filtered_by_type_and_queue_and_invalid_filters_are_rejected(ojs: OjsClient) -> None:
     for queue in ("a", "b"):
         await ojs.push(queue=queue)
         await ojs.ask("DELETE", f"/jobs/{(await ojs.one(queue))['id']}")
@@ -37,7 +37,7 @@ async def test_filters_choose(ojs: OjsClient) -> None:
         assert error["message"].startswith(wrong.partition("=")[0]), error
 
 
-async def test_a_reader_that_goes_on_misses_nothing_and_sees_nothing_twice(ojs: OjsClient) -> None:
+async def test_a_polling_reader_receives_every_event_exactly_once(ojs: OjsClient) -> None:
     seen: list[str] = []
     after = ""
     for n in range(12):
@@ -54,7 +54,7 @@ async def test_a_reader_that_goes_on_misses_nothing_and_sees_nothing_twice(ojs: 
     assert len(seen) == len(set(seen)) == 300
 
 
-async def test_next_goes_into_an_address_as_it_is_and_the_id_of_an_event_is_a_place_too(ojs: OjsClient) -> None:
+async def test_next_is_url_safe_and_event_ids_are_valid_cursors(ojs: OjsClient) -> None:
     for n in range(3):
         await ojs.ask("POST", "/jobs/batch", {"jobs": [{"type": "a.b", "args": [n, m]} for m in range(4)]}, 201)
     every = (await ojs.events())["events"]
@@ -67,6 +67,6 @@ async def test_next_goes_into_an_address_as_it_is_and_the_id_of_an_event_is_a_pl
     assert seen == every
     for n, event in enumerate(every):
         assert (await ojs.ask("GET", f"/events?after={event['id']}"))["events"] == every[n + 1 :]
-    old = str(Cursor.parse(page["next"]))  # as it was written before: pasted, its plus becomes a space
+    old = str(Cursor.parse(page["next"]))  # the earlier format: without escaping, its plus becomes a space
     assert "+" in old
     assert (await ojs.ask("GET", f"/events?after={old}"))["events"] == []

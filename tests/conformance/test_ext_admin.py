@@ -8,7 +8,7 @@ from windlass import Windlass
 FATAL = {"code": "DEAD_LETTER", "message": "no"}
 
 
-async def test_numbers_and_lists(app: Windlass) -> None:
+async def test_statistics_queues_workers_and_jobs_are_listed(app: Windlass) -> None:
     async with extended(app) as client:
         ids = [(await client.push("mail.send", options={"queue": "mail"}))["id"] for _ in range(3)]
         [job] = await client.fetch("mail", worker="w1")
@@ -38,7 +38,7 @@ async def test_numbers_and_lists(app: Windlass) -> None:
             await client.get(f"/admin/jobs?{query}", 400)
 
 
-async def test_bulk_operations_want_a_word_of_confirmation(app: Windlass) -> None:
+async def test_bulk_operations_require_confirmation(app: Windlass) -> None:
     async with extended(app) as client:
         for _ in range(3):
             await client.push("mail.send")
@@ -62,7 +62,7 @@ async def test_bulk_operations_want_a_word_of_confirmation(app: Windlass) -> Non
         assert (await client.post(f"/admin/jobs/{second}/cancel"))["job"]["state"] == "cancelled"
 
 
-async def test_a_limit_tells_how_it_stands(app: Windlass) -> None:
+async def test_a_rate_limit_shows_its_current_usage(app: Windlass) -> None:
     limit = {"key": "stripe-api", "concurrency": 1, "rate": {"limit": 100, "period": "PT1M"}}
     async with extended(app) as client:
         await client.get("/rate-limits/stripe-api", 404)
@@ -76,7 +76,7 @@ async def test_a_limit_tells_how_it_stands(app: Windlass) -> None:
         assert [one["key"] for one in (await client.get("/rate-limits"))["items"]] == ["stripe-api"]
 
 
-async def test_probes_answer_at_the_root_and_requests_keep_their_ids(app: Windlass) -> None:
+async def test_probes_are_served_at_the_root_and_requests_keep_their_ids(app: Windlass) -> None:
     async with extended(app, base="") as client:
         assert (await client.http.get("/metrics")).headers["content-type"] == "text/plain"
         scraped = await client.http.get("/metrics", headers={"accept": "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"})

@@ -1,4 +1,4 @@
-"""Queues with a bound: producers are told to retry later."""
+"""Bounded queues: when a queue is full, producers get a 429 with Retry-After."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ OPTIONS = {"queue": "narrow"}
 CONFIG = {"backpressure": {"max_depth": 3, "strategy": "reject", "warning_threshold": 0.5}}
 
 
-async def test_a_full_queue_refuses_until_there_is_room(app: Windlass) -> None:
+async def test_a_full_queue_rejects_jobs_until_it_has_room(app: Windlass) -> None:
     async with extended(app) as client:
         assert (await client.put("/admin/queues/narrow/config", CONFIG))["backpressure"]["max_depth"] == 3
         pressures = []
@@ -33,11 +33,11 @@ async def test_a_full_queue_refuses_until_there_is_room(app: Windlass) -> None:
         await client.fetch("narrow")
         await client.post("/jobs/batch", two, 429)  # all or none
         assert (await client.get("/queues/narrow/stats"))["stats"]["depth"] == 2
-        await client.push("t", options={**OPTIONS, "delay_until": "+PT1H"})  # what waits for its time counts too
+        await client.push("t", options={**OPTIONS, "delay_until": "+PT1H"})  # scheduled jobs count too
         await client.push("t", options=OPTIONS, status=429)
 
 
-async def test_a_bound_may_be_lifted_and_must_make_sense(app: Windlass) -> None:
+async def test_a_bound_can_be_removed_and_an_invalid_bound_is_rejected(app: Windlass) -> None:
     path = "/admin/queues/narrow/config"
     async with extended(app) as client:
         await client.put(path, {"backpressure": {"max_depth": 1}})

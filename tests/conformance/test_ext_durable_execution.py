@@ -28,7 +28,7 @@ async def test_a_checkpoint_is_saved_read_and_deleted(app: Windlass) -> None:
         assert (await client.put(path, {"state": {}}))["sequence"] == 1
 
 
-async def test_what_makes_no_sense_is_refused(app: Windlass) -> None:
+async def test_invalid_checkpoints_are_rejected(app: Windlass) -> None:
     async with extended(app) as client:
         id_ = (await client.push())["id"]
         for unknown in (str(uuid4()), "no-id"):
@@ -40,7 +40,7 @@ async def test_what_makes_no_sense_is_refused(app: Windlass) -> None:
         await client.put(f"/jobs/{id_}/checkpoint", {"state": "\x00"}, 400)
 
 
-async def test_the_next_attempt_gets_the_checkpoint_and_it_stays_after_the_end(app: Windlass) -> None:
+async def test_the_next_attempt_gets_the_checkpoint_and_completion_keeps_it(app: Windlass) -> None:
     async with extended(app) as client:
         id_ = (await client.push(options={"retry": SOON}))["id"]
         [job] = await client.fetch()
@@ -51,7 +51,7 @@ async def test_the_next_attempt_gets_the_checkpoint_and_it_stays_after_the_end(a
             pass
         [job] = jobs
         assert (job["attempt"], job["checkpoint"]["state"], job["checkpoint"]["sequence"]) == (2, {"done": 5}, 1)
-        # Who says which worker it is must hold the job; the first one lost it.
+        # A request with a worker_id must hold the job; the first worker lost it.
         await client.put(f"/jobs/{id_}/checkpoint", {"state": {"done": 6}, "worker_id": "w1"}, 409)
         await client.put(f"/jobs/{id_}/checkpoint", {"state": {"done": 9}, "worker_id": "w2"})
         await client.post("/workers/ack", {"job_id": id_})
@@ -59,8 +59,8 @@ async def test_the_next_attempt_gets_the_checkpoint_and_it_stays_after_the_end(a
         assert (await client.put(f"/jobs/{id_}/checkpoint", {"state": 1}, 409))["error"]["code"] == "conflict"
 
 
-async def test_the_published_sdk_finds_its_replay_log_again(app: Windlass) -> None:
-    """It says the prefix twice, and wants its own fields back."""
+async def test_the_published_sdk_can_read_its_replay_log(app: Windlass) -> None:
+    """The SDK repeats the path prefix, and expects its own fields in the response."""
     async with extended(app) as client:
         id_ = (await client.push())["id"]
         for path in (f"/ojs/v1/checkpoints/{id_}", f"/checkpoints/{id_}"):
@@ -74,7 +74,7 @@ async def test_the_published_sdk_finds_its_replay_log_again(app: Windlass) -> No
             await client.call("DELETE", path)
 
 
-async def test_steps_of_a_python_handler_are_a_checkpoint_too(app: Windlass) -> None:
+async def test_steps_of_a_python_handler_are_returned_as_a_checkpoint(app: Windlass) -> None:
     @app.job("test.steps")
     async def steps(ctx: Context, payload: list[int]) -> int:
         await ctx.progress(0.5, "half")

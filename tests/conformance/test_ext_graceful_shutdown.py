@@ -1,10 +1,10 @@
-"""Workers that go quiet, on their own or on request."""
+"""Workers that stop fetching, on their own or after a directive."""
 
 from tests.conformance.extension_client import extended
 from windlass import Windlass
 
 
-async def test_a_draining_worker_gets_nothing_and_is_shown_as_such(app: Windlass) -> None:
+async def test_a_draining_worker_gets_no_jobs_and_is_shown_as_draining(app: Windlass) -> None:
     async with extended(app) as client:
         await client.push()
         beat = await client.post("/workers/beat", {"worker_id": "w1", "state": "drain", "active_jobs": 3})
@@ -21,7 +21,7 @@ async def test_a_draining_worker_gets_nothing_and_is_shown_as_such(app: Windlass
         await client.post("/workers/beat", {"worker_id": "w1", "state": "dancing"}, 400)
 
 
-async def test_a_worker_is_told_to_go_quiet_or_to_end_with_its_next_heartbeat(app: Windlass) -> None:
+async def test_the_next_heartbeat_returns_a_quiet_or_terminate_directive(app: Windlass) -> None:
     async with extended(app) as client:
         await client.push()
         beat = {"worker_id": "w1", "active_jobs": []}

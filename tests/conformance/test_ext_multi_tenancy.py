@@ -7,7 +7,7 @@ from windlass.engine.orgs import keys
 ACME, BETA = {"X-OJS-Tenant": "acme"}, {"X-OJS-Tenant": "beta"}
 
 
-async def test_who_names_a_tenant_sees_and_gets_only_its_jobs(app: Windlass) -> None:
+async def test_a_client_that_names_a_tenant_sees_and_fetches_only_its_jobs(app: Windlass) -> None:
     async with extended(app) as client:
         acme = (await client.push(meta={"a": 1}, headers=ACME))["job"]
         beta = (await client.push(headers=BETA))["job"]
@@ -37,7 +37,7 @@ async def test_jobs_of_a_tenant_are_counted(app: Windlass) -> None:
         assert (await client.get("/queues/default"))["queue"]["name"] == "default"
 
 
-async def test_a_key_that_is_restricted_to_a_tenant_sees_gets_and_changes_only_its_jobs(app: Windlass) -> None:
+async def test_a_key_restricted_to_a_tenant_sees_fetches_and_changes_only_its_jobs(app: Windlass) -> None:
     made = await keys.create(await app.open(), role="admin", name="acme-worker", label="acme")
     key = {"X-API-Key": str(made.key)}
     async with extended(app) as client:

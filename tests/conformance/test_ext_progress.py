@@ -1,4 +1,4 @@
-"""Progress: how far a job is, clamped to the valid range."""
+"""The progress of jobs, clamped to the valid range."""
 
 from uuid import uuid4
 
@@ -6,7 +6,7 @@ from tests.conformance.extension_client import extended
 from windlass import Windlass
 
 
-async def test_progress_is_told_clamped_and_read(app: Windlass) -> None:
+async def test_progress_is_reported_clamped_and_read(app: Windlass) -> None:
     async with extended(app) as client:
         id_ = (await client.push())["id"]
         path = f"/jobs/{id_}/progress"
@@ -27,7 +27,7 @@ async def test_progress_is_told_clamped_and_read(app: Windlass) -> None:
         await client.get(f"/jobs/{uuid4()}/progress", 404)
 
 
-async def test_a_published_sdk_tells_it_in_percent(app: Windlass) -> None:
+async def test_a_published_sdk_reports_progress_in_percent(app: Windlass) -> None:
     async with extended(app) as client:
         id_ = (await client.push())["id"]
         body = {"job_id": id_, "percentage": 40, "message": "m", "data": None}

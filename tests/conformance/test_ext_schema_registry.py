@@ -46,7 +46,7 @@ async def test_versions_are_registered_once_read_and_deleted(app: Windlass) -> N
         await client.call("DELETE", f"{path}/1.10")
         await client.call("DELETE", f"{path}/1.10", status=404)
         assert (await client.get(path))["version"] == "1.9"
-        # The other spelling of the spec, and the SDK's, which names a schema by its URI.
+        # The alternative paths of the spec, and those of the SDK, which identifies a schema by its URI.
         pay = {"job_type": "pay", "version": "1.0.0", "schema": PERSON, "uri": "https://schemas.example.com/pay/1"}
         assert (await client.post("/schemas", pay, 201))["schema"]["job_type"] == "pay"
         assert (await client.get("/schemas/pay"))["schema"]["schema"] == PERSON
@@ -71,13 +71,13 @@ async def test_arguments_are_checked_and_the_error_names_the_path(app: Windlass)
             assert path in error["message"]
 
 
-async def test_schemas_that_could_fetch_or_never_end_are_refused(app: Windlass) -> None:
+async def test_schemas_that_could_fetch_or_validate_forever_are_rejected(app: Windlass) -> None:
     many = {"allOf": [{"$ref": "#/$defs/d"}] * 1001, "$defs": {"d": True}}
     cases: list[tuple[Any, str]] = [
         ({"$ref": "#/x", "x": {"allOf": [{"$id": "http://127.0.0.1:9/", "$ref": "#/foo"}]}}, "$id"),
         ({"$id": "https://example.com/pay"}, "uri"),
         ({"$schema": "http://127.0.0.1:9/dialect"}, "2020-12"),
-        ({"items": {"$dynamicRef": "file:///etc/passwd"}}, "somewhere else"),
+        ({"items": {"$dynamicRef": "file:///etc/passwd"}}, "another document"),
         ({"type": "array", "items": {"$ref": "#/$defs/gone"}}, "/$defs/gone"),
         ({"items": {"pattern": "^(?=a)"}}, "schema.items.pattern"),
         (many, "1001 references"),
@@ -108,8 +108,8 @@ async def test_a_schema_stored_by_an_older_version_is_read_without_fetching(app:
         assert "the schema cannot be used" in error["message"]
 
 
-async def test_a_slow_schema_silences_nobody(app: Windlass) -> None:
-    """Before, each of these made the process deaf for hours."""
+async def test_a_slow_schema_does_not_block_other_requests(app: Windlass) -> None:
+    """Regression test: each of these schemas blocked the process for hours."""
     doubling = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)} | {"d40": True}
     async with extended(app) as client:
         slow = {"schema": {"$ref": "#/$defs/d0", "$defs": doubling}}
@@ -124,7 +124,7 @@ async def test_a_slow_schema_silences_nobody(app: Windlass) -> None:
         assert "longer than 1 s" in refused.result()["error"]["message"]
 
 
-async def test_a_misfit_is_taken_with_a_warning_unless_somebody_wants_it_refused(app: Windlass) -> None:
+async def test_an_invalid_job_is_accepted_with_a_warning_unless_validation_is_requested(app: Windlass) -> None:
     async with extended(app) as client:
         await client.put("/admin/schemas/email.send/1.0", {"schema": PERSON}, 201)
         assert "warnings" not in await client.push("email.send", {"to": "x"})
@@ -136,7 +136,7 @@ async def test_a_misfit_is_taken_with_a_warning_unless_somebody_wants_it_refused
         await client.push("test.middleware.reject", meta={"ojs_validate": True}, status=422)
         await client.put("/admin/schemas/email.send/2.0", {"schema": LISTED, "mode": "off"}, 201)
         assert "warnings" not in await client.push("email.send", 7)
-        # A job says for which version it was made.
+        # A job may name the version of its schema.
         assert (await client.push("email.send", {}, version="1.0"))["warnings"]
         jobs = [{"type": "email.send", "args": [{"to": "x"}]}, {"type": "email.send", "args": [{}], "schema": "1.0"}]
         error = (await client.post("/jobs/batch", {"jobs": jobs}, 422))["error"]
@@ -144,7 +144,7 @@ async def test_a_misfit_is_taken_with_a_warning_unless_somebody_wants_it_refused
         assert len(await client.fetch(count=99)) == 6
 
 
-async def test_a_version_travels_with_its_job(app: Windlass) -> None:
+async def test_a_job_keeps_its_version(app: Windlass) -> None:
     async with extended(app) as client:
         id_ = (await client.push("pay", version="2.0"))["job"]["id"]
         assert (await client.get(f"/jobs/{id_}"))["job"]["version"] == "2.0"

@@ -10,8 +10,8 @@ from windlass import Windlass
 from windlass.engine import messages, upkeep
 
 
-async def woken(app: Windlass) -> None:
-    """Give messages to those who wait."""
+async def deliver_messages(app: Windlass) -> None:
+    """Route messages to their waiters and wake the suspended jobs."""
     db = (await app.open()).database
     while await messages.route(db):
         pass
@@ -42,17 +42,17 @@ async def test_a_job_waits_for_a_signal_and_for_an_event(app: Windlass) -> None:
         [job] = await client.fetch()
         await client.post("/workers/suspend", {"job_id": id_, "wait_for": {"name": "paid"}})
         await messages.signal(db, job["id"], "paid", payload={"cents": 5})
-        await woken(app)
+        await deliver_messages(app)
         [job] = await client.fetch()
         assert (job["wait"], "checkpoint" in job) == ({"payload": {"cents": 5}, "timed_out": False}, False)
         await client.post("/workers/suspend", {"job_id": id_, "wait_for": {"name": "ok", "key": "k"}, "state": 1})
         await messages.publish(db, "ok", key="k", payload="second")
-        await woken(app)
+        await deliver_messages(app)
         [job] = await client.fetch()
         assert (job["wait"]["payload"], job["checkpoint"]["state"]) == ("second", 1)
 
 
-async def test_a_wait_that_timed_out_says_so(app: Windlass, conn: Any) -> None:
+async def test_a_wait_that_timed_out_is_marked_as_timed_out(app: Windlass, conn: Any) -> None:
     async with extended(app) as client:
         id_ = (await client.push())["id"]
         await client.fetch()
@@ -79,7 +79,7 @@ async def test_a_wait_that_timed_out_says_so(app: Windlass, conn: Any) -> None:
     ],
     ids=str,
 )
-async def test_what_makes_no_sense_is_refused_and_the_job_is_held_on(app: Windlass, body: dict[str, Any]) -> None:
+async def test_an_invalid_suspend_is_rejected_and_the_job_stays_active(app: Windlass, body: dict[str, Any]) -> None:
     async with extended(app) as client:
         id_ = (await client.push())["id"]
         await client.fetch()

@@ -15,7 +15,7 @@ from windlass.testing import run_until_idle
 PATH = "/webhooks/subscriptions"
 
 
-async def test_subscriptions_are_made_read_changed_and_deleted(app: Windlass) -> None:
+async def test_subscriptions_are_created_read_changed_and_deleted(app: Windlass) -> None:
     wish = {"url": "https://example.com/hook", "events": ["job.completed"], "metadata": {"owner": "ops"}}
     async with extended(app) as client:
         made = (await client.post(PATH, wish, 201))["subscription"]
@@ -41,7 +41,7 @@ async def test_subscriptions_are_made_read_changed_and_deleted(app: Windlass) ->
         assert (await client.get(PATH))["subscriptions"] == []
 
 
-async def test_what_a_worker_of_any_language_does_is_told(database: str) -> None:
+async def test_completions_by_an_http_worker_are_delivered(database: str) -> None:
     async with app_for(database) as app, extended(app) as client, serving(says(reply(200, b"ok"))) as receiver:
         made = await client.post(PATH, {"url": receiver.url, "events": ["job.completed"]}, 201)
         tested = await client.post(f"{PATH}/{made['id']}/test")

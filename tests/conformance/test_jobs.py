@@ -22,7 +22,7 @@ WRONG: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-async def test_a_job_comes_back_as_it_was_asked_for_with_what_the_server_adds(ojs: OjsClient) -> None:
+async def test_a_job_is_returned_as_requested_with_the_fields_that_the_server_adds(ojs: OjsClient) -> None:
     asked = {
         "type": "report.make-pdf",
         "args": [3.14, None, {"deep": [1, [2]]}, "ü"],
@@ -49,7 +49,7 @@ async def test_a_job_comes_back_as_it_was_asked_for_with_what_the_server_adds(oj
     assert handed_out["started_at"]
 
 
-async def test_what_makes_no_sense_is_refused_and_nothing_is_written(ojs: OjsClient) -> None:
+async def test_invalid_jobs_are_rejected_and_nothing_is_written(ojs: OjsClient) -> None:
     for change in WRONG:
         body = {name: value for name, value in {"type": "a.b", "args": [], **change}.items() if value is not None}
         await ojs.refused("POST", "/jobs", body, 400, "invalid_request")
@@ -58,7 +58,7 @@ async def test_what_makes_no_sense_is_refused_and_nothing_is_written(ojs: OjsCli
     assert await ojs.fetch() == []
 
 
-async def test_wrong_retry_policies_are_unprocessable(ojs: OjsClient) -> None:
+async def test_invalid_retry_policies_are_422(ojs: OjsClient) -> None:
     for policy, field in (
         ({"max_attempts": -1}, "max_attempts"),
         ({"backoff_coefficient": 0.5}, "backoff_coefficient"),
@@ -73,7 +73,7 @@ async def test_wrong_retry_policies_are_unprocessable(ojs: OjsClient) -> None:
         assert field in error["message"]
 
 
-async def test_bodies_that_cannot_be_read_are_refused(ojs: OjsClient) -> None:
+async def test_malformed_requests_are_rejected(ojs: OjsClient) -> None:
     for content, kind, status, code in (
         (b"", "application/json", 400, "invalid_payload"),
         (b"{", "application/json", 400, "invalid_payload"),
@@ -91,7 +91,7 @@ async def test_bodies_that_cannot_be_read_are_refused(ojs: OjsClient) -> None:
     assert (await ojs.http.request("ASSERT", "/ojs/v1/jobs")).status_code >= 400
 
 
-async def test_a_client_that_accepts_only_plain_json_gets_that_name_for_it(ojs: OjsClient) -> None:
+async def test_a_client_that_accepts_only_plain_json_gets_that_media_type(ojs: OjsClient) -> None:
     headers = {"accept": "application/json", "x-request-id": "my-request"}
     answer = await ojs.http.get("/ojs/manifest", headers=headers)
     assert answer.headers["content-type"] == "application/json"
@@ -99,7 +99,7 @@ async def test_a_client_that_accepts_only_plain_json_gets_that_name_for_it(ojs: 
     assert answer.json()["conformance_level"] == 4
 
 
-async def test_an_id_is_taken_once(ojs: OjsClient) -> None:
+async def test_a_duplicate_id_is_rejected(ojs: OjsClient) -> None:
     body = {"type": "a.b", "args": [], "id": OLD}
     assert (await ojs.ask("POST", "/jobs", body, 201))["job"]["id"] == OLD
     error = await ojs.refused("POST", "/jobs", body, 409, "duplicate")
@@ -121,7 +121,7 @@ async def test_a_job_is_cancelled_from_every_live_state_and_only_once(ojs: OjsCl
     await ojs.refused("DELETE", f"/jobs/{OLD}", None, 404, "not_found")
 
 
-async def test_a_held_job_waits_until_it_is_activated(ojs: OjsClient) -> None:
+async def test_a_pending_job_waits_until_it_is_activated(ojs: OjsClient) -> None:
     job = await ojs.push(pending=True)
     assert job["state"] == "pending"
     await ojs.pass_time(days=400)
@@ -133,7 +133,7 @@ async def test_a_held_job_waits_until_it_is_activated(ojs: OjsClient) -> None:
     assert (await ojs.one())["id"] == job["id"]
 
 
-async def test_a_job_is_scheduled_until_its_time_and_late_ones_are_never_begun(ojs: OjsClient) -> None:
+async def test_a_job_is_scheduled_until_its_time_and_an_expired_job_never_starts(ojs: OjsClient) -> None:
     soon, past = await ojs.push(scheduled_at="+PT5S"), await ojs.push(delay_until="2020-01-01T00:00:00Z")
     short, long = await ojs.push(expires_at="+PT2S"), await ojs.push(expires_at="2099-12-31T23:59:59Z")
     assert [job["state"] for job in (soon, past, short, long)] == ["scheduled", "available", "available", "available"]
@@ -149,7 +149,7 @@ async def test_a_job_is_scheduled_until_its_time_and_late_ones_are_never_begun(o
     assert (await ojs.one())["id"] == soon["id"]
 
 
-async def test_a_batch_is_recorded_whole_and_in_order(ojs: OjsClient) -> None:
+async def test_a_batch_is_inserted_completely_and_in_order(ojs: OjsClient) -> None:
     listed = [{"type": f"a.t{n % 7}", "args": [n]} for n in range(250)]
     found = await ojs.ask("POST", "/jobs/batch", {"jobs": listed}, 201)
     assert found["count"] == 250
@@ -160,7 +160,7 @@ async def test_a_batch_is_recorded_whole_and_in_order(ojs: OjsClient) -> None:
         await ojs.refused("POST", "/jobs/batch", wrong, 400, "invalid_request")
 
 
-async def test_a_conformance_suite_starts_from_nothing(ojs: OjsClient) -> None:
+async def test_a_reset_deletes_all_jobs(ojs: OjsClient) -> None:
     job = await ojs.push()
     assert await ojs.ask("POST", "/admin/reset", {}) == {"reset": True}
     await ojs.refused("GET", f"/jobs/{job['id']}", None, 404, "not_found")

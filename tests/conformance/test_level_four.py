@@ -1,4 +1,4 @@
-"""Unique jobs, limits, queue switches and statistics."""
+"""Unique jobs, rate limits, paused queues and statistics."""
 
 import asyncio
 from collections import Counter
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 KEYS: dict[str, Any] = {"keys": ["type", "args"]}
 
 
-async def test_of_many_at_once_exactly_one_wins(ojs: OjsClient) -> None:
+async def test_of_concurrent_unique_jobs_exactly_one_is_accepted(ojs: OjsClient) -> None:
     async def push(n: int) -> int:
         body = {"type": "a.b", "args": [n % 3], "options": {"unique": KEYS}}
         return (await ojs.http.post("/ojs/v1/jobs", json=body)).status_code
@@ -32,7 +32,7 @@ SAMES: list[tuple[dict[str, Any], list[Any], list[Any], bool]] = [
 ]
 
 
-async def test_what_counts_as_the_same_is_chosen(ojs: OjsClient) -> None:
+async def test_unique_keys_determine_which_jobs_are_duplicates(ojs: OjsClient) -> None:
     for n, (unique, first, second, same) in enumerate(SAMES):
         made = await ojs.push(f"a.b{n}", *first, unique=unique)
         again = {"type": f"a.b{n}", "args": second, "options": {"unique": unique}}
@@ -44,7 +44,7 @@ async def test_what_counts_as_the_same_is_chosen(ojs: OjsClient) -> None:
         await ojs.push(f"a.c{n}", *first, unique=unique)  # another type is always another job
 
 
-async def test_keys_of_meta_count_if_they_are_named(ojs: OjsClient) -> None:
+async def test_keys_of_meta_are_part_of_the_unique_key_if_named(ojs: OjsClient) -> None:
     async def push(status: int, **meta: Any) -> None:
         unique = {"keys": ["meta"], "meta_keys": ["user"]}
         body = {"type": "a.b", "args": [], "meta": meta, "options": {"unique": unique}}
@@ -55,7 +55,7 @@ async def test_keys_of_meta_count_if_they_are_named(ojs: OjsClient) -> None:
     await push(201, user=2, trace="a")
 
 
-async def test_a_duplicate_is_ignored_or_takes_the_place_of_the_first(ojs: OjsClient) -> None:
+async def test_a_duplicate_is_ignored_or_replaces_the_first_job(ojs: OjsClient) -> None:
     first = await ojs.push("a.b", 1, unique={**KEYS, "on_conflict": "ignore"})
     body = {"type": "a.b", "args": [1], "options": {"unique": {**KEYS, "on_conflict": "use_existing"}}}
     told = await ojs.ask("POST", "/jobs", body, 200)
@@ -67,7 +67,7 @@ async def test_a_duplicate_is_ignored_or_takes_the_place_of_the_first(ojs: OjsCl
     assert (await ojs.state(timed), await ojs.state(moved)) == ("cancelled", "scheduled")
 
 
-async def test_a_period_and_states_say_for_how_long(ojs: OjsClient) -> None:
+async def test_a_period_and_states_limit_how_long_a_job_is_unique(ojs: OjsClient) -> None:
     await ojs.push("a.b", 1, unique={**KEYS, "period": "PT1M"})
     await ojs.pass_time(seconds=30)
     await ojs.refused("POST", "/jobs", _unique(period="PT1M"), 409, "duplicate")
@@ -80,7 +80,7 @@ async def test_a_period_and_states_say_for_how_long(ojs: OjsClient) -> None:
     await ojs.refused("POST", "/jobs", _unique(states=["completed"]), 409, "duplicate")
 
 
-async def test_a_batch_keeps_to_uniqueness_too(ojs: OjsClient) -> None:
+async def test_uniqueness_also_applies_to_a_batch(ojs: OjsClient) -> None:
     one = {"type": "a.b", "args": [1], "options": {"unique": KEYS}}
     await ojs.refused("POST", "/jobs/batch", {"jobs": [one, one]}, 409, "duplicate")
     assert await ojs.fetch() == []
@@ -90,7 +90,7 @@ async def test_a_batch_keeps_to_uniqueness_too(ojs: OjsClient) -> None:
     assert len(await ojs.fetch(count=10)) == 2
 
 
-async def test_a_batch_with_an_id_that_exists_leaves_nothing_behind(ojs: OjsClient) -> None:
+async def test_a_batch_with_an_existing_id_inserts_nothing(ojs: OjsClient) -> None:
     made = await ojs.push("a.b", 1)
     batch = {"jobs": [{"type": "a.c", "args": []}, {"type": "a.c", "args": [], "id": made["id"]}]}
     error = await ojs.refused("POST", "/jobs/batch", batch, 409, "duplicate")
@@ -98,7 +98,7 @@ async def test_a_batch_with_an_id_that_exists_leaves_nothing_behind(ojs: OjsClie
     assert [job["type"] for job in await ojs.fetch(count=100)] == ["a.b"]
 
 
-async def test_a_limit_spreads_delivery_and_never_refuses_a_job(ojs: OjsClient) -> None:
+async def test_a_rate_limit_delays_delivery_and_never_rejects_a_job(ojs: OjsClient) -> None:
     for n in range(5):
         await ojs.push("a.b", n, rate_limit={"max_per_second": 1})
     await ojs.push("a.free", queue="other")
@@ -108,10 +108,10 @@ async def test_a_limit_spreads_delivery_and_never_refuses_a_job(ojs: OjsClient) 
     await ojs.pass_time(seconds=1.5)
     assert [job["args"] for job in await ojs.fetch(count=10)] == [[1]]
     await ojs.pass_time(hours=1)
-    assert [job["args"] for job in await ojs.fetch(count=10)] == [[2]]  # what was not used is not saved up
+    assert [job["args"] for job in await ojs.fetch(count=10)] == [[2]]  # unused capacity does not accumulate
 
 
-async def test_a_key_limits_how_many_are_under_way(ojs: OjsClient) -> None:
+async def test_a_key_limits_concurrency(ojs: OjsClient) -> None:
     for n in range(4):
         await ojs.push("a.b", n, rate_limit={"key": "api", "concurrency": 2})
     await ojs.push("a.c", 4)
@@ -122,7 +122,7 @@ async def test_a_key_limits_how_many_are_under_way(ojs: OjsClient) -> None:
     assert [job["args"] for job in await ojs.fetch(count=10)] == [[2]]
 
 
-async def test_a_rate_has_a_period(ojs: OjsClient) -> None:
+async def test_a_rate_limit_applies_per_period(ojs: OjsClient) -> None:
     limit = {"key": "mail", "rate": 3, "period": "PT1M"}
     listed = [{"type": "a.b", "args": [n], "options": {"rate_limit": limit}} for n in range(7)]
     await ojs.ask("POST", "/jobs/batch", {"jobs": listed}, 201)
@@ -133,7 +133,7 @@ async def test_a_rate_has_a_period(ojs: OjsClient) -> None:
     assert len(await ojs.fetch(count=10)) == 3
 
 
-async def test_a_paused_queue_takes_jobs_and_gives_none(ojs: OjsClient) -> None:
+async def test_a_paused_queue_accepts_jobs_and_delivers_none(ojs: OjsClient) -> None:
     paused = await ojs.ask("POST", "/queues/mail/pause")
     assert (paused["queue"]["paused"], paused["status"]) == (True, "paused")
     assert paused["paused_at"]
@@ -147,7 +147,7 @@ async def test_a_paused_queue_takes_jobs_and_gives_none(ojs: OjsClient) -> None:
     assert len(await ojs.fetch("mail")) == 1
 
 
-async def test_a_queue_is_counted(ojs: OjsClient) -> None:
+async def test_queue_statistics_count_jobs_by_state(ojs: OjsClient) -> None:
     listed = [{"type": "a.b", "args": [], "options": {"queue": "q", "retry": {"max_attempts": 2}}} for _ in range(8)]
     await ojs.ask("POST", "/jobs/batch", {"jobs": listed}, 201)
     await ojs.push(queue="q", scheduled_at="+PT1H")

@@ -86,7 +86,7 @@ async def test_only_the_holder_may_report_many(ojs: OjsClient) -> None:
     assert "held by another worker" in refused["error"]["message"]
 
 
-async def test_failures_are_retried_given_back_or_final_each_by_its_own_report(ojs: OjsClient) -> None:
+async def test_each_failure_is_retried_released_or_final_by_its_own_report(ojs: OjsClient) -> None:
     policy = {"options": {"retry": {"max_attempts": 3, "initial_interval": "PT1S", "jitter": False}}}
     jobs = await fetched(ojs, 6, **policy)
     outcomes: list[Json] = [
@@ -112,7 +112,7 @@ async def test_failures_are_retried_given_back_or_final_each_by_its_own_report(o
     assert [job["args"] for job in await ojs.fetch(count=6)] == [[1]]
 
 
-async def test_one_report_has_a_fence_and_a_delay_as_well(ojs: OjsClient) -> None:
+async def test_a_single_report_also_accepts_a_fence_and_a_delay(ojs: OjsClient) -> None:
     await ojs.push(retry={"max_attempts": 2})
     job = await ojs.one()
     assert (job["fence"], job["attempt"]) == (1, 1)
@@ -142,7 +142,7 @@ async def test_steps_of_runs_and_other_jobs_may_be_reported_together(ojs: OjsCli
 
 
 @pytest.mark.parametrize("word", ["ack", "nack"])
-async def test_a_request_of_the_wrong_form_records_nothing(ojs: OjsClient, word: str) -> None:
+async def test_an_invalid_request_records_nothing(ojs: OjsClient, word: str) -> None:
     [job] = await fetched(ojs, 1)
     for body, message in (
         ({"jobs": {"job_id": job["id"]}}, "jobs must be a list of at most 1000 objects"),
@@ -167,7 +167,7 @@ async def test_a_worker_that_stops_a_cancelled_step_cancels_it(ojs: OjsClient) -
     assert await report(ojs, "nack", [entry]) == [{"job_id": job["id"], "state": "cancelled"}]
 
 
-async def test_a_heartbeat_tells_a_cancelled_job_from_one_that_was_lost(ojs: OjsClient) -> None:
+async def test_a_heartbeat_distinguishes_a_cancelled_job_from_a_lost_one(ojs: OjsClient) -> None:
     cancelled, lost, held = await fetched(ojs, 3)
     await ojs.ask("DELETE", f"/jobs/{cancelled['id']}")
     await ojs.nack(lost, requeue=True)

@@ -7,7 +7,7 @@ from tests.conformance.ojs_client import OjsClient
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-# The Python SDK reads a body only if its type says application/json; it is told to ask for that.
+# The Python SDK parses a body only if its media type is application/json; it is configured to accept that.
 PYTHON = {
     "content-type": "application/openjobspec+json",
     "accept": "application/json",
@@ -28,7 +28,7 @@ async def call(ojs: OjsClient, headers: dict[str, str], method: str, path: str, 
     return answer
 
 
-async def test_the_python_client_and_worker(ojs: OjsClient) -> None:
+async def test_requests_of_the_python_client_and_worker_succeed(ojs: OjsClient) -> None:
     enqueue = {
         "type": "email.send",
         "args": ["user@example.com"],
@@ -62,7 +62,7 @@ async def test_the_python_client_and_worker(ojs: OjsClient) -> None:
         },
     }
     assert (await call(ojs, PYTHON, "POST", "/workers/nack", nack)).json()["state"] == "retryable"
-    again = await call(ojs, PYTHON, "POST", "/workers/nack", nack)  # it repeats itself up to three times
+    again = await call(ojs, PYTHON, "POST", "/workers/nack", nack)  # the SDK repeats a report up to three times
     assert (again.status_code, again.json()["error"]["code"]) == (409, "conflict")
     assert (await call(ojs, PYTHON, "POST", "/workers/fetch", fetch)).json() == {"jobs": []}
 
@@ -79,7 +79,7 @@ async def test_the_python_client_and_worker(ojs: OjsClient) -> None:
     assert (await call(ojs, PYTHON, "GET", "/health")).json()["status"] == "ok"
 
 
-async def test_the_go_client_and_worker(ojs: OjsClient) -> None:
+async def test_requests_of_the_go_client_and_worker_succeed(ojs: OjsClient) -> None:
     batch = {"jobs": [{"type": "a.b", "args": [n], "options": {"queue": "go"}} for n in range(3)]}
     made = (await call(ojs, GO, "POST", "/jobs/batch", batch)).json()
     assert [job["args"] for job in made["jobs"]] == [[0], [1], [2]]

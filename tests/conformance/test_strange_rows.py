@@ -18,7 +18,7 @@ STRANGE = {
 @pytest.mark.parametrize(
     ("column", "value"), [(column, value) for column, values in STRANGE.items() for value in values]
 )
-async def test_a_document_of_another_form_hides_no_job(ojs: OjsClient, column: str, value: str) -> None:
+async def test_an_unexpected_document_hides_no_job(ojs: OjsClient, column: str, value: str) -> None:
     statement = f"""insert into workflow.workflow_run (type, queue, payload, {column})
                     values ('a.b', 'q', '{{}}', $1) returning id::text"""
     async with (await ojs.app.open()).begin() as conn:
@@ -37,7 +37,7 @@ async def _everything_is_shown(ojs: OjsClient, ids: list[str]) -> None:
         assert answer.status_code == 200, (path, answer.text)
 
 
-async def test_a_job_whose_parent_results_cannot_be_read_keeps_no_other_from_its_worker(
+async def test_a_job_with_unreadable_parent_results_does_not_block_other_jobs(
     ojs: OjsClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def decode(result: str) -> object:

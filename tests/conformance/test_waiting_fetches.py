@@ -25,7 +25,7 @@ LONG = 30_000
 
 @pytest.fixture(autouse=True)
 def only_wakeups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without polls: what ends a wait here is a wake-up."""
+    """Disable polling, so that only a wake-up ends a wait."""
     monkeypatch.setattr(waiting, "POLL", 3600.0)
 
 
@@ -90,7 +90,7 @@ async def test_a_worker_gets_only_the_types_it_names(ojs: OjsClient) -> None:
         ({"wait_ms": "1"}, "wait_ms"),
     ],
 )
-async def test_a_fetch_with_wrong_fields_names_the_field(ojs: OjsClient, more: dict[str, object], field: str) -> None:
+async def test_an_invalid_fetch_is_rejected_with_the_field(ojs: OjsClient, more: dict[str, object], field: str) -> None:
     error = await ojs.refused("POST", "/workers/fetch", {"queues": ["q"], **more}, 400, "invalid_request")
     assert error["details"] == {"field": field}
 
@@ -110,11 +110,11 @@ async def test_a_fetch_that_finds_a_job_does_not_wait(ojs: OjsClient, fetches: C
     assert fetches.number == 0
 
 
-async def test_a_fetch_returns_nothing_when_its_time_is_over(ojs: OjsClient) -> None:
+async def test_a_fetch_returns_no_jobs_after_its_timeout(ojs: OjsClient) -> None:
     assert await ojs.fetch(wait_ms=1) == []
 
 
-async def test_many_that_wait_get_one_job_each(ojs: OjsClient, fetches: Counted) -> None:
+async def test_many_waiting_fetches_get_one_job_each(ojs: OjsClient, fetches: Counted) -> None:
     workers = [asyncio.create_task(ojs.fetch(wait_ms=LONG, worker_id=f"w{n}")) for n in range(25)]
     await fetches.until(25)
     await ojs.ask("POST", "/jobs/batch", {"jobs": [{"type": "a.b", "args": [n]} for n in range(25)]}, 201)
@@ -123,7 +123,7 @@ async def test_many_that_wait_get_one_job_each(ojs: OjsClient, fetches: Counted)
     assert sorted(job["args"][0] for jobs in fetched for job in jobs) == list(range(25))
 
 
-async def test_a_worker_that_was_stopped_does_not_keep_jobs_from_others(
+async def test_a_quiet_worker_does_not_keep_jobs_from_others(
     ojs: OjsClient, fetches: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting, "POLL", 0.01)
@@ -152,10 +152,10 @@ async def test_a_client_that_disconnects_gets_no_job(ojs: OjsClient, fetches: Co
     assert (await ojs.one(worker_id="other"))["attempt"] == 1
 
 
-async def test_jobs_claimed_for_a_client_that_has_disconnected_are_given_back(
+async def test_jobs_claimed_for_a_disconnected_client_are_released(
     ojs: OjsClient, fetches: Counted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The client goes while the query for its fetch is in progress."""
+    """The client disconnects while the query for its fetch is in progress."""
     claimed, go_on = asyncio.Event(), asyncio.Event()
     answer = waiting.Group._answer
 
@@ -196,7 +196,7 @@ async def test_too_many_waiting_fetches_are_refused(
     assert len(await first) == 1
 
 
-async def test_a_job_of_another_process_ends_the_wait(databases: Databases, fetches: Counted) -> None:
+async def test_a_job_submitted_by_another_process_ends_the_wait(databases: Databases, fetches: Counted) -> None:
     async with databases.fresh() as url, ojs_client(url) as here, Windlass(url) as other:
         waiting_fetch = asyncio.create_task(here.fetch(wait_ms=LONG))
         await fetches.until(1)
@@ -206,7 +206,7 @@ async def test_a_job_of_another_process_ends_the_wait(databases: Databases, fetc
         assert job["args"] == [{"x": 1}]
 
 
-async def test_a_server_that_stops_ends_the_waits(ojs: OjsClient, fetches: Counted) -> None:
+async def test_a_stopping_server_ends_waiting_fetches(ojs: OjsClient, fetches: Counted) -> None:
     listener = listen("127.0.0.1", 0)
     async with httpx.AsyncClient(base_url=listener.url, timeout=60) as http:
         async with serving(server.build(ojs.app, GuardOptions(host=listener.host)), listener):
@@ -216,7 +216,7 @@ async def test_a_server_that_stops_ends_the_waits(ojs: OjsClient, fetches: Count
         assert (await waiting_fetch).json() == {"jobs": []}
 
 
-async def test_a_fetch_registers_its_worker_with_what_it_serves(ojs: OjsClient) -> None:
+async def test_a_fetch_registers_its_worker_with_its_queues_and_types(ojs: OjsClient) -> None:
     await ojs.fetch("mail", "bulk", worker_id="registered", types=["mail.%"])
     await ojs.fetch("mail", worker_id="all types")
     rows = {row.id: row for row in await ojs.app.workers()}

@@ -42,15 +42,15 @@ async def messages(ojs: OjsClient, job: Json) -> list[tuple[int, str, str]]:
     return [(row.attempt, row.level, row.message) for row in await ojs.app.logs(UUID(job["id"]))]
 
 
-async def lose(ojs: OjsClient, worker: str = "w") -> tuple[Json, Json]:
-    """A job whose lease was lost to another worker, as both have it."""
+async def fetch_and_lose(ojs: OjsClient, worker: str = "w") -> tuple[Json, Json]:
+    """Return a job whose lease was lost to another worker, as each of the two workers fetched it."""
     await ojs.push(retry=FAST)
     late = await ojs.one(worker_id=worker, visibility_timeout_ms=LEASE)
     await ojs.pass_time(milliseconds=LEASE + 1000)
     return late, await ojs.one(worker_id="next")
 
 
-async def test_the_next_attempt_gets_the_steps_of_those_before(ojs: OjsClient) -> None:
+async def test_the_next_attempt_gets_the_steps_of_earlier_attempts(ojs: OjsClient) -> None:
     await ojs.push(retry=FAST)
     job = await ojs.one(worker_id="w")
     assert "steps" not in job
@@ -85,7 +85,7 @@ async def test_a_step_that_is_recorded_again_keeps_its_first_value(ojs: OjsClien
 
 
 async def test_steps_are_recorded_all_or_none(ojs: OjsClient) -> None:
-    """The later one may have used the result of the earlier one, which the next attempt would compute anew."""
+    """A later step may have used the result of an earlier one, which the next attempt would compute again."""
     await ojs.push(retry=FAST)
     job = await ojs.one(worker_id="w")
     for steps, field in (
@@ -98,7 +98,7 @@ async def test_steps_are_recorded_all_or_none(ojs: OjsClient) -> None:
     assert "steps" not in await ojs.one(worker_id="w")
 
 
-async def test_a_job_that_is_started_over_after_a_success_records_its_steps_anew(ojs: OjsClient) -> None:
+async def test_a_job_that_is_rerun_after_a_success_records_its_steps_again(ojs: OjsClient) -> None:
     app = ojs.app
     await app.deploy({"name": "again", "tasks": {"work": {"job": "again.v1", "queue": "remote"}}})
     run = await app.start("again")
@@ -113,8 +113,8 @@ async def test_a_job_that_is_started_over_after_a_success_records_its_steps_anew
     assert (await ojs.one("remote", worker_id="w"))["steps"] == [{"name": "pack", "value": 2}]
 
 
-async def test_only_the_holder_of_the_lease_records(ojs: OjsClient) -> None:
-    late, current = await lose(ojs)
+async def test_only_the_holder_of_the_lease_may_record(ojs: OjsClient) -> None:
+    late, current = await fetch_and_lose(ojs)
     for path, method, body in (
         ("steps", "POST", {"steps": [{"name": "pack", "value": 1}]}),
         ("progress", "PUT", {"progress": 0.5}),
@@ -134,7 +134,7 @@ async def test_only_the_holder_of_the_lease_records(ojs: OjsClient) -> None:
     await ojs.refused("POST", unknown, {**held(late), "steps": [{"name": "a", "value": 1}]}, 404, "not_found")
 
 
-async def test_log_lines_of_workers_are_those_of_the_job(ojs: OjsClient) -> None:
+async def test_log_lines_sent_by_workers_are_log_lines_of_the_job(ojs: OjsClient) -> None:
     await ojs.push(retry=FAST)
     job = await ojs.one(worker_id="w")
     assert await log(ojs, line(job, "one"), line(job, "two", level="warning")) == 2
@@ -154,14 +154,14 @@ async def test_log_lines_of_workers_are_those_of_the_job(ojs: OjsClient) -> None
 
 
 async def test_lines_of_jobs_that_the_worker_does_not_hold_are_dropped(ojs: OjsClient) -> None:
-    late, current = await lose(ojs)
+    late, current = await fetch_and_lose(ojs)
     assert await log(ojs, line(late, "late"), line(current, "stolen")) == 0
     assert await log(ojs, line(late, "late"), line(current, "mine"), worker="next") == 1
     assert await messages(ojs, current) == [(2, "INFO", "mine")]
     assert await log(ojs) == 0
 
 
-async def test_a_bad_line_is_refused_alone(ojs: OjsClient) -> None:
+async def test_an_invalid_line_is_rejected_without_affecting_the_others(ojs: OjsClient) -> None:
     await ojs.push()
     job = await ojs.one(worker_id="w")
     bad: list[tuple[Any, str]] = [
@@ -190,7 +190,7 @@ async def test_a_bad_line_is_refused_alone(ojs: OjsClient) -> None:
     assert [message for _, _, message in await messages(ojs, job)] == [str(n) for n in range(len(bad))]
 
 
-async def test_values_that_are_no_json_are_refused_with_their_line(ojs: OjsClient) -> None:
+async def test_lines_with_values_that_are_not_json_are_rejected(ojs: OjsClient) -> None:
     await ojs.push()
     job = await ojs.one(worker_id="w")
     lines = [line(job, "one"), line(job, "two", fence=float("nan")), line(job, "three", at=float("inf"))]
@@ -227,14 +227,14 @@ async def test_an_attempt_stores_a_limited_number_of_lines(ojs: OjsClient) -> No
         ("logs", {"lines": [{}] * 1001, "worker_id": "w"}, "lines"),
     ],
 )  # fmt: skip
-async def test_wrong_fields_are_named(ojs: OjsClient, path: str, body: Json, field: str) -> None:
+async def test_invalid_fields_are_named(ojs: OjsClient, path: str, body: Json, field: str) -> None:
     job = await ojs.push()
     url = "/workers/logs" if path == "logs" else f"/jobs/{job['id']}/steps"
     error = await ojs.refused("POST", url, body, 400, "invalid_request")
     assert error["details"] == {"field": field}
 
 
-async def test_a_job_of_the_other_api_arrives_with_its_payload_as_the_only_argument(ojs: OjsClient) -> None:
+async def test_the_payload_of_a_job_of_the_windlass_api_becomes_its_arguments(ojs: OjsClient) -> None:
     for payload, args in (({"a": 1}, [{"a": 1}]), ([1, 2], [1, 2]), (None, [None])):
         await ojs.app.submit_many([JobSpec(type="mixed.v1", queue="mixed", payload=payload)])
         assert (await ojs.one("mixed", worker_id="w"))["args"] == args

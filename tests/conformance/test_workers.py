@@ -13,7 +13,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 FAST = {"initial_interval": "PT1S", "jitter": False}
 
 
-async def test_queues_go_from_left_to_right_then_by_priority_then_first_come_first_served(ojs: OjsClient) -> None:
+async def test_jobs_are_fetched_by_queue_order_then_priority_then_age(ojs: OjsClient) -> None:
     for name, options in (
         ("a.one", {"queue": "low", "priority": 50}),
         ("a.two", {"queue": "high"}),
@@ -28,7 +28,7 @@ async def test_queues_go_from_left_to_right_then_by_priority_then_first_come_fir
     assert order == ["c.four", "a.two", "a.five", "b.six", "a.seven", "b.three", "a.one"]
 
 
-async def test_no_job_is_handed_out_twice_however_many_ask_at_once(ojs: OjsClient) -> None:
+async def test_concurrent_fetches_never_return_the_same_job(ojs: OjsClient) -> None:
     await ojs.ask("POST", "/jobs/batch", {"jobs": [{"type": f"a.t{n % 3}", "args": []} for n in range(100)]}, 201)
     fetched = await asyncio.gather(*(ojs.fetch(count=7, worker_id=f"w{n}") for n in range(20)))
     taken = Counter(job["id"] for jobs in fetched for job in jobs)
@@ -36,7 +36,7 @@ async def test_no_job_is_handed_out_twice_however_many_ask_at_once(ojs: OjsClien
     assert set(taken.values()) == {1}
 
 
-async def test_an_answer_is_kept_exactly(ojs: OjsClient) -> None:
+async def test_a_result_is_stored_exactly(ojs: OjsClient) -> None:
     await ojs.push()
     job = await ojs.one()
     told = await ojs.ack(job, {"a": [1.5, None, "ü"]})
@@ -51,7 +51,7 @@ async def test_an_answer_is_kept_exactly(ojs: OjsClient) -> None:
     await ojs.refused("POST", "/workers/ack", {}, 400, "invalid_request")
 
 
-async def test_only_the_holder_may_report_if_it_says_who_it_is(ojs: OjsClient) -> None:
+async def test_a_report_with_a_worker_id_is_accepted_only_from_the_holder(ojs: OjsClient) -> None:
     await ojs.push()
     job = await ojs.one(worker_id="mine")
     assert (await ojs.ack(job, status=409, worker_id="other"))["error"]["code"] == "conflict"
@@ -68,7 +68,7 @@ BACKOFFS: list[tuple[dict[str, Any], list[int]]] = [
 ]
 
 
-async def test_retries_wait_as_their_policy_says(ojs: OjsClient) -> None:
+async def test_retries_are_delayed_by_their_policy(ojs: OjsClient) -> None:
     for policy, delays in BACKOFFS:
         await ojs.push(retry={"max_attempts": 4, **FAST, **policy})
         for number, delay in enumerate(delays, 1):
@@ -87,7 +87,7 @@ async def test_retries_wait_as_their_policy_says(ojs: OjsClient) -> None:
     assert (await ojs.ask("GET", "/dead-letter"))["jobs"] == []
 
 
-async def test_jitter_goes_both_ways(ojs: OjsClient) -> None:
+async def test_jitter_shortens_and_lengthens_delays(ojs: OjsClient) -> None:
     listed = [{"type": "a.b", "args": [], "options": {"retry": {"initial_interval": "PT2S"}}} for _ in range(50)]
     await ojs.ask("POST", "/jobs/batch", {"jobs": listed}, 201)
     told = [await ojs.nack(job) for job in await ojs.fetch(count=50)]
@@ -109,7 +109,7 @@ FINAL: list[tuple[dict[str, Any], str, bool]] = [
 ]
 
 
-async def test_errors_that_are_final_end_a_job(ojs: OjsClient) -> None:
+async def test_the_error_determines_whether_a_job_is_retried_or_discarded(ojs: OjsClient) -> None:
     policy = {**FAST, "non_retryable_errors": ["ValueError", "Auth.*"], "on_exhaustion": "dead_letter"}
     dead: list[str] = []
     for error, state, kept in FINAL:
@@ -120,7 +120,7 @@ async def test_errors_that_are_final_end_a_job(ojs: OjsClient) -> None:
     assert [job["id"] for job in (await ojs.ask("GET", "/dead-letter"))["jobs"]] == dead
 
 
-async def test_the_last_error_is_gone_with_success_and_the_history_is_not(ojs: OjsClient) -> None:
+async def test_success_clears_the_last_error_and_keeps_the_history(ojs: OjsClient) -> None:
     await ojs.push(retry=FAST)
     await ojs.nack(await ojs.one(), {**ERROR, "details": {"error_class": "ConnectionError", "host": "db"}})
     await ojs.pass_time(seconds=1)
@@ -134,14 +134,14 @@ async def test_the_last_error_is_gone_with_success_and_the_history_is_not(ojs: O
     assert error["occurred_at"] == error["timestamp"]
 
 
-async def test_a_job_that_is_handed_back_costs_no_attempt(ojs: OjsClient) -> None:
+async def test_a_requeued_job_uses_no_attempt(ojs: OjsClient) -> None:
     await ojs.push(retry={"max_attempts": 1})
     told = await ojs.nack(await ojs.one(), requeue=True)
     assert (told["state"], told["attempt"]) == ("available", 0)
     assert (await ojs.one())["attempt"] == 1
 
 
-async def test_a_lease_that_runs_out_gives_the_job_to_others_until_its_attempts_are_used_up(ojs: OjsClient) -> None:
+async def test_an_expired_lease_releases_the_job_until_its_attempts_are_exhausted(ojs: OjsClient) -> None:
     await ojs.push(visibility_timeout_ms=3000, retry={"max_attempts": 2, "on_exhaustion": "dead_letter"})
     job = await ojs.one(worker_id="silent")
     await ojs.pass_time(seconds=2)
@@ -161,7 +161,7 @@ async def test_a_lease_that_runs_out_gives_the_job_to_others_until_its_attempts_
     assert [dead["id"] for dead in (await ojs.ask("GET", "/dead-letter"))["jobs"]] == [job["id"]]
 
 
-async def test_an_attempt_that_takes_too_long_fails_although_its_worker_lives(ojs: OjsClient) -> None:
+async def test_an_attempt_over_its_timeout_fails_although_its_worker_is_alive(ojs: OjsClient) -> None:
     await ojs.push(timeout_ms=2000, retry={**FAST, "max_attempts": 2})
     job = await ojs.one(worker_id="slow")
     await ojs.pass_time(seconds=3)
@@ -191,7 +191,7 @@ async def test_dead_letters_are_listed_retried_and_dropped(ojs: OjsClient) -> No
     assert len((await ojs.ask("GET", "/dead-letter"))["jobs"]) == 1
 
 
-async def test_a_worker_obeys_what_a_test_tells_it(ojs: OjsClient) -> None:
+async def test_a_heartbeat_returns_the_test_directive_of_a_job(ojs: OjsClient) -> None:
     await ojs.push(metadata={"test_directive": "quiet"})
     job = await ojs.one(worker_id="w")
     told = await ojs.ask("POST", "/workers/heartbeat", {"worker_id": "w", "active_job_ids": [job["id"]]})
@@ -200,7 +200,7 @@ async def test_a_worker_obeys_what_a_test_tells_it(ojs: OjsClient) -> None:
     await ojs.refused("POST", "/workers/heartbeat", {}, 400, "invalid_request")
 
 
-async def test_a_worker_that_drains_gets_nothing_new(ojs: OjsClient) -> None:
+async def test_a_quiet_worker_gets_no_new_jobs(ojs: OjsClient) -> None:
     await ojs.push()
     await ojs.ask("POST", "/workers/heartbeat", {"worker_id": "w", "active_jobs": [], "state": "quiet"})
     assert await ojs.fetch(worker_id="w") == []
@@ -208,7 +208,7 @@ async def test_a_worker_that_drains_gets_nothing_new(ojs: OjsClient) -> None:
     assert len(await ojs.fetch(worker_id="w")) == 1
 
 
-async def test_reports_that_come_together_are_judged_each_for_itself(ojs: OjsClient) -> None:
+async def test_concurrent_reports_are_accepted_or_rejected_individually(ojs: OjsClient) -> None:
     await ojs.ask("POST", "/jobs/batch", {"jobs": [{"type": "a.b", "args": [n]} for n in range(40)]}, 201)
     jobs = await ojs.fetch(count=40)
 

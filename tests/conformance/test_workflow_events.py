@@ -17,7 +17,7 @@ async def flows(app: Windlass) -> AsyncIterator[WorkflowClient]:
         yield opened
 
 
-async def test_all_ten_events_come_in_order(flows: WorkflowClient) -> None:
+async def test_all_ten_events_are_emitted_in_order(flows: WorkflowClient) -> None:
     chain = await flows.create(type="chain", name="c", steps=[job("c.a"), job("c.b"), job("c.c")])
     first = await flows.one("c.a")
     await flows.ack(first)
@@ -62,7 +62,7 @@ async def test_all_ten_events_come_in_order(flows: WorkflowClient) -> None:
     assert events[9]["data"]["job_id"] == callback["id"]
 
 
-async def test_events_of_what_is_inside_come_before_those_of_what_is_around_it(flows: WorkflowClient) -> None:
+async def test_a_nested_workflow_completes_before_its_parent_in_the_events(flows: WorkflowClient) -> None:
     made = await flows.create(type="chain", id="outer", steps=[{"type": "group", "id": "inner", "jobs": [job("g.a")]}])
     await flows.ack(await flows.one("g.a"))
     assert await flows.state(made["id"]) == "completed"
@@ -79,7 +79,7 @@ async def test_events_of_what_is_inside_come_before_those_of_what_is_around_it(f
     ]
 
 
-async def test_our_own_worker_executes_jobs_of_workflows(app: Windlass, flows: WorkflowClient) -> None:
+async def test_a_python_worker_executes_jobs_of_workflows(app: Windlass, flows: WorkflowClient) -> None:
     seen: list[Any] = []
 
     @app.job("t.first")
@@ -110,7 +110,7 @@ async def test_a_worker_over_http_executes_steps_of_any_workflow(app: Windlass, 
     assert (await run.wait(timeout=30)) is not None
 
 
-async def test_workflows_are_runs_everywhere_and_their_shapes_are_hidden(flows: WorkflowClient) -> None:
+async def test_workflows_are_runs_in_the_windlass_api_and_their_definitions_are_hidden(flows: WorkflowClient) -> None:
     made = await flows.create(type="chain", name="seen", steps=[job("v.a"), {"type": "group", "jobs": [job("v.b")]}])
     await flows.ack(await flows.one("v.a"), 1)
     await flows.nack(await flows.one("v.b"))
@@ -131,7 +131,7 @@ async def test_workflows_are_runs_everywhere_and_their_shapes_are_hidden(flows: 
     assert "retry_of" in again.text
 
 
-async def test_a_workflow_that_takes_too_long_has_failed(app: Windlass, flows: WorkflowClient) -> None:
+async def test_a_workflow_over_its_timeout_fails(app: Windlass, flows: WorkflowClient) -> None:
     made = await flows.create(type="chain", timeout_ms=1, steps=[job("s.a"), job("s.b")])
     db = await app.open()
     while not await sweep.expire(db):
@@ -142,7 +142,7 @@ async def test_a_workflow_that_takes_too_long_has_failed(app: Windlass, flows: W
     assert not await flows.fetch()
 
 
-async def test_events_have_the_error_of_the_job_and_the_ids_of_the_client(flows: WorkflowClient) -> None:
+async def test_events_include_the_error_of_the_job_and_the_ids_of_the_client(flows: WorkflowClient) -> None:
     inner = {"type": "group", "id": "wf_inner", "jobs": [job("g.a", id="job_a")]}
     await flows.create(type="chain", id="wf_outer", steps=[inner, job("c.b")])
     await flows.nack(await flows.one("g.a"), {"code": "bad_csv", "message": "line 7", "retryable": False})
@@ -162,7 +162,7 @@ async def test_events_have_the_error_of_the_job_and_the_ids_of_the_client(flows:
     assert alone["data"]["error"]["code"] == "bad_csv"
 
 
-async def test_a_part_that_is_cancelled_says_so(flows: WorkflowClient) -> None:
+async def test_a_cancelled_job_or_nested_workflow_has_the_error_code_cancelled(flows: WorkflowClient) -> None:
     await flows.create(
         type="group", id="wf_1", jobs=[job("g.a", id="job_a"), {"type": "group", "id": "wf_2", "jobs": [job("g.b")]}]
     )
@@ -173,7 +173,7 @@ async def test_a_part_that_is_cancelled_says_so(flows: WorkflowClient) -> None:
     assert (failed[1]["job_type"], failed[1]["child_workflow_id"]) == ("group", "wf_2")
 
 
-async def test_events_can_be_asked_of_one_workflow(flows: WorkflowClient) -> None:
+async def test_events_can_be_filtered_by_workflow(flows: WorkflowClient) -> None:
     await flows.create(type="chain", id="wf_1", steps=[job("c.a"), job("c.b")])
     await flows.create(type="group", id="wf_2", jobs=[job("g.a")])
     for one in await flows.fetch():

@@ -24,7 +24,7 @@ async def flows(ojs: OjsClient) -> AsyncIterator[WorkflowClient]:
         yield WorkflowClient(http)
 
 
-# The reference: sections 4 to 6, 8 and 10 of the spec, without a thought for how the engine does it.
+# The reference: sections 4 to 6, 8 and 10 of the spec, implemented independently of the engine.
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Tree:
 
 @dataclass
 class Expected:
-    """What the spec says of a tree: which jobs ran, and the states of every workflow, its steps and its callbacks."""
+    """The outcome of a tree by the spec: the jobs that ran, and the states of all workflows, steps and callbacks."""
 
     ran: set[str] = field(default_factory=set)
     workflows: dict[str, tuple[str, list[str], dict[str, str]]] = field(default_factory=dict)
@@ -84,14 +84,14 @@ class Expected:
         return "cancelled"
 
 
-class Grower:
+class TreeGenerator:
     def __init__(self, seed: int, prefix: str) -> None:
         self.dice, self.prefix = random.Random(seed), prefix
         self.leaves: list[Leaf] = []
         self.trees = 0
 
     def tree(self, depth: int) -> Tree:
-        """A tree of exactly this depth; one part of each goes all the way down."""
+        """Return a tree of exactly this depth; one part of each level continues to the full depth."""
         self.trees += 1
         kind, id_ = self.dice.choice(("chain", "group", "batch")), f"{self.prefix}-{self.trees}"
         parts: list[Tree | Leaf] = []
@@ -113,7 +113,7 @@ class Grower:
 
 
 async def play(ojs: OjsClient, flows: WorkflowClient, tree: Tree, leaves: list[Leaf], dice: random.Random) -> list[str]:
-    """Work on a tree until it has ended, in a random order; the types of the jobs that were handed out."""
+    """Execute the jobs of a tree in random order until it ends; return the types of the fetched jobs."""
     fails = {leaf.type for leaf in leaves if leaf.fails}
     taken: list[str] = []
     db = await ojs.app.open()
@@ -123,14 +123,14 @@ async def play(ojs: OjsClient, flows: WorkflowClient, tree: Tree, leaves: list[L
         for one in dice.sample(jobs, len(jobs)):
             await (flows.nack(one, FATAL) if one["type"] in fails else flows.ack(one, one["type"]))
         if not jobs and not await sweep.sweep_runs(db) and not await sweep.PendingRuns(db).start():
-            assert await flows.state(tree.id) != "running", "nothing is left to do, and it has not ended"
+            assert await flows.state(tree.id) != "running", "no work is left, but the workflow has not ended"
             return taken
 
 
 @pytest.mark.parametrize("depth", range(1, 11))
-async def test_random_trees_end_as_the_spec_says(ojs: OjsClient, flows: WorkflowClient, depth: int) -> None:
+async def test_random_trees_end_as_the_spec_requires(ojs: OjsClient, flows: WorkflowClient, depth: int) -> None:
     for n in range(2):
-        grower = Grower(100 * depth + n, f"wf-{depth}-{n}")
+        grower = TreeGenerator(100 * depth + n, f"wf-{depth}-{n}")
         tree = grower.tree(depth)
         for leaf in grower.dice.sample(grower.leaves, min(len(grower.leaves), grower.dice.randint(0, 3))):
             leaf.fails = True
@@ -138,14 +138,14 @@ async def test_random_trees_end_as_the_spec_says(ojs: OjsClient, flows: Workflow
         expected.run(tree)
         await flows.create(**tree.body())
         taken = await play(ojs, flows, tree, grower.leaves, grower.dice)
-        assert sorted(taken) == sorted(expected.ran), "each job that has to run runs once, and no other"
+        assert sorted(taken) == sorted(expected.ran), "each expected job runs once, and no other job runs"
         for id_, (state, steps, callbacks) in expected.workflows.items():
             shown = await flows.get(id_)
             told = {word: called["state"] for word, called in shown.get("callbacks", {}).items()}
             assert (shown["state"], [step["state"] for step in shown["steps"]], told) == (state, steps, callbacks), id_
 
 
-async def test_a_workflow_inside_a_chain_that_fails_before_its_turn_is_cancelled(flows: WorkflowClient) -> None:
+async def test_a_nested_workflow_is_cancelled_if_its_chain_fails_before_it_starts(flows: WorkflowClient) -> None:
     inner = {
         "type": "group",
         "id": "wf_i",
@@ -165,18 +165,18 @@ async def test_a_workflow_inside_a_chain_that_fails_before_its_turn_is_cancelled
         assert error["message"] == f"Workflow {id_} is already in terminal state 'cancelled'"
 
 
-async def test_a_workflow_that_has_not_begun_is_cancelled_with_the_one_around_it(flows: WorkflowClient) -> None:
+async def test_a_pending_nested_workflow_is_cancelled_only_with_its_parent(flows: WorkflowClient) -> None:
     await flows.create(
         type="chain", id="wf_o", steps=[job("x.a"), {"type": "group", "id": "wf_i", "jobs": [job("x.b")]}]
     )
     error = (await flows.cancel("wf_i", 409))["error"]
-    assert "has not begun" in error["message"]
+    assert "has not started" in error["message"]
     await flows.cancel("wf_o")
     assert await flows.state("wf_i") == "cancelled"
     assert await flows.states("wf_i") == ["cancelled"]
 
 
-async def test_one_answer_shows_the_jobs_of_all_workflows_inside(flows: WorkflowClient) -> None:
+async def test_one_response_contains_the_jobs_of_all_nested_workflows(flows: WorkflowClient) -> None:
     chain = {"type": "chain", "id": "wf_c", "steps": [job("x.b"), job("x.c")]}
     group = {"type": "group", "id": "wf_g", "name": "inner", "jobs": [job("x.a"), chain]}
     await flows.create(type="chain", id="wf_o", steps=[group, job("x.d")])
@@ -195,7 +195,7 @@ async def test_one_answer_shows_the_jobs_of_all_workflows_inside(flows: Workflow
     assert (await flows.get("wf_c"))["parent_workflow_id"] == "wf_g"
 
 
-async def test_the_list_of_workflows_has_the_outermost_ones_and_can_be_asked_by_name(flows: WorkflowClient) -> None:
+async def test_the_list_of_workflows_contains_only_roots_and_is_filtered_by_name(flows: WorkflowClient) -> None:
     await flows.create(type="group", id="wf_1", name="nightly", jobs=[job("x.a")])
     inner = {"type": "group", "name": "nightly", "jobs": [job("x.b")]}
     await flows.create(type="chain", id="wf_2", name="hourly", steps=[inner, job("x.c")])

@@ -24,7 +24,7 @@ def step(id_: str, type_: str, *needs: str, **options: Any) -> Json:
     return found | ({"options": options} if options else {})
 
 
-async def test_steps_without_a_type_are_recognised(flows: WorkflowClient) -> None:
+async def test_the_type_of_a_workflow_is_inferred_from_its_steps(flows: WorkflowClient) -> None:
     for kind, steps in {
         "chain": [step("step-0", "a.a"), step("step-1", "a.b", "step-0")],
         "group": [step("job-0", "a.a"), step("job-1", "a.b")],
@@ -68,7 +68,7 @@ MISTAKES: list[tuple[Json, list[str]]] = [
     ({"type": "chain", "steps": [{**job("a.b"), "map": True}]}, ["$.steps[0].map"]),
     ({"type": "chain", "id": "", "name": 3, "steps": [job("a.a")]}, ["$.name", "$.id"]),
     ({"type": "chain", "timeout_ms": 0, "steps": [job("a.a")]}, ["$.timeout_ms"]),
-    # What would be dropped
+    # Fields that would be ignored
     ({"type": "group", "jobs": [job("a.a")], "callbacks": {"on_complete": job("a.b")}}, ["$.callbacks"]),
     ({"type": "chain", "steps": [job("a.a")], "jobs": [job("a.b")]}, ["$.jobs"]),
     ({"type": "group", "jobs": [job("a.a")], "steps": [job("a.b")]}, ["$.steps"]),
@@ -88,7 +88,7 @@ MISTAKES: list[tuple[Json, list[str]]] = [
     ({"steps": [step("on-success", "a.c"), step("a", "a.a"), step("b", "a.b", "a")]}, ["$.steps[2].depends_on"]),
     ({"steps": [step("on-success", "a.c"), step("a", "a.a"), step("a", "a.b")]}, ["$.steps[2].id"]),
     ({"retry_of": "wf_1", "steps": []}, ["$.steps"]),
-    # What contradicts itself
+    # Contradictory and unknown options
     (
         {"type": "chain", "steps": [job("a.a", options={"scheduled_at": "+PT1S", "delay_until": "+PT2S"})]},
         ["$.steps[0].options.delay_until"],
@@ -102,7 +102,7 @@ MISTAKES: list[tuple[Json, list[str]]] = [
         {"type": "chain", "steps": [job("a.a", options={"unique": {"on_conflit": "x"}})]},
         ["$.steps[0].options.unique.on_conflit"],
     ),
-    # Ids that no address can hold
+    # Ids that cannot be part of a URL path
     (
         {"type": "chain", "id": "a/b", "steps": [job("a.a", id=".."), job("a.b", id="x\ny")]},
         ["$.id", "$.steps[0].id", "$.steps[1].id"],
@@ -112,7 +112,7 @@ MISTAKES: list[tuple[Json, list[str]]] = [
 ]
 
 
-async def test_every_mistake_is_told_with_its_path_and_nothing_is_written(
+async def test_every_error_is_reported_with_its_path_and_nothing_is_written(
     flows: WorkflowClient, conn: "asyncpg.Connection[Any]"
 ) -> None:
     for body, paths in MISTAKES:
@@ -124,7 +124,7 @@ async def test_every_mistake_is_told_with_its_path_and_nothing_is_written(
     assert await conn.fetchval(written) == 0
 
 
-async def test_nesting_goes_ten_levels_deep_and_no_deeper(flows: WorkflowClient) -> None:
+async def test_nesting_is_limited_to_ten_levels(flows: WorkflowClient) -> None:
     inner: Json = {"type": "group", "jobs": [job("leaf.work", "deep")]}
     for _ in range(9):
         inner = {"type": "chain", "steps": [inner]}
@@ -172,7 +172,7 @@ async def test_a_group_inside_a_chain_is_a_step(flows: WorkflowClient) -> None:
     assert taken["code"] == "duplicate"
 
 
-async def test_what_is_inside_fails_and_is_cancelled_with_what_is_around_it(flows: WorkflowClient) -> None:
+async def test_nested_workflows_fail_their_parent_and_are_cancelled_with_it(flows: WorkflowClient) -> None:
     chain = {"type": "chain", "steps": [job("c.a"), job("c.b")]}
     outer = await flows.create(type="batch", jobs=[chain, job("b.b")], callbacks={"on_failure": job("batch.alert")})
     first, second = sorted(await flows.fetch(), key=lambda one: str(one["type"]), reverse=True)
@@ -190,7 +190,7 @@ async def test_what_is_inside_fails_and_is_cancelled_with_what_is_around_it(flow
     assert not await flows.fetch()
 
 
-async def test_ids_of_jobs_are_kept(flows: WorkflowClient) -> None:
+async def test_ids_chosen_by_the_client_are_kept(flows: WorkflowClient) -> None:
     own = str(new_ids(1)[0])
     made = await flows.create(type="chain", steps=[job("a.a", id=own), job("a.b", id="job_b")])
     assert made["steps"][0]["job_id"] == own
@@ -221,7 +221,7 @@ async def test_a_step_is_skipped_if_its_condition_does_not_hold(flows: WorkflowC
     )  # fmt: skip
 
 
-async def test_a_step_for_each_item_of_a_list(flows: WorkflowClient) -> None:
+async def test_a_map_step_runs_once_for_each_item_of_a_list(flows: WorkflowClient) -> None:
     made = await flows.create(
         type="chain", steps=[job("list.files"), {**job("file.scan", "fast"), "map": "files"}, job("sum.up")]
     )
@@ -237,7 +237,7 @@ async def test_a_step_for_each_item_of_a_list(flows: WorkflowClient) -> None:
     assert (done["state"], done["metadata"]["job_count"], done["metadata"]["completed_count"]) == ("completed", 5, 5)
 
 
-async def test_a_retry_is_another_workflow_that_brings_along_what_went_well(flows: WorkflowClient) -> None:
+async def test_a_retry_is_a_new_workflow_that_reuses_successful_results(flows: WorkflowClient) -> None:
     inner = {"type": "group", "jobs": [job("g.a"), job("g.b")]}
     made = await flows.create(type="chain", name="nightly", steps=[job("a.a"), inner, job("a.c")])
     await flows.ack(await flows.one("a.a"), "kept")
@@ -265,7 +265,7 @@ async def test_a_retry_is_another_workflow_that_brings_along_what_went_well(flow
 
 
 @pytest.mark.parametrize("id_", ["wf_ü🙂", "a b", "a?b", "a#b", "50%", "%2F", "a\\\\b", "..."])
-async def test_any_id_without_a_slash_can_be_asked_for(flows: WorkflowClient, id_: str) -> None:
+async def test_any_id_without_a_slash_can_be_requested(flows: WorkflowClient, id_: str) -> None:
     made = await flows.create(type="chain", id=id_, steps=[job("a.a", id=f"job {id_}")])
     assert made["id"] == id_
     located = f"/workflows/{quote(id_, safe='')}"
@@ -278,23 +278,23 @@ async def test_any_id_without_a_slash_can_be_asked_for(flows: WorkflowClient, id
     assert over["hint"] == "Read the workflow's state: it does not allow this."
 
 
-async def test_a_taken_id_of_a_job_is_named_as_its_client_wrote_it(flows: WorkflowClient) -> None:
+async def test_the_error_for_a_duplicate_job_id_contains_the_id_of_the_client(flows: WorkflowClient) -> None:
     await flows.create(type="group", jobs=[job("a.a", id="job_mine")])
     error = await flows.refused(409, type="group", jobs=[job("a.b"), job("a.a", id="job_mine")])
-    assert error["message"] == "there is a job job_mine already"
+    assert error["message"] == "a job job_mine already exists"
     twice = await flows.refused(409, type="group", jobs=[job("a.b", id="job_two"), job("a.a", id="job_two")])
-    assert twice["message"] == "there is a job job_two already"
+    assert twice["message"] == "a job job_two already exists"
 
 
 @pytest.mark.parametrize(
     "path", ["/workflows/%00", "/jobs/%00", "/dead-letter/%00", "/queues/a%00b/stats", "/events?types=%00"]
 )
-async def test_an_address_with_a_nul_is_refused(flows: WorkflowClient, path: str) -> None:
+async def test_a_url_with_a_nul_is_rejected(flows: WorkflowClient, path: str) -> None:
     answer = await flows.http.get(path)
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
 
 
-async def test_a_405_names_every_method_of_the_address(flows: WorkflowClient) -> None:
+async def test_a_405_lists_every_method_of_the_path(flows: WorkflowClient) -> None:
     for path, methods in {
         "/jobs/x": "DELETE, GET, HEAD",
         "/workflows/x": "DELETE, GET, HEAD",
@@ -304,13 +304,13 @@ async def test_a_405_names_every_method_of_the_address(flows: WorkflowClient) ->
         assert (answer.status_code, answer.headers["allow"]) == (405, methods)
 
 
-async def test_a_workflow_does_not_pass_a_full_queue(flows: WorkflowClient) -> None:
+async def test_a_workflow_is_rejected_if_its_queue_is_full(flows: WorkflowClient) -> None:
     config = {"backpressure": {"max_depth": 2, "strategy": "reject"}}
     assert (await flows.http.put("/admin/queues/narrow/config", json=config)).status_code == 200
     narrow = {"options": {"queue": "narrow"}}
     await flows.create(
         type="chain", steps=[job("a.a", **narrow) for _ in range(5)]
-    )  # one of them waits there at a time
+    )  # only one of them is in the queue at a time
     answer = await flows.http.post(
         "/workflows", json={"type": "group", "id": "wf_g", "jobs": [job("a.b", **narrow)] * 2}
     )

@@ -49,7 +49,7 @@ async def test_two_jobs_of_one_workflow_cannot_have_the_same_unique_key(flows: W
     assert not await flows.fetch()
 
 
-async def test_a_job_that_replaces_another_does_so_in_a_workflow_too(flows: WorkflowClient) -> None:
+async def test_a_job_of_a_workflow_may_replace_another_job(flows: WorkflowClient) -> None:
     there = (await push(flows, 201))["job"]
     await flows.create(type="group", jobs=[unique(on_conflict="replace")])
     assert (await flows.job(there["id"]))["state"] == "cancelled"
@@ -59,12 +59,12 @@ async def test_a_job_that_replaces_another_does_so_in_a_workflow_too(flows: Work
 
 
 @pytest.mark.parametrize("on_conflict", ["reject", "ignore", "replace"])
-async def test_a_step_that_waits_holds_its_unique_key(flows: WorkflowClient, on_conflict: str) -> None:
+async def test_a_waiting_step_holds_its_unique_key(flows: WorkflowClient, on_conflict: str) -> None:
     inner = {"type": "group", "jobs": [unique()]}
     await flows.create(type="chain", id="wf_1", steps=[job("a.a"), inner])
     for _ in range(2):
         error = (await push(flows, 409, on_conflict=on_conflict))["error"]
-        assert "that waits has the same unique key" in error["message"]
+        assert "has the same unique key" in error["message"]
         assert (await flows.refused(409, type="group", jobs=[unique(on_conflict=on_conflict)]))["code"] == "duplicate"
     await push(flows, 201, states=["active"])  # it is not among the states that count
     await flows.cancel("wf_1")
@@ -72,7 +72,7 @@ async def test_a_step_that_waits_holds_its_unique_key(flows: WorkflowClient, on_
     await push(flows, 201, on_conflict=on_conflict)
 
 
-async def test_a_step_whose_turn_came_holds_its_unique_key_until_it_ends(flows: WorkflowClient) -> None:
+async def test_an_active_step_holds_its_unique_key_until_it_ends(flows: WorkflowClient) -> None:
     made = await flows.create(type="chain", steps=[job("a.a"), unique(), job("a.c")])
     await flows.ack(await flows.one("a.a"))
     step = await flows.one("uni.job")
@@ -82,7 +82,7 @@ async def test_a_step_whose_turn_came_holds_its_unique_key_until_it_ends(flows: 
     await push(flows, 201)
 
 
-async def test_another_try_takes_the_unique_keys_of_what_it_does_again(flows: WorkflowClient) -> None:
+async def test_a_retry_takes_the_unique_keys_of_the_jobs_it_runs_again(flows: WorkflowClient) -> None:
     await flows.create(type="chain", id="wf_1", steps=[unique("uni.a"), unique("uni.b")])
     await flows.ack(await flows.one("uni.a"))
     await flows.nack(await flows.one("uni.b"))
@@ -95,21 +95,21 @@ async def test_another_try_takes_the_unique_keys_of_what_it_does_again(flows: Wo
     await push(flows, 201, type_="uni.a")
 
 
-async def test_relative_times_of_a_step_count_from_its_turn(ojs: OjsClient, flows: WorkflowClient) -> None:
+async def test_relative_times_of_a_step_count_from_when_it_is_enqueued(ojs: OjsClient, flows: WorkflowClient) -> None:
     options = {"scheduled_at": "+PT5S", "expires_at": "+PT20S"}
     inner = {"type": "group", "jobs": [job("a.b", options=options)]}
     made = await flows.create(type="chain", steps=[job("a.a"), inner])
     first = await flows.one("a.a")
     await ojs.pass_time(seconds=60)
     await flows.ack(first)
-    assert not await flows.fetch(), "five seconds after its turn, not after the creation of the workflow"
+    assert not await flows.fetch(), "five seconds after it was enqueued, not after the creation of the workflow"
     await ojs.pass_time(seconds=6)
     late = await flows.one("a.b")
     await flows.ack(late)
     assert await flows.state(made["id"]) == "completed"
 
 
-async def test_a_step_expires_a_while_after_its_turn(ojs: OjsClient, flows: WorkflowClient) -> None:
+async def test_the_expiry_of_a_step_counts_from_when_it_is_enqueued(ojs: OjsClient, flows: WorkflowClient) -> None:
     made = await flows.create(type="chain", steps=[job("a.a"), job("a.b", options={"expires_at": "+PT5S"})])
     first = await flows.one("a.a")
     await ojs.pass_time(seconds=60)

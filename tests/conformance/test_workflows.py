@@ -22,7 +22,7 @@ async def flows(app: Windlass) -> AsyncIterator[WorkflowClient]:
         yield opened
 
 
-async def test_a_chain_runs_step_by_step_and_hands_results_on(flows: WorkflowClient) -> None:
+async def test_a_chain_runs_its_steps_in_order_and_passes_results_on(flows: WorkflowClient) -> None:
     made = await flows.create(
         type="chain", name="order", steps=[job("order.validate", {"id": 1}), job("payment.charge"), job("mail.send")]
     )
@@ -56,7 +56,7 @@ async def test_a_chain_runs_step_by_step_and_hands_results_on(flows: WorkflowCli
     assert not await flows.fetch()
 
 
-async def test_a_step_that_will_be_tried_again_has_not_failed(flows: WorkflowClient) -> None:
+async def test_a_step_that_will_be_retried_has_not_failed(flows: WorkflowClient) -> None:
     retry = {"max_attempts": 2, "initial_interval": "PT0.001S", "jitter": False}
     made = await flows.create(type="chain", steps=[job("a.b", options={"retry": retry}), job("a.c"), job("a.d")])
     again = await flows.one("a.b")
@@ -78,7 +78,7 @@ async def test_a_step_that_will_be_tried_again_has_not_failed(flows: WorkflowCli
     assert not await flows.fetch()
 
 
-async def test_a_group_waits_for_all_and_fails_if_one_did(flows: WorkflowClient) -> None:
+async def test_a_group_waits_for_all_jobs_and_fails_if_one_failed(flows: WorkflowClient) -> None:
     made = await flows.create(type="group", name="export", jobs=[job("x.csv"), job("x.pdf"), job("x.xls")])
     assert (made["state"], made["jobs_total"], made["jobs_completed"]) == ("running", 3, 0)
     csv, pdf, xls = await flows.fetch()
@@ -99,7 +99,7 @@ async def test_a_group_waits_for_all_and_fails_if_one_did(flows: WorkflowClient)
     [(False, ["batch.report", "batch.celebrate"]), (True, ["batch.report", "batch.alert"])],
     ids=["all succeed", "one fails"],
 )
-async def test_a_batch_calls_back_and_is_judged_by_that(flows: WorkflowClient, fails: bool, fired: list[str]) -> None:
+async def test_callbacks_determine_the_state_of_a_batch(flows: WorkflowClient, fails: bool, fired: list[str]) -> None:
     made = await flows.create(type="batch", jobs=[job("mail.send", n) for n in range(3)], callbacks=ALL)
     jobs = await flows.fetch()
     for n, one in enumerate(jobs):
@@ -139,7 +139,7 @@ async def test_a_callback_that_fails_fails_its_batch(flows: WorkflowClient) -> N
     assert (told["failed_job_ids"], told["errors"][0]["message"]) == ([callback["id"]], "no disk")
 
 
-async def test_a_batch_whose_callbacks_are_not_called_is_completed(flows: WorkflowClient) -> None:
+async def test_a_batch_without_a_fired_callback_is_completed(flows: WorkflowClient) -> None:
     made = await flows.create(type="batch", jobs=[job("a.b")], callbacks={"on_success": job("batch.done")})
     await flows.nack(await flows.one("a.b"))
     done = await flows.get(made["id"])
@@ -147,7 +147,7 @@ async def test_a_batch_whose_callbacks_are_not_called_is_completed(flows: Workfl
     assert done["callbacks"]["on_success"]["state"] == "cancelled"
 
 
-async def test_cancelling_lets_active_jobs_finish_and_nothing_else(flows: WorkflowClient) -> None:
+async def test_cancelling_a_workflow_lets_only_active_jobs_finish(flows: WorkflowClient) -> None:
     made = await flows.create(type="chain", steps=[job("a.a"), job("a.b")])
     active = await flows.one("a.a")
     told = (await flows.cancel(made["id"]))["workflow"]
@@ -165,7 +165,7 @@ async def test_cancelling_lets_active_jobs_finish_and_nothing_else(flows: Workfl
     assert (await flows.job(group["jobs"][0]["job_id"]))["state"] == "cancelled"
 
 
-async def test_a_job_that_is_cancelled_by_itself_is_a_failed_step(flows: WorkflowClient) -> None:
+async def test_a_job_that_is_cancelled_individually_is_a_failed_step(flows: WorkflowClient) -> None:
     made = await flows.create(type="chain", steps=[job("a.a"), job("a.b")])
     assert (await flows.http.delete(f"/jobs/{made['steps'][0]['job_id']}")).status_code == 200
     done = await flows.get(made["id"])
@@ -173,7 +173,7 @@ async def test_a_job_that_is_cancelled_by_itself_is_a_failed_step(flows: Workflo
     assert done["metadata"]["errors"][0]["code"] == "cancelled"
 
 
-async def test_what_nobody_made_is_not_found(flows: WorkflowClient) -> None:
+async def test_an_unknown_workflow_is_not_found(flows: WorkflowClient) -> None:
     for answer in (await flows.http.get("/workflows/wf_none"), await flows.http.delete("/workflows/wf_none")):
         assert answer.status_code == 404
         assert answer.json()["error"]["code"] == "not_found"
@@ -196,7 +196,7 @@ async def test_options_and_unknown_fields_reach_the_job(flows: WorkflowClient) -
 
 
 @pytest.mark.parametrize("ended", [False, True], ids=["while the batch runs", "after its end"])
-async def test_a_dead_letter_of_a_workflow_is_not_retried_by_itself(flows: WorkflowClient, ended: bool) -> None:
+async def test_dead_letters_of_workflows_cannot_be_retried_individually(flows: WorkflowClient, ended: bool) -> None:
     policy = {"max_attempts": 1, "on_exhaustion": "dead_letter"}
     jobs = [job("m.a", options={"retry": policy}), job("m.b")]
     await flows.create(type="batch", id="wf_1", jobs=jobs, callbacks={"on_failure": job("batch.alert")})

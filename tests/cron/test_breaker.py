@@ -13,8 +13,8 @@ MINUTE = timedelta(minutes=1)
 CLOSED, OPEN, HALF_OPEN = BreakerState
 
 
-class Patient:
-    """A job that fails while it is ill."""
+class ToggledJob:
+    """A job that fails while `ill` is set."""
 
     def __init__(self) -> None:
         self.ill, self.runs = True, 0
@@ -30,10 +30,10 @@ def breaker() -> CircuitBreaker:
     return CircuitBreaker(3, MINUTE)
 
 
-async def test_it_opens_after_failures_in_a_row_and_skips_silently(
+async def test_the_breaker_opens_after_consecutive_failures_and_skips_further_starts(
     cron: Cron, clock: FakeClock, breaker: CircuitBreaker
 ) -> None:
-    job = Patient()
+    job = ToggledJob()
     cron.add("@triggered", job, name="a", wrappers=[breaker])
     for failures in (1, 2, 3):
         assert (breaker.state, breaker.cooldown_ends) == (CLOSED, None)
@@ -45,8 +45,8 @@ async def test_it_opens_after_failures_in_a_row_and_skips_silently(
     assert job.runs == 3
 
 
-async def test_a_success_starts_the_count_anew(cron: Cron, breaker: CircuitBreaker) -> None:
-    job = Patient()
+async def test_a_success_resets_the_failure_count(cron: Cron, breaker: CircuitBreaker) -> None:
+    job = ToggledJob()
     cron.add("@triggered", job, name="a", wrappers=[breaker])
     for ill in (True, True, False, True, True):
         job.ill = ill
@@ -55,10 +55,10 @@ async def test_a_success_starts_the_count_anew(cron: Cron, breaker: CircuitBreak
 
 
 @pytest.mark.parametrize(("ill", "state"), [(False, CLOSED), (True, OPEN)])
-async def test_after_the_cooldown_one_start_decides(
+async def test_after_the_cooldown_one_trial_start_closes_or_reopens_the_breaker(
     cron: Cron, clock: FakeClock, breaker: CircuitBreaker, ill: bool, state: BreakerState
 ) -> None:
-    job = Patient()
+    job = ToggledJob()
     cron.add("@triggered", job, name="a", wrappers=[breaker])
     for _ in range(3):
         await run(cron, "a")
@@ -69,7 +69,7 @@ async def test_after_the_cooldown_one_start_decides(
     assert (breaker.state, breaker.failures) == (state, 4 if ill else 0)
 
 
-async def test_while_one_start_is_on_trial_others_are_skipped(
+async def test_a_half_open_breaker_skips_other_starts_while_its_trial_runs(
     cron: Cron, clock: FakeClock, recorder: Recorder, breaker: CircuitBreaker
 ) -> None:
     cron.add("@triggered", recorder.failing("a"), name="a", wrappers=[breaker])
@@ -87,9 +87,9 @@ async def test_while_one_start_is_on_trial_others_are_skipped(
     assert recorder.lines == ["a", "a", "a", "trial"]
 
 
-async def test_changes_are_told(cron: Cron, clock: FakeClock) -> None:
+async def test_state_changes_are_reported_to_on_change(cron: Cron, clock: FakeClock) -> None:
     told: list[tuple[BreakerState, BreakerState]] = []
-    job = Patient()
+    job = ToggledJob()
     wrapper = CircuitBreaker(1, MINUTE, on_change=lambda old, new: told.append((old, new)))
     cron.add("@triggered", job, name="a", wrappers=[wrapper])
     await run(cron, "a")
@@ -99,7 +99,9 @@ async def test_changes_are_told(cron: Cron, clock: FakeClock) -> None:
     assert told == [(CLOSED, OPEN), (OPEN, HALF_OPEN), (HALF_OPEN, CLOSED)]
 
 
-async def test_as_a_wrapper_of_all_entries_each_has_its_own(clock: FakeClock, recorder: Recorder) -> None:
+async def test_a_breaker_that_wraps_all_entries_keeps_separate_state_per_entry(
+    clock: FakeClock, recorder: Recorder
+) -> None:
     async with Cron(clock=clock, wrappers=[circuit_breaker(1, MINUTE)]) as cron:
         cron.add("@triggered", recorder.failing("bad"), name="bad")
         cron.add("@triggered", recorder.job("good"), name="good")
@@ -109,12 +111,14 @@ async def test_as_a_wrapper_of_all_entries_each_has_its_own(clock: FakeClock, re
 
 
 @pytest.mark.parametrize(("threshold", "cooldown"), [(0, MINUTE), (1, timedelta())])
-def test_senseless_numbers_are_refused(threshold: int, cooldown: timedelta) -> None:
+def test_a_threshold_or_cooldown_of_zero_is_refused(threshold: int, cooldown: timedelta) -> None:
     with pytest.raises(Invalid):
         circuit_breaker(threshold, cooldown)
 
 
-async def test_a_start_cut_off_by_a_time_limit_is_a_failure(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+async def test_a_start_cancelled_by_a_timeout_counts_as_a_failure(
+    cron: Cron, clock: FakeClock, recorder: Recorder
+) -> None:
     breaker = CircuitBreaker(1, MINUTE)
     job, _ = recorder.held("a")
     cron.add("@triggered", job, name="a", wrappers=[timeout(MINUTE), breaker])

@@ -25,7 +25,7 @@ from windlass.errors import Invalid, InvalidCron
 
 
 def workflow(*edges: str, names: str = "") -> Workflow:
-    """`ab`: b after a."""
+    """Return a workflow with these edges: `ab` means that b runs after a."""
     made = Workflow("test")
     steps = {name: made.step(name, "@triggered", print) for name in dict.fromkeys(names + "".join(edges))}
     for parent, child in pairs(*edges):
@@ -33,7 +33,7 @@ def workflow(*edges: str, names: str = "") -> Workflow:
     return made
 
 
-def test_a_builder_keeps_name_steps_edges_and_the_final_mark() -> None:
+def test_a_builder_stores_the_name_steps_edges_and_final_flag() -> None:
     made = Workflow("etl")
     made.step("extract", "0 2 * * *", print)
     made.step("load", "@triggered", print).after("extract", Condition.SUCCESS)
@@ -73,7 +73,7 @@ async def test_the_root_of_a_workflow_has_its_own_schedule(cron: Cron, clock: Fa
     assert recorder.lines == ["one", "two"] * 2
 
 
-def test_a_cycle_is_refused_and_named(cron: Cron) -> None:
+def test_a_cycle_is_refused_and_the_error_lists_its_steps(cron: Cron) -> None:
     with pytest.raises(CycleDetected) as raised:
         cron.add_workflow(workflow("ab", "bc", "ca"))
     assert raised.value.cycle == ("a", "b", "c")
@@ -86,7 +86,7 @@ def test_chains_and_diamonds_have_no_cycle(edges: list[str]) -> None:
 
 
 @pytest.mark.parametrize("edges", [["aa"], ["ab", "ba"], ["ab", "bc", "ca"]], ids=["self", "direct", "indirect"])
-def test_cycles_of_names_are_found(edges: list[str]) -> None:
+def test_self_direct_and_indirect_cycles_are_detected(edges: list[str]) -> None:
     with pytest.raises(CycleDetected):
         workflow(*edges).check()
 
@@ -113,7 +113,7 @@ def test_a_workflow_without_steps_is_refused(cron: Cron) -> None:
         cron.add_workflow(Workflow("nothing"))
 
 
-def test_a_parent_that_is_no_step_is_refused(cron: Cron) -> None:
+def test_an_unknown_parent_is_refused(cron: Cron) -> None:
     made = workflow(names="a")
     made.steps[0].after("nobody")
     with pytest.raises(UnknownStep) as raised:
@@ -121,14 +121,14 @@ def test_a_parent_that_is_no_step_is_refused(cron: Cron) -> None:
     assert (raised.value.step, raised.value.parent) == ("a", "nobody")
 
 
-def test_the_same_name_twice_in_a_workflow_is_refused(cron: Cron) -> None:
+def test_duplicate_step_names_are_refused(cron: Cron) -> None:
     made = workflow(names="a")
     made.step("a", "@triggered", print)
     with pytest.raises(DuplicateName):
         cron.add_workflow(made)
 
 
-def test_a_spec_that_cannot_be_read_refuses_the_whole_workflow(cron: Cron) -> None:
+def test_an_invalid_spec_in_one_step_refuses_the_whole_workflow(cron: Cron) -> None:
     made = workflow(names="a")
     made.step("b", "not a spec", print)
     with pytest.raises(InvalidCron):
@@ -136,7 +136,7 @@ def test_a_spec_that_cannot_be_read_refuses_the_whole_workflow(cron: Cron) -> No
     assert cron.entries() == []
 
 
-def test_a_workflow_that_does_not_fit_leaves_nothing_behind() -> None:
+def test_a_workflow_beyond_max_entries_adds_no_entry() -> None:
     cron = Cron(max_entries=1)
     with pytest.raises(MaxEntriesReached) as raised:
         cron.add_workflow(workflow("ab"))
@@ -144,14 +144,14 @@ def test_a_workflow_that_does_not_fit_leaves_nothing_behind() -> None:
     assert cron.entries() == []
 
 
-def test_a_condition_that_does_not_exist_is_refused_at_once() -> None:
+def test_an_unknown_condition_is_refused_immediately() -> None:
     made = workflow(names="ab")
     with pytest.raises(InvalidCondition):
         made.steps[1].after("a", "bogus")
     assert made.steps[1].parents == []
 
 
-def test_mistakes_are_told_in_a_fixed_order(cron: Cron) -> None:
+def test_validation_errors_are_raised_in_a_fixed_order(cron: Cron) -> None:
     made = Workflow("all wrong")
     cron.add("@triggered", print, name="taken")
     one, two = made.step("taken", "bad", print).final(), made.step("taken", "@triggered", print).final()
@@ -176,7 +176,7 @@ def test_a_step_needs_a_job() -> None:
         Workflow("x").step("a", "@triggered", None)  # type: ignore[call-overload]
 
 
-def test_steps_take_the_options_of_entries(cron: Cron) -> None:
+def test_steps_accept_entry_options(cron: Cron) -> None:
     made = Workflow("tagged")
     made.step("a", "@triggered", print, tags=["nightly"], paused=True)
     cron.add_workflow(made)
@@ -184,7 +184,7 @@ def test_steps_take_the_options_of_entries(cron: Cron) -> None:
     assert entry.paused
 
 
-def test_options_that_do_not_exist_are_refused(cron: Cron) -> None:
+def test_unknown_options_are_refused(cron: Cron) -> None:
     with pytest.raises(Invalid, match="pasued"):
         cron.add("@triggered", print, pasued=True)  # type: ignore[call-arg]
 
@@ -213,11 +213,11 @@ def test_a_workflow_is_exported_for_the_durable_engine() -> None:
     assert exported.plan.roots == (0,)
 
 
-def test_without_a_schedule_the_exported_workflow_is_started_by_hand() -> None:
+def test_an_exported_workflow_without_a_schedule_has_an_api_trigger() -> None:
     assert workflow("ab").to_definition().trigger == ApiTrigger()
 
 
-def test_a_final_step_with_parents_of_its_own_is_exported_with_all_its_edges() -> None:
+def test_a_final_step_with_its_own_parents_is_exported_with_all_its_edges() -> None:
     made = workflow("ab", names="abc")
     made.steps[2].after("a", Condition.FAILURE).final()
     edges = made.to_definition().steps[2].edges

@@ -14,7 +14,7 @@ from windlass.errors import Invalid
 DAY = timedelta(days=1)
 
 
-def test_timers_ring_in_order_each_at_its_moment(clock: FakeClock) -> None:
+def test_timers_fire_in_order_at_their_due_times(clock: FakeClock) -> None:
     rung: list[tuple[str, float]] = []
     start = clock.now()
 
@@ -29,7 +29,7 @@ def test_timers_ring_in_order_each_at_its_moment(clock: FakeClock) -> None:
     assert clock.timer_count == 1
 
 
-def test_a_timer_may_set_the_next_one(clock: FakeClock) -> None:
+def test_a_timer_callback_may_schedule_another_timer(clock: FakeClock) -> None:
     rung: list[datetime] = []
 
     def ring() -> None:
@@ -41,7 +41,7 @@ def test_a_timer_may_set_the_next_one(clock: FakeClock) -> None:
     assert len(rung) == 4
 
 
-def test_timers_without_delay_ring_at_once(clock: FakeClock) -> None:
+def test_timers_without_a_positive_delay_fire_immediately(clock: FakeClock) -> None:
     rung: list[int] = []
     clock.call_later(0, lambda: rung.append(0))
     clock.call_later(-5, lambda: rung.append(-5))
@@ -49,7 +49,7 @@ def test_timers_without_delay_ring_at_once(clock: FakeClock) -> None:
     assert clock.timer_count == 0
 
 
-def test_a_cancelled_timer_does_not_ring(clock: FakeClock) -> None:
+def test_a_cancelled_timer_does_not_fire(clock: FakeClock) -> None:
     rung: list[int] = []
     timer = clock.call_later(1, lambda: rung.append(1))
     timer.cancel()
@@ -59,14 +59,14 @@ def test_a_cancelled_timer_does_not_ring(clock: FakeClock) -> None:
     assert rung == []
 
 
-def test_a_jump_makes_timers_ring_late(clock: FakeClock) -> None:
+def test_a_forward_clock_jump_fires_timers_late(clock: FakeClock) -> None:
     rung: list[datetime] = []
     clock.call_later(1, lambda: rung.append(clock.now()))
     clock.set(clock.now() + DAY)
     assert rung == [clock.now()]
 
 
-def test_going_back_rings_wall_timers_and_keeps_the_length_of_waits(clock: FakeClock) -> None:
+def test_setting_the_clock_back_fires_wall_timers_and_keeps_relative_delays(clock: FakeClock) -> None:
     rung: list[str] = []
     clock.call_at(clock.now() + DAY, lambda: rung.append("wall"))
     clock.call_later(10, lambda: rung.append("wait"))
@@ -78,20 +78,20 @@ def test_going_back_rings_wall_timers_and_keeps_the_length_of_waits(clock: FakeC
     assert rung == ["wall", "wait"]
 
 
-def test_time_does_not_pass_backwards_and_has_a_zone(clock: FakeClock) -> None:
+def test_negative_advances_and_naive_datetimes_are_refused(clock: FakeClock) -> None:
     with pytest.raises(Invalid):
         clock.advance(-1)
     with pytest.raises(Invalid):
         FakeClock(datetime(2030, 1, 1))  # noqa: DTZ001
 
 
-def test_cancelled_timers_take_no_room(clock: FakeClock) -> None:
+def test_cancelled_timers_are_discarded(clock: FakeClock) -> None:
     for _ in range(10_000):
         clock.call_later(1e6, lambda: None).cancel()
     assert len(clock._timers) < 200
 
 
-def test_a_thread_can_wait_until_so_many_timers_wait(clock: FakeClock) -> None:
+def test_a_thread_can_wait_for_a_number_of_pending_timers(clock: FakeClock) -> None:
     threads = [threading.Thread(target=clock.call_later, args=(1, lambda: None)) for _ in range(2)]
     for thread in threads:
         thread.start()
@@ -102,21 +102,21 @@ def test_a_thread_can_wait_until_so_many_timers_wait(clock: FakeClock) -> None:
         thread.join()
 
 
-async def test_a_loop_can_wait_until_so_many_timers_wait(clock: FakeClock) -> None:
+async def test_a_coroutine_can_wait_for_a_number_of_pending_timers(clock: FakeClock) -> None:
     asyncio.get_running_loop().call_soon(clock.call_later, 1, lambda: None)
     await clock.until_timers(1)
     with pytest.raises(TimeoutError):
         await clock.until_timers(2, timeout=0.01)
 
 
-async def test_a_year_of_ticks_takes_no_time(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+async def test_a_year_of_ticks_is_simulated_without_waiting(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
     cron.add("@daily", recorder.job("a"))
     cron.add("0 0 * * MON", recorder.job("b"))
     await clock.play(365 * DAY, cron)
     assert (recorder.lines.count("a"), recorder.lines.count("b")) == (365, 52)
 
 
-async def test_advance_starts_every_tick_and_leaves_the_jobs_to_the_loop(
+async def test_advance_starts_every_tick_and_the_jobs_run_on_the_event_loop(
     cron: Cron, clock: FakeClock, recorder: Recorder
 ) -> None:
     cron.add("@every 1s", recorder.job("a"))
@@ -126,7 +126,7 @@ async def test_advance_starts_every_tick_and_leaves_the_jobs_to_the_loop(
     assert recorder.lines == ["a"] * 10
 
 
-async def test_the_machines_clock_rings_when_the_wall_shows_the_time() -> None:
+async def test_the_system_clock_fires_a_timer_at_its_wall_time() -> None:
     clock = SystemClock()
     rung = asyncio.Event()
     when = clock.now() + timedelta(milliseconds=20)
@@ -135,7 +135,7 @@ async def test_the_machines_clock_rings_when_the_wall_shows_the_time() -> None:
     assert clock.now() >= when
 
 
-async def test_the_machines_timers_can_be_cancelled_and_ring_at_once_when_late() -> None:
+async def test_system_clock_timers_can_be_cancelled_and_fire_immediately_when_overdue() -> None:
     clock = SystemClock()
     rung: list[str] = []
     last = asyncio.Event()
@@ -146,7 +146,7 @@ async def test_the_machines_timers_can_be_cancelled_and_ring_at_once_when_late()
     assert rung == ["late"]
 
 
-async def test_a_wall_clock_set_back_rings_early(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_setting_the_wall_clock_back_fires_timers_early(monkeypatch: pytest.MonkeyPatch) -> None:
     class Moved(SystemClock):
         back = timedelta()
 
@@ -160,7 +160,7 @@ async def test_a_wall_clock_set_back_rings_early(monkeypatch: pytest.MonkeyPatch
     await asyncio.wait_for(rung.wait(), 5)
 
 
-async def test_a_scheduler_runs_on_the_machines_clock_unless_told_otherwise() -> None:
+async def test_a_scheduler_uses_the_system_clock_by_default() -> None:
     ran = asyncio.Event()
 
     async def job() -> None:

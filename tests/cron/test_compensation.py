@@ -13,9 +13,7 @@ def order(recorder: Recorder, *, ships: bool) -> Workflow:
     return flow
 
 
-async def test_a_failed_execution_is_undone_and_a_failing_compensation_does_not_stop_the_others(
-    cron: Cron, recorder: Recorder
-) -> None:
+async def test_a_failed_execution_runs_all_compensations_even_if_one_fails(cron: Cron, recorder: Recorder) -> None:
     cron.add_workflow(order(recorder, ships=False))
     execution = cron.workflow_status(await run(cron, "reserve"))
     assert recorder.lines == ["reserve", "charge", "ship", "refund", "release"]
@@ -25,7 +23,7 @@ async def test_a_failed_execution_is_undone_and_a_failing_compensation_does_not_
     assert execution.result("charge.compensate") is JobResult.FAILURE
 
 
-async def test_an_execution_that_succeeds_undoes_nothing(cron: Cron, recorder: Recorder) -> None:
+async def test_a_successful_execution_runs_no_compensation(cron: Cron, recorder: Recorder) -> None:
     cron.add_workflow(order(recorder, ships=True))
     execution = cron.workflow_status(await run(cron, "reserve"))
     assert recorder.lines == ["reserve", "charge", "ship"]
@@ -33,7 +31,7 @@ async def test_an_execution_that_succeeds_undoes_nothing(cron: Cron, recorder: R
     assert execution.result("reserve.compensate") is JobResult.SKIPPED
 
 
-async def test_a_compensation_sees_what_its_step_returned(cron: Cron, recorder: Recorder) -> None:
+async def test_a_compensation_reads_the_output_of_its_step(cron: Cron, recorder: Recorder) -> None:
     seen: list[object] = []
     flow = Workflow("order")
 
@@ -52,7 +50,7 @@ async def test_a_compensation_sees_what_its_step_returned(cron: Cron, recorder: 
     assert seen == [{"reserve": 7}]
 
 
-def test_the_definition_for_the_engine_has_the_compensations(recorder: Recorder) -> None:
+def test_the_exported_definition_includes_the_compensations(recorder: Recorder) -> None:
     steps = order(recorder, ships=True).to_definition().steps
     assert [(step.name, step.compensates) for step in steps[3:]] == [
         ("reserve.compensate", "reserve"),

@@ -1,4 +1,4 @@
-"""Deviations from the scheduler that this one is modelled on, where that one violates its own design."""
+"""Deliberate deviations from the scheduler that this one is modelled on, where it violates its own design."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -44,7 +44,7 @@ def outcome(cron: Cron, execution_id: str) -> list[JobResult]:
     return list(execution.results.values())
 
 
-async def test_removing_an_entry_ends_its_part_in_executions_and_decides_its_children(
+async def test_removing_an_entry_skips_it_in_active_executions_and_settles_its_children(
     clock: FakeClock, recorder: Recorder
 ) -> None:
     completed: list[WorkflowExecution] = []
@@ -65,7 +65,7 @@ async def test_removing_an_entry_ends_its_part_in_executions_and_decides_its_chi
     assert [execution.id for execution in completed] == [execution_id]
 
 
-async def test_a_job_under_way_when_its_entry_is_removed_keeps_its_own_result(cron: Cron, recorder: Recorder) -> None:
+async def test_a_running_job_keeps_its_result_when_its_entry_is_removed(cron: Cron, recorder: Recorder) -> None:
     job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
     cron.add("@triggered", recorder.job("b"), name="b")
@@ -224,7 +224,7 @@ async def test_every_wrapper_passes_the_context_on(
 
 
 @pytest.mark.parametrize("make", WRAPPERS[1:])
-async def test_recover_inside_any_wrapper_hides_nothing_from_an_execution(
+async def test_recover_inside_any_wrapper_does_not_hide_a_failure_from_an_execution(
     cron: Cron, clock: FakeClock, recorder: Recorder, make: Callable[[], Wrapper]
 ) -> None:
     cron.add("@triggered", recorder.failing("a"), name="a", wrappers=[make(), recover()])
@@ -235,9 +235,7 @@ async def test_recover_inside_any_wrapper_hides_nothing_from_an_execution(
     assert outcome(cron, execution_id) == [FAILURE, SUCCESS]
 
 
-async def test_an_entry_that_is_missing_when_its_turn_comes_takes_its_descendants_with_it(
-    cron: Cron, recorder: Recorder
-) -> None:
+async def test_removing_a_pending_entry_skips_its_descendants(cron: Cron, recorder: Recorder) -> None:
     job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
     for parent, name in pairs("ab", "bc", "cd"):
@@ -253,7 +251,7 @@ async def test_an_entry_that_is_missing_when_its_turn_comes_takes_its_descendant
     assert outcome(cron, execution_id) == [SUCCESS, SKIPPED, SKIPPED, SKIPPED, SUCCESS]
 
 
-async def test_making_up_for_missed_runs_of_a_root_starts_executions(clock: FakeClock, recorder: Recorder) -> None:
+async def test_catching_up_on_missed_runs_of_a_root_starts_executions(clock: FakeClock, recorder: Recorder) -> None:
     completed: list[WorkflowExecution] = []
     cron = Cron(clock=clock, observers=[Observer(on_workflow_complete=completed.append)])
     now = clock.now()
@@ -266,7 +264,7 @@ async def test_making_up_for_missed_runs_of_a_root_starts_executions(clock: Fake
     assert [execution.start_time for execution in completed] == [now - 2 * HOUR, now - HOUR, now]
 
 
-async def test_a_wrapper_of_ones_own_is_an_async_function_around_another(cron: Cron, recorder: Recorder) -> None:
+async def test_a_custom_wrapper_is_an_async_function_around_a_call(cron: Cron, recorder: Recorder) -> None:
     def twice(call: Call) -> Call:
         async def inner() -> Any:
             await call()
@@ -286,9 +284,7 @@ async def test_a_wrapper_of_ones_own_is_an_async_function_around_another(cron: C
     assert recorder.lines == ["now", "a", "a"]
 
 
-async def test_chains_in_a_workflow_survive_being_started_while_the_loop_is_full(
-    cron: Cron, recorder: Recorder
-) -> None:
+async def test_fifty_concurrent_executions_of_a_chain_all_succeed(cron: Cron, recorder: Recorder) -> None:
     chain(cron, recorder, *"abcdefgh")
     ids = [cron.trigger("a") for _ in range(50)]
     async with asyncio.timeout(30):

@@ -34,7 +34,7 @@ def idle() -> Cron:
     [[], ["ab", "bc", "cd"], ["ab", "ac", "bd", "cd"]],
     ids=["no edges", "chain", "diamond"],
 )
-def test_a_graph_without_a_way_back_is_accepted(idle: Cron, edges: list[str]) -> None:
+def test_an_acyclic_graph_is_accepted(idle: Cron, edges: list[str]) -> None:
     entries(idle, "abcd")
     for parent, child in pairs(*edges):
         idle.add_dependency(child, parent)
@@ -45,7 +45,7 @@ def test_a_graph_without_a_way_back_is_accepted(idle: Cron, edges: list[str]) ->
     [(["ab"], "ba", ("b", "a")), (["ab", "bc"], "ca", ("c", "b", "a")), ([], "aa", ("a",))],
     ids=["direct", "indirect", "self"],
 )
-def test_an_edge_that_closes_a_cycle_is_refused_and_named(
+def test_an_edge_that_closes_a_cycle_is_refused_and_the_error_lists_the_cycle(
     idle: Cron, edges: list[str], closing: str, cycle: tuple[str, ...]
 ) -> None:
     entries(idle, "abc")
@@ -70,7 +70,7 @@ def test_the_reverse_edge_is_a_cycle(cron: Cron) -> None:
         cron.add_dependency(parent, child)
 
 
-def test_edges_need_entries_that_exist(cron: Cron) -> None:
+def test_edges_with_unknown_entry_ids_are_refused(cron: Cron) -> None:
     (known,) = entries(cron, "a")
     for child, parent in [(known, 99), (99, known)]:
         with pytest.raises(EntryNotFound) as raised:
@@ -78,7 +78,7 @@ def test_edges_need_entries_that_exist(cron: Cron) -> None:
         assert raised.value.key == 99
 
 
-def test_edges_need_a_condition_that_exists(cron: Cron) -> None:
+def test_edges_with_an_unknown_condition_are_refused(cron: Cron) -> None:
     parent, child = entries(cron, "ab")
     with pytest.raises(InvalidCondition):
         cron.add_dependency(child, parent, "99")
@@ -98,34 +98,34 @@ def test_the_condition_is_checked_first_then_the_child_the_parent_and_the_cycle(
         cron.add_dependency("a", "b")
 
 
-def test_the_same_edge_twice_is_one_edge(cron: Cron) -> None:
+def test_adding_the_same_edge_twice_creates_one_edge(cron: Cron) -> None:
     parent, child = entries(cron, "ab")
     cron.add_dependency(child, parent)
     cron.add_dependency(child, parent)
     assert len(cron.dependencies(child)) == 1
 
 
-def test_entries_of_an_edge_can_be_named(cron: Cron) -> None:
+def test_edges_can_be_added_by_entry_name(cron: Cron) -> None:
     parent, _ = entries(cron, ["extract", "load"])
     cron.add_dependency("load", "extract")
     assert cron.dependencies("load") == [Dependency(parent, Condition.SUCCESS)]
 
 
-def test_unknown_names_are_refused(cron: Cron) -> None:
+def test_edges_with_unknown_entry_names_are_refused(cron: Cron) -> None:
     entries(cron, "a")
     for child, parent in [("a", "x"), ("x", "a")]:
         with pytest.raises(EntryNotFound):
             cron.add_dependency(child, parent)
 
 
-def test_a_removed_edge_is_gone(cron: Cron) -> None:
+def test_a_removed_edge_is_no_longer_listed(cron: Cron) -> None:
     parent, child = entries(cron, "ab")
     cron.add_dependency(child, parent)
     cron.remove_dependency(child, parent)
     assert cron.dependencies(child) == []
 
 
-async def test_removing_a_child_leaves_a_parent_that_accepts_a_new_one(cron: Cron, recorder: Recorder) -> None:
+async def test_a_parent_accepts_a_new_child_after_its_child_is_removed(cron: Cron, recorder: Recorder) -> None:
     chain(cron, recorder, "a", "b")
     cron.remove("b")
     cron.add("@triggered", recorder.job("c"), name="c")
@@ -152,7 +152,7 @@ def test_edges_are_removed_by_name_and_unknown_names_refused(cron: Cron) -> None
             cron.remove_dependency(child, parent)
 
 
-def test_before_the_start_there_are_no_dependencies_to_list(idle: Cron) -> None:
+def test_an_entry_without_edges_has_no_dependencies_before_the_start(idle: Cron) -> None:
     (entry,) = entries(idle, "a")
     assert idle.dependencies(entry) == []
 
@@ -161,7 +161,7 @@ def test_an_unknown_name_has_no_dependencies(cron: Cron) -> None:
     assert cron.dependencies("nobody") == []
 
 
-def test_two_conditions_on_one_pair_are_two_edges(cron: Cron) -> None:
+def test_two_conditions_between_the_same_entries_are_two_edges(cron: Cron) -> None:
     parent, child = entries(cron, "ab")
     cron.add_dependency(child, parent, Condition.SUCCESS)
     cron.add_dependency(child, parent, Condition.FAILURE)
@@ -190,13 +190,13 @@ async def test_edges_can_be_changed_after_the_stop(idle: Cron) -> None:
     assert idle.dependencies("b") == []
 
 
-def test_removing_an_edge_that_does_not_exist_is_no_mistake(cron: Cron) -> None:
+def test_removing_an_unknown_edge_does_nothing(cron: Cron) -> None:
     one, two = entries(cron, "ab")
     cron.remove_dependency(one, two)
     cron.remove_dependency(98, 99)
 
 
-def test_with_several_parents_only_that_parents_edge_goes(cron: Cron) -> None:
+def test_removing_one_edge_keeps_the_edges_to_other_parents(cron: Cron) -> None:
     one, two, child = entries(cron, "abc")
     cron.add_dependency(child, one)
     cron.add_dependency(child, two)
@@ -204,7 +204,7 @@ def test_with_several_parents_only_that_parents_edge_goes(cron: Cron) -> None:
     assert cron.dependencies(child) == [Dependency(two, Condition.SUCCESS)]
 
 
-def test_the_errors_are_one_family_and_of_the_few_kinds() -> None:
+def test_scheduler_errors_belong_to_the_windlass_error_family() -> None:
     assert issubclass(CronError, WindlassError)
     assert issubclass(EntryNotFound, (CronError, NotFound))
     assert issubclass(CycleDetected, Invalid)

@@ -24,19 +24,19 @@ def test_every_method_is_in_the_reference(name: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_what_the_pages_import_exists(page: str) -> None:
+def test_names_imported_in_the_docs_exist(page: str) -> None:
     for names in re.findall(r"^from windlass\.cron import (.+)$", (DOCS / page).read_text("utf-8"), re.MULTILINE):
         assert set(names.split(", ")) <= set(api.__all__)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_methods_the_pages_call_exist(page: str) -> None:
+def test_methods_called_in_the_docs_exist(page: str) -> None:
     text = (DOCS / page).read_text("utf-8")
     for thing, kind in [("cron", Cron), ("clock", FakeClock)]:
         assert {name for name in re.findall(rf"\b{thing}\.([a-z]\w*)\(", text) if not hasattr(kind, name)} == set()
 
 
-async def test_the_tutorials_test_passes() -> None:
+async def test_the_test_in_the_tutorial_passes() -> None:
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / PAGES[1]).read_text("utf-8"), re.DOTALL)
     names: dict[str, object] = {}
     exec(blocks[-1], names)

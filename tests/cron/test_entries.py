@@ -29,7 +29,7 @@ def first_job() -> None: ...
 def second_job() -> None: ...
 
 
-def test_an_entry_tells_what_is_known_about_it(cron: Cron, clock: FakeClock) -> None:
+def test_an_entry_exposes_its_spec_job_tags_and_next_time(cron: Cron, clock: FakeClock) -> None:
     entry_id = cron.add("@hourly", print, name="report", tags=["a", "b"])
     entry = known(cron, "report")
     assert (entry.id, entry.name, entry.spec, entry.job) == (entry_id, "report", "@hourly", print)
@@ -39,7 +39,7 @@ def test_an_entry_tells_what_is_known_about_it(cron: Cron, clock: FakeClock) -> 
     assert cron.entry(entry_id) == entry
 
 
-def test_before_the_start_the_next_time_is_the_one_it_would_have_if_started_now() -> None:
+def test_before_the_start_the_next_time_is_computed_from_the_current_time() -> None:
     clock = FakeClock()
     cron = Cron(clock=clock)
     cron.add("@triggered", print, name="never")
@@ -51,20 +51,20 @@ def test_before_the_start_the_next_time_is_the_one_it_would_have_if_started_now(
     assert known(cron, "never").next is None
 
 
-async def test_a_tick_moves_next_and_prev(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+async def test_a_tick_updates_next_and_prev(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
     cron.add("@hourly", recorder.job("a"), name="a")
     await clock.play(HOUR, cron)
     assert known(cron, "a").prev == clock.now()
     assert known(cron, "a").next == clock.now() + HOUR
 
 
-def test_entries_come_in_the_order_of_their_next_time(cron: Cron) -> None:
+def test_entries_are_listed_in_order_of_their_next_time(cron: Cron) -> None:
     for spec in ("@triggered", "@monthly", "@hourly", "@daily"):
         cron.add(spec, print, name=spec)
     assert [entry.name for entry in cron.entries()] == ["@hourly", "@daily", "@monthly", "@triggered"]
 
 
-def test_entries_are_found_by_tag(cron: Cron) -> None:
+def test_entries_are_filtered_by_tag(cron: Cron) -> None:
     cron.add("@daily", print, name="a", tags=["x"])
     cron.add("@hourly", print, name="b", tags=["x", "y"])
     assert [entry.name for entry in cron.entries(tag="x")] == ["b", "a"]
@@ -91,7 +91,7 @@ async def test_a_removed_entry_does_not_run(cron: Cron, clock: FakeClock, record
     assert recorder.lines == []
 
 
-def test_a_name_is_given_once(cron: Cron) -> None:
+def test_entry_names_are_unique(cron: Cron) -> None:
     cron.add("@daily", print, name="a")
     with pytest.raises(DuplicateName):
         cron.add("@daily", print, name="a")
@@ -100,7 +100,7 @@ def test_a_name_is_given_once(cron: Cron) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "#1", 7])
-def test_names_that_could_be_mistaken_are_refused(cron: Cron, name: str) -> None:
+def test_empty_ambiguous_and_non_string_names_are_refused(cron: Cron, name: str) -> None:
     with pytest.raises(InvalidName):
         cron.add("@daily", print, name=name)
 
@@ -110,13 +110,13 @@ def test_a_job_must_be_callable(cron: Cron) -> None:
         cron.add("@daily", None)  # type: ignore[arg-type]
 
 
-def test_a_spec_that_cannot_be_read_is_refused(cron: Cron) -> None:
+def test_an_invalid_spec_is_refused(cron: Cron) -> None:
     with pytest.raises(InvalidCron):
         cron.add("every day at noon", print)
     assert cron.entries() == []
 
 
-def test_there_are_no_more_entries_than_allowed() -> None:
+def test_max_entries_limits_the_number_of_entries() -> None:
     cron = Cron(max_entries=2)
     cron.add("@daily", print, name="a")
     cron.add("@daily", print, name="b")
@@ -126,7 +126,7 @@ def test_there_are_no_more_entries_than_allowed() -> None:
     cron.add("@daily", print)
 
 
-async def test_a_paused_entry_lets_its_ticks_pass(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+async def test_a_paused_entry_skips_its_ticks(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
     cron.add("@every 1s", recorder.job("a"), name="a", paused=True)
     await clock.play(3, cron)
     assert recorder.lines == []
@@ -148,13 +148,15 @@ async def test_a_paused_root_starts_no_execution(cron: Cron, clock: FakeClock, r
     assert recorder.lines == []
 
 
-def test_only_what_exists_can_be_paused_or_resumed(cron: Cron) -> None:
+def test_pausing_or_resuming_an_unknown_entry_is_refused(cron: Cron) -> None:
     for call in (cron.pause, cron.resume):
         with pytest.raises(EntryNotFound):
             call("nobody")
 
 
-async def test_a_new_spec_counts_from_now_and_keeps_the_edges(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+async def test_a_new_spec_takes_effect_from_now_and_keeps_the_edges(
+    cron: Cron, clock: FakeClock, recorder: Recorder
+) -> None:
     chain(cron, recorder, "a", "b")
     cron.update("a", spec="@every 5s")
     assert known(cron, "a").next == clock.now() + timedelta(seconds=5)
@@ -166,7 +168,7 @@ async def test_a_new_spec_counts_from_now_and_keeps_the_edges(cron: Cron, clock:
     assert recorder.lines == ["a", "b"]
 
 
-async def test_a_new_job_is_called_in_the_same_wrappers(clock: FakeClock, recorder: Recorder) -> None:
+async def test_an_update_replaces_the_job(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock) as cron:
         cron.add("@triggered", recorder.job("old"), name="a")
         cron.update("a", job=recorder.job("new"))
@@ -174,7 +176,7 @@ async def test_a_new_job_is_called_in_the_same_wrappers(clock: FakeClock, record
     assert recorder.lines == ["new"]
 
 
-def test_a_mistake_in_an_update_changes_nothing(cron: Cron) -> None:
+def test_an_invalid_update_changes_nothing(cron: Cron) -> None:
     cron.add("@hourly", print, name="a")
     with pytest.raises(InvalidCron):
         cron.update("a", spec="bogus", job=dict)
@@ -191,7 +193,7 @@ def test_upsert_adds_or_updates_by_name(cron: Cron) -> None:
         cron.upsert("@daily", print)
 
 
-async def test_running_jobs_are_told_when_their_entry_is_removed_or_their_job_replaced(cron: Cron) -> None:
+async def test_removing_an_entry_or_replacing_its_job_cancels_the_context_of_its_running_job(cron: Cron) -> None:
     contexts: list[JobContext] = []
     gate = asyncio.Event()
 
@@ -218,7 +220,7 @@ async def test_running_jobs_are_told_when_their_entry_is_removed_or_their_job_re
     await cron.done()
 
 
-async def test_run_once_runs_once(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+async def test_a_run_once_entry_runs_once_and_is_removed(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
     cron.add("@every 1s", recorder.job("a"), name="a", run_once=True)
     await clock.play(5, cron)
     assert recorder.lines == ["a"]
@@ -246,7 +248,7 @@ async def test_run_immediately_waits_for_the_start(clock: FakeClock, recorder: R
     assert recorder.lines == ["a"]
 
 
-def test_a_decorated_function_becomes_an_entry_of_its_name(cron: Cron) -> None:
+def test_a_decorated_function_becomes_an_entry_with_its_name(cron: Cron) -> None:
     @cron.job("@daily", tags=["nightly"])
     def report() -> None: ...
 
@@ -261,7 +263,7 @@ def test_a_decorated_function_becomes_an_entry_of_its_name(cron: Cron) -> None:
     assert known(cron, "other").job is named
 
 
-async def test_whether_a_job_runs_can_be_asked_and_waited_for(cron: Cron, recorder: Recorder) -> None:
+async def test_a_caller_can_check_whether_a_job_runs_and_wait_for_its_end(cron: Cron, recorder: Recorder) -> None:
     job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
     assert not cron.is_job_running("a")

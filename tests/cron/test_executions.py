@@ -13,7 +13,7 @@ from windlass.errors import Invalid
 
 
 def held_chain(cron: Cron, recorder: Recorder) -> asyncio.Event:
-    """a, which waits for the event, and b after it."""
+    """Add a, which waits for the returned event, and b, which runs after it."""
     job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
     cron.add("@triggered", recorder.job("b"), name="b")
@@ -21,15 +21,15 @@ def held_chain(cron: Cron, recorder: Recorder) -> asyncio.Event:
     return gate
 
 
-def test_by_default_a_hundred_executions_are_remembered() -> None:
+def test_the_default_retention_is_100_executions() -> None:
     assert Cron().options.retention == 100
 
 
-def test_how_many_executions_are_remembered_is_an_option() -> None:
+def test_the_retention_is_configurable() -> None:
     assert Cron(retention=5).options.retention == 5
 
 
-async def test_the_oldest_executions_are_forgotten(clock: FakeClock, recorder: Recorder) -> None:
+async def test_the_oldest_executions_beyond_the_retention_are_removed(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock, retention=2) as cron:
         chain(cron, recorder, "a", "b")
         ids = [await run(cron, "a") for _ in range(5)]
@@ -37,7 +37,7 @@ async def test_the_oldest_executions_are_forgotten(clock: FakeClock, recorder: R
     assert found == [False, False, False, True, True]
 
 
-async def test_without_a_limit_all_are_remembered(clock: FakeClock, recorder: Recorder) -> None:
+async def test_a_retention_of_zero_keeps_all_executions(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock, retention=0) as cron:
         chain(cron, recorder, "a", "b")
         ids = [await run(cron, "a") for _ in range(150)]
@@ -48,17 +48,17 @@ def test_an_unknown_execution_has_no_status(cron: Cron) -> None:
     assert cron.workflow_status("unknown") is None
 
 
-def test_without_executions_none_are_active(cron: Cron) -> None:
+def test_no_executions_are_active_initially(cron: Cron) -> None:
     assert cron.active_workflows() == []
 
 
-def test_before_the_start_there_is_nothing_to_tell() -> None:
+def test_there_are_no_executions_before_the_start() -> None:
     cron = Cron()
     assert cron.workflow_status("unknown") is None
     assert cron.active_workflows() == []
 
 
-async def test_a_finished_execution_is_still_found(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+async def test_a_finished_execution_still_has_a_status(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
     chain(cron, recorder, "a", "b")
     execution_id = await run(cron, "a")
     execution = cron.workflow_status(execution_id)
@@ -68,7 +68,7 @@ async def test_a_finished_execution_is_still_found(cron: Cron, clock: FakeClock,
     assert cron.active_workflows() == []
 
 
-async def test_a_forgotten_execution_is_nobodys_mistake(clock: FakeClock, recorder: Recorder) -> None:
+async def test_an_execution_beyond_the_retention_has_no_status(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock, retention=1) as cron:
         chain(cron, recorder, "a", "b")
         first = await run(cron, "a")
@@ -76,7 +76,7 @@ async def test_a_forgotten_execution_is_nobodys_mistake(clock: FakeClock, record
         assert cron.workflow_status(first) is None
 
 
-async def test_finished_executions_are_found_after_the_stop(clock: FakeClock, recorder: Recorder) -> None:
+async def test_finished_executions_have_a_status_after_the_stop(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock) as cron:
         chain(cron, recorder, "a", "b")
         execution_id = await run(cron, "a")
@@ -84,18 +84,18 @@ async def test_finished_executions_are_found_after_the_stop(clock: FakeClock, re
     assert cron.workflow_status("unknown") is None
 
 
-def test_a_copy_of_an_execution_has_results_of_its_own() -> None:
+def test_a_copied_execution_has_independent_results() -> None:
     original = WorkflowExecution("x", EntryId(1), FakeClock().now(), {EntryId(1): JobResult.PENDING})
     copied = copy.deepcopy(original)
     copied.results[EntryId(1)] = JobResult.SUCCESS
     assert original.results == {EntryId(1): JobResult.PENDING}
 
 
-def test_a_copy_of_no_execution_is_none(cron: Cron) -> None:
+def test_a_copy_of_a_missing_execution_is_none(cron: Cron) -> None:
     assert copy.deepcopy(cron.workflow_status("unknown")) is None
 
 
-async def test_an_active_execution_is_found_and_what_is_returned_is_a_copy(cron: Cron, recorder: Recorder) -> None:
+async def test_queries_return_copies_of_active_executions(cron: Cron, recorder: Recorder) -> None:
     gate = held_chain(cron, recorder)
     execution_id = cron.trigger("a")
     looks: list[Callable[[], WorkflowExecution | None]] = [
@@ -114,7 +114,7 @@ async def test_an_active_execution_is_found_and_what_is_returned_is_a_copy(cron:
     await cron.done()
 
 
-async def test_the_stop_ends_once_the_running_job_has(clock: FakeClock, recorder: Recorder) -> None:
+async def test_stopping_completes_when_the_running_job_ends(clock: FakeClock, recorder: Recorder) -> None:
     cron = Cron(clock=clock)
     async with asyncio.timeout(30):
         async with cron:
@@ -125,7 +125,7 @@ async def test_the_stop_ends_once_the_running_job_has(clock: FakeClock, recorder
     assert not cron.is_job_running("a")
 
 
-async def test_an_execution_stopped_in_the_middle_stays_active(clock: FakeClock, recorder: Recorder) -> None:
+async def test_an_execution_interrupted_by_a_stop_stays_active(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock) as cron:
         gate = held_chain(cron, recorder)
         execution_id = cron.trigger("a")
@@ -139,7 +139,7 @@ async def test_an_execution_stopped_in_the_middle_stays_active(clock: FakeClock,
     assert again.results
 
 
-async def test_a_restart_goes_on_with_what_the_stop_held_back(clock: FakeClock, recorder: Recorder) -> None:
+async def test_a_restart_runs_the_entries_that_the_stop_held_back(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock) as cron:
         gate = held_chain(cron, recorder)
         execution_id = cron.trigger("a")
@@ -152,7 +152,7 @@ async def test_a_restart_goes_on_with_what_the_stop_held_back(clock: FakeClock, 
     assert recorder.lines == ["a", "b"]
 
 
-async def test_what_the_stop_held_back_is_skipped_when_its_entry_goes(clock: FakeClock, recorder: Recorder) -> None:
+async def test_an_entry_held_back_by_a_stop_is_skipped_when_it_is_removed(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock) as cron:
         gate = held_chain(cron, recorder)
         execution_id = cron.trigger("a")
@@ -164,7 +164,7 @@ async def test_what_the_stop_held_back_is_skipped_when_its_entry_goes(clock: Fak
     assert cron.active_workflows() == []
 
 
-async def test_what_the_stop_held_back_and_is_paused_since_is_skipped_at_the_restart(
+async def test_an_entry_held_back_by_a_stop_and_then_paused_is_skipped_at_the_restart(
     clock: FakeClock, recorder: Recorder
 ) -> None:
     async with Cron(clock=clock) as cron:
@@ -177,12 +177,12 @@ async def test_what_the_stop_held_back_and_is_paused_since_is_skipped_at_the_res
     assert recorder.lines == ["a"]
 
 
-def test_a_negative_retention_makes_no_sense() -> None:
+def test_a_negative_retention_is_refused() -> None:
     with pytest.raises(Invalid, match="retention"):
         Cron(retention=-1)
 
 
-async def test_executions_are_listed_finished_and_active_with_their_names(
+async def test_finished_and_active_executions_are_listed_with_entry_names(
     cron: Cron, clock: FakeClock, recorder: Recorder
 ) -> None:
     job, gate = recorder.held("root")

@@ -1,4 +1,4 @@
-"""Jobs: their arguments, their results, what children see of them, and invalid jobs, which are refused at once."""
+"""Jobs: arguments, results, the outputs that children read, and invalid jobs, which are refused immediately."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -30,7 +30,7 @@ PATIENCE = 5.0
 
 
 class Odd(BaseException):
-    """Neither an `Exception` nor one that Python knows."""
+    """A custom `BaseException` that is not an `Exception`."""
 
 
 def upstream() -> dict[str, Any]:
@@ -69,7 +69,9 @@ async def test_a_job_is_called_with_its_arguments(cron: Cron) -> None:
         ({"kwargs": {"day": 1, "nobody": 2}}, "unexpected keyword argument 'nobody'"),
     ],
 )
-def test_arguments_that_do_not_fit_are_refused_at_once(cron: Cron, options: dict[str, Any], says: str) -> None:
+def test_arguments_that_do_not_match_the_signature_are_refused_immediately(
+    cron: Cron, options: dict[str, Any], says: str
+) -> None:
     def report(day: int) -> None: ...
 
     with pytest.raises(InvalidJob, match=says) as raised:
@@ -80,13 +82,15 @@ def test_arguments_that_do_not_fit_are_refused_at_once(cron: Cron, options: dict
 
 
 @pytest.mark.parametrize(("option", "value"), [("args", "abc"), ("args", 5), ("kwargs", [1]), ("kwargs", {1: 2})])
-def test_arguments_of_the_wrong_kind_are_refused_by_name(cron: Cron, option: str, value: object) -> None:
+def test_args_and_kwargs_of_the_wrong_type_are_refused_with_the_option_name(
+    cron: Cron, option: str, value: object
+) -> None:
     with pytest.raises(Invalid, match=f"^{option} is ") as raised:
         cron.add("@hourly", print, **{option: value})  # type: ignore[arg-type]
     assert raised.value.field == option
 
 
-# What is refused
+# Refused jobs and options
 
 
 def generator() -> Iterator[int]:
@@ -107,7 +111,7 @@ class GeneratorObject:
     [generator, async_generator, partial(generator), GeneratorObject()],
     ids=["function", "async function", "partial", "object"],
 )
-def test_a_generator_is_refused_for_its_body_would_never_run(cron: Cron, job: Callable[[], object]) -> None:
+def test_generators_are_refused_as_jobs(cron: Cron, job: Callable[[], object]) -> None:
     with pytest.raises(InvalidJob, match="is a generator"):
         cron.add("@hourly", job)
     assert cron.entries() == []
@@ -141,14 +145,14 @@ def test_two_schedules_on_one_function_need_a_second_name(cron: Cron) -> None:
     [timeout, jitter, retry_with_backoff, recover, skip_if_running, max_concurrent, circuit_breaker],
     ids=lambda wrapper: wrapper.__name__,
 )
-def test_a_wrapper_without_its_options_is_refused_at_once(cron: Cron, wrapper: Any) -> None:
+def test_a_wrapper_factory_that_was_not_called_is_refused(cron: Cron, wrapper: Any) -> None:
     with pytest.raises(Invalid, match=rf"call it: {wrapper.__name__}\(") as raised:
         cron.add("@hourly", print, wrappers=[wrapper])
     assert raised.value.field == "wrappers"
     assert cron.entries() == []
 
 
-def test_a_factory_of_your_own_that_was_not_called_is_refused_too(cron: Cron) -> None:
+def test_a_custom_wrapper_factory_that_was_not_called_is_refused(cron: Cron) -> None:
     def factory(options: object) -> Callable[[Any], Any]:
         return lambda call: call
 
@@ -157,13 +161,13 @@ def test_a_factory_of_your_own_that_was_not_called_is_refused_too(cron: Cron) ->
 
 
 @pytest.mark.parametrize("value", ["abc", 5])
-def test_tags_are_a_list(cron: Cron, value: Any) -> None:
+def test_tags_must_be_a_list(cron: Cron, value: Any) -> None:
     with pytest.raises(Invalid, match=r"^tags is .*it must be a list") as raised:
         cron.add("@hourly", print, tags=value)
     assert raised.value.field == "tags"
 
 
-async def test_one_wrapper_need_not_be_in_a_list(cron: Cron) -> None:
+async def test_a_single_wrapper_is_accepted_without_a_list(cron: Cron) -> None:
     cron.add("@triggered", print, name="a", wrappers=skip_if_running())
     assert (await cron.trigger("a")).result("a") is JobResult.SUCCESS
     assert len(Cron(wrappers=recover()).options.wrappers) == 1
@@ -172,16 +176,16 @@ async def test_one_wrapper_need_not_be_in_a_list(cron: Cron) -> None:
 @pytest.mark.parametrize(
     "options", [{"max_retries": 1.5}, {"max_retries": -2}, {"initial": "soon"}, {"longest": -1}, {"multiplier": "2"}]
 )
-def test_retry_options_are_checked_when_they_are_given(options: dict[str, Any]) -> None:
+def test_invalid_retry_options_are_refused_when_the_wrapper_is_created(options: dict[str, Any]) -> None:
     with pytest.raises(Invalid) as raised:
         retry_with_backoff(**{"max_retries": 3, **options})
     assert raised.value.field == next(iter(options))
 
 
-# What they return
+# Return values
 
 
-async def test_what_a_job_returned_is_kept_and_a_trigger_can_be_awaited(cron: Cron) -> None:
+async def test_awaiting_a_trigger_returns_the_output_and_the_entry_stores_it(cron: Cron) -> None:
     cron.add("@triggered", lambda: {"rows": 7}, name="count")
     handle = cron.trigger("count")
     assert handle == ""  # nothing depends on it: it runs alone
@@ -194,7 +198,7 @@ async def test_what_a_job_returned_is_kept_and_a_trigger_can_be_awaited(cron: Cr
     assert (entry.last_run.result, entry.last_run.output) == (JobResult.SUCCESS, {"rows": 7})
 
 
-async def test_awaiting_a_trigger_tells_of_failures_and_skips(cron: Cron, recorder: Recorder) -> None:
+async def test_awaiting_a_trigger_returns_failures_and_skips_with_their_reasons(cron: Cron, recorder: Recorder) -> None:
     async def nothing_to_do() -> None:
         raise Skip("no news")
 
@@ -208,7 +212,7 @@ async def test_awaiting_a_trigger_tells_of_failures_and_skips(cron: Cron, record
     assert (idle.result("idle"), list(idle.reasons.values())) == (JobResult.SKIPPED, ["no news"])
 
 
-async def test_children_read_what_their_parents_returned(cron: Cron, recorder: Recorder) -> None:
+async def test_children_read_the_outputs_of_their_parents(cron: Cron, recorder: Recorder) -> None:
     cron.add("@triggered", lambda: 22, name="root")
     cron.add("@triggered", recorder.failing("broken"), name="broken", after="root")
     cron.add("@triggered", lambda: sum(upstream().values()), name="doubled", after="root")
@@ -240,7 +244,7 @@ def test_a_thread_can_wait_for_a_trigger(clock: FakeClock) -> None:
     assert execution.output("hold") == "done"
 
 
-async def test_who_waits_for_an_execution_that_a_stop_cuts_short_is_told(clock: FakeClock, recorder: Recorder) -> None:
+async def test_a_stop_wakes_the_waiters_of_an_incomplete_execution(clock: FakeClock, recorder: Recorder) -> None:
     cron = Cron(clock=clock)
     job, gate = recorder.held("root")
     cron.add("@triggered", job, name="root")
@@ -257,7 +261,7 @@ async def test_who_waits_for_an_execution_that_a_stop_cuts_short_is_told(clock: 
     assert (execution.result("root"), execution.result("child")) == (JobResult.SUCCESS, JobResult.PENDING)
 
 
-async def test_a_waiter_that_is_cancelled_does_not_take_the_end_from_others(cron: Cron, recorder: Recorder) -> None:
+async def test_cancelling_one_waiter_of_an_execution_does_not_affect_others(cron: Cron, recorder: Recorder) -> None:
     job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
     handle = cron.trigger("a")
@@ -267,7 +271,7 @@ async def test_a_waiter_that_is_cancelled_does_not_take_the_end_from_others(cron
     assert (await handle).complete
 
 
-# Whatever they raise
+# Base exceptions
 
 
 def failing_with(error: BaseException) -> Callable[[], Any]:
@@ -288,7 +292,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("error", ODD, ids=lambda error: type(error).__name__)
-async def test_a_base_exception_of_an_async_job_is_a_failure_like_any_other(cron: Cron, error: BaseException) -> None:
+async def test_a_base_exception_in_an_async_job_is_a_failure(cron: Cron, error: BaseException) -> None:
     etl = Workflow("etl")
     etl.step("extract", "@triggered", failing_with(error))
     etl.step("load", "@triggered", print, after="extract")
@@ -316,7 +320,7 @@ async def test_a_base_exception_is_retried_like_any_failure(cron: Cron, clock: F
     assert len(tries) == 3
 
 
-async def test_a_wrapper_that_raises_a_base_exception_ends_the_job(cron: Cron) -> None:
+async def test_a_base_exception_in_a_wrapper_fails_the_job(cron: Cron) -> None:
     def broken(call: Any) -> Any:
         async def wrapped() -> None:
             raise Odd
@@ -328,11 +332,11 @@ async def test_a_wrapper_that_raises_a_base_exception_ends_the_job(cron: Cron) -
         assert (await cron.trigger("a")).result("a") is JobResult.FAILURE
 
 
-# How many at a time
+# max_instances
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-async def test_max_instances_skips_starts_beyond_it(cron: Cron, recorder: Recorder, limit: int) -> None:
+async def test_max_instances_skips_starts_beyond_the_limit(cron: Cron, recorder: Recorder, limit: int) -> None:
     job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a", max_instances=limit)
     handles = [cron.trigger("a") for _ in range(3)]
@@ -342,7 +346,7 @@ async def test_max_instances_skips_starts_beyond_it(cron: Cron, recorder: Record
     assert results == [JobResult.SUCCESS] * limit + [JobResult.SKIPPED] * (3 - limit)
 
 
-async def test_without_it_starts_overlap(cron: Cron, recorder: Recorder) -> None:
+async def test_starts_overlap_without_max_instances(cron: Cron, recorder: Recorder) -> None:
     job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
     handles = [cron.trigger("a") for _ in range(3)]
@@ -353,7 +357,7 @@ async def test_without_it_starts_overlap(cron: Cron, recorder: Recorder) -> None
 
 
 @pytest.mark.parametrize("value", [0, -1, True, "2"])
-def test_max_instances_is_a_number_from_one(cron: Cron, value: Any) -> None:
+def test_max_instances_must_be_a_positive_integer(cron: Cron, value: Any) -> None:
     with pytest.raises(Invalid, match=r"^max_instances is ") as raised:
         cron.add("@hourly", print, max_instances=value)
     assert raised.value.field == "max_instances"

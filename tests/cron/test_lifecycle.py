@@ -24,7 +24,7 @@ def threaded(clock: FakeClock) -> Iterator[Cron]:
 
 
 def together(count: int, work: Callable[[int], object]) -> None:
-    """Do it in so many threads at once."""
+    """Run `work` in `count` threads at once."""
     barrier = threading.Barrier(count)
     errors: list[BaseException] = []
 
@@ -43,7 +43,7 @@ def together(count: int, work: Callable[[int], object]) -> None:
     assert errors == []
 
 
-def test_a_plain_program_starts_it_in_a_thread(threaded: Cron, clock: FakeClock) -> None:
+def test_start_runs_the_scheduler_in_a_background_thread(threaded: Cron, clock: FakeClock) -> None:
     ran = threading.Event()
     threaded.add("@every 1s", ran.set)
     assert threaded.running
@@ -51,7 +51,7 @@ def test_a_plain_program_starts_it_in_a_thread(threaded: Cron, clock: FakeClock)
     assert ran.wait(PATIENCE)
 
 
-def test_async_jobs_run_there_too(threaded: Cron) -> None:
+def test_async_jobs_run_in_the_background_thread(threaded: Cron) -> None:
     ran = threading.Event()
 
     async def job() -> None:
@@ -63,7 +63,7 @@ def test_async_jobs_run_there_too(threaded: Cron) -> None:
     assert ran.wait(PATIENCE)
 
 
-def test_starting_twice_is_starting_once(threaded: Cron) -> None:
+def test_starting_a_running_scheduler_does_nothing(threaded: Cron) -> None:
     before = threading.active_count()
     threaded.start()
     assert threading.active_count() == before
@@ -87,7 +87,7 @@ def test_stop_waits_for_running_jobs(threaded: Cron) -> None:
     assert ended.is_set()
 
 
-def test_it_cannot_be_started_while_it_is_stopping(threaded: Cron) -> None:
+def test_a_scheduler_cannot_be_started_while_it_is_stopping(threaded: Cron) -> None:
     began, gate = threading.Event(), threading.Event()
 
     def job() -> None:
@@ -106,7 +106,7 @@ def test_it_cannot_be_started_while_it_is_stopping(threaded: Cron) -> None:
     assert threaded.running
 
 
-def test_stopping_what_does_not_run_is_no_mistake(clock: FakeClock) -> None:
+def test_stopping_a_stopped_scheduler_does_nothing(clock: FakeClock) -> None:
     cron = Cron(clock=clock)
     assert cron.stop()
     cron.start()
@@ -114,7 +114,7 @@ def test_stopping_what_does_not_run_is_no_mistake(clock: FakeClock) -> None:
     assert cron.stop(PATIENCE)
 
 
-def test_it_can_be_started_again(clock: FakeClock) -> None:
+def test_a_stopped_scheduler_can_be_started_again(clock: FakeClock) -> None:
     cron = Cron(clock=clock)
     ran = threading.Semaphore(0)
     cron.add("@every 1s", ran.release)
@@ -137,7 +137,7 @@ def test_a_job_may_stop_its_scheduler(clock: FakeClock) -> None:
     assert answers == [False]
 
 
-def test_running_jobs_are_told_of_the_stop(threaded: Cron) -> None:
+def test_a_stop_cancels_the_context_of_running_jobs(threaded: Cron) -> None:
     began = threading.Event()
     told: list[bool] = []
 
@@ -154,7 +154,7 @@ def test_running_jobs_are_told_of_the_stop(threaded: Cron) -> None:
     assert told == [True]
 
 
-def test_calls_from_many_threads_do_not_disturb_each_other(threaded: Cron, clock: FakeClock) -> None:
+def test_a_running_scheduler_can_be_called_from_many_threads(threaded: Cron, clock: FakeClock) -> None:
     def work(n: int) -> None:
         for m in range(25):
             name = f"{n}-{m}"
@@ -174,13 +174,13 @@ def test_calls_from_many_threads_do_not_disturb_each_other(threaded: Cron, clock
     assert threaded.active_workflows() == []
 
 
-def test_calls_before_the_start_may_come_from_many_threads(clock: FakeClock) -> None:
+def test_a_scheduler_can_be_called_from_many_threads_before_the_start(clock: FakeClock) -> None:
     cron = Cron(clock=clock)
     together(8, lambda n: [cron.add("@hourly", print, name=f"{n}-{m}") for m in range(50)])
     assert len(cron.entries()) == 400
 
 
-def test_calls_that_race_with_start_and_stop_are_all_heard(clock: FakeClock) -> None:
+def test_calls_that_race_with_start_and_stop_are_all_executed(clock: FakeClock) -> None:
     cron = Cron(clock=clock)
 
     def work(n: int) -> None:
@@ -195,7 +195,7 @@ def test_calls_that_race_with_start_and_stop_are_all_heard(clock: FakeClock) -> 
     assert len(cron.entries()) == 90
 
 
-def test_a_mistake_comes_back_to_the_thread_that_made_it(threaded: Cron) -> None:
+def test_errors_are_raised_in_the_calling_thread(threaded: Cron) -> None:
     with pytest.raises(EntryNotFound, match="nobody"):
         threaded.trigger("nobody")
 
@@ -211,7 +211,7 @@ def test_a_thread_can_wait_for_jobs(threaded: Cron) -> None:
     assert threaded.wait(timeout=PATIENCE)
 
 
-def test_threads_of_jobs_see_the_execution_and_the_starters_variables(clock: FakeClock) -> None:
+def test_job_threads_see_the_execution_id_and_the_context_variables_set_at_the_start(clock: FakeClock) -> None:
     seen: list[tuple[str, str]] = []
     cron = Cron(clock=clock)
     owner.set("me")
@@ -226,7 +226,7 @@ def test_threads_of_jobs_see_the_execution_and_the_starters_variables(clock: Fak
     assert seen == [(execution_id, "me")] * 2
 
 
-def test_a_job_that_triggers_another_does_not_lend_it_its_context(threaded: Cron) -> None:
+def test_a_job_triggered_by_a_sync_job_does_not_inherit_its_execution(threaded: Cron) -> None:
     seen: list[str] = []
     threaded.add("@triggered", lambda: seen.append(workflow_execution_id()), name="other")
     threaded.add("@triggered", lambda: threaded.trigger("other"), name="a")
@@ -238,7 +238,7 @@ def test_a_job_that_triggers_another_does_not_lend_it_its_context(threaded: Cron
     assert seen == [""]
 
 
-async def test_run_lasts_until_somebody_stops_it(clock: FakeClock, recorder: Recorder) -> None:
+async def test_run_returns_when_the_scheduler_is_stopped(clock: FakeClock, recorder: Recorder) -> None:
     cron = Cron(clock=clock)
     cron.add("@triggered", recorder.job("a"), run_immediately=True)
     asyncio.get_running_loop().call_soon(lambda: asyncio.get_running_loop().call_soon(cron.stop))
@@ -265,7 +265,7 @@ async def test_cancelling_run_waits_for_the_jobs(clock: FakeClock, recorder: Rec
     assert cron.stop()
 
 
-async def test_running_twice_is_running_once(cron: Cron) -> None:
+async def test_run_returns_immediately_on_a_running_scheduler(cron: Cron) -> None:
     async with asyncio.timeout(PATIENCE):
         await cron.run()
     assert cron.running
@@ -284,14 +284,16 @@ async def test_another_thread_may_stop_a_scheduler_on_a_loop(clock: FakeClock) -
         assert not cron.running
 
 
-async def test_a_loop_can_play_time_for_a_scheduler_in_a_thread(threaded: Cron, clock: FakeClock) -> None:
+async def test_a_coroutine_can_advance_the_fake_clock_of_a_scheduler_in_a_thread(
+    threaded: Cron, clock: FakeClock
+) -> None:
     ran: list[int] = []
     threaded.add("@every 1s", lambda: ran.append(1))
     await clock.play(5, threaded)
     assert len(ran) == 5
 
 
-async def test_jobs_in_threads_run_beside_each_other(cron: Cron) -> None:
+async def test_sync_jobs_run_concurrently_in_threads(cron: Cron) -> None:
     barrier = threading.Barrier(3)
     for name in "abc":
         cron.add("@triggered", lambda: barrier.wait(PATIENCE), name=name)
@@ -301,7 +303,7 @@ async def test_jobs_in_threads_run_beside_each_other(cron: Cron) -> None:
     assert not barrier.broken
 
 
-async def test_a_job_on_the_loop_does_not_lend_its_variables_either(cron: Cron) -> None:
+async def test_a_job_triggered_by_an_async_job_does_not_inherit_its_context_variables(cron: Cron) -> None:
     seen: list[str] = []
 
     async def other() -> None:
@@ -318,7 +320,7 @@ async def test_a_job_on_the_loop_does_not_lend_its_variables_either(cron: Cron) 
     assert seen == ["nobody"]
 
 
-async def test_calls_queued_at_the_last_moment_are_heard() -> None:
+async def test_calls_queued_before_the_gate_detaches_are_executed() -> None:
     door, answers = ThreadGate(), list[int]()
     door.attach()
     caller = threading.Thread(target=lambda: answers.append(door(lambda: 1)))

@@ -27,7 +27,7 @@ from windlass.cron import (
 PATIENCE = 5.0
 
 
-async def test_observers_are_told_of_schedules_starts_and_ends(clock: FakeClock, recorder: Recorder) -> None:
+async def test_observers_receive_schedule_start_and_completion_events(clock: FakeClock, recorder: Recorder) -> None:
     told: list[Any] = []
     start = clock.now()
     observer = Observer(on_schedule=told.append, on_job_start=told.append, on_job_complete=told.append)
@@ -43,7 +43,7 @@ async def test_observers_are_told_of_schedules_starts_and_ends(clock: FakeClock,
     ]
 
 
-async def test_each_observer_is_told_of_the_end_of_an_execution_with_its_own_copy(
+async def test_each_observer_receives_its_own_copy_of_a_completed_execution(
     clock: FakeClock, recorder: Recorder
 ) -> None:
     told: list[WorkflowExecution] = []
@@ -61,7 +61,7 @@ async def test_each_observer_is_told_of_the_end_of_an_execution_with_its_own_cop
     assert len(told[0].results) == 2
 
 
-async def test_steps_of_an_execution_are_told_with_its_id(clock: FakeClock, recorder: Recorder) -> None:
+async def test_job_events_of_an_execution_include_its_id(clock: FakeClock, recorder: Recorder) -> None:
     told: list[JobStarted] = []
     async with Cron(clock=clock, observers=[Observer(on_job_start=told.append)]) as cron:
         chain(cron, recorder, "a", "b")
@@ -69,7 +69,7 @@ async def test_steps_of_an_execution_are_told_with_its_id(clock: FakeClock, reco
     assert [(event.name, event.execution_id) for event in told] == [("a", execution_id), ("b", execution_id)]
 
 
-async def test_an_observer_that_raises_is_logged_and_changes_nothing(
+async def test_an_exception_in_an_observer_is_logged_and_ignored(
     clock: FakeClock, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(event: object) -> None:
@@ -97,7 +97,9 @@ async def test_an_observer_may_call_the_scheduler(clock: FakeClock, recorder: Re
     assert recorder.lines == ["a"]
 
 
-async def test_what_an_observer_causes_is_told_after_what_it_was_told(clock: FakeClock, recorder: Recorder) -> None:
+async def test_events_caused_by_an_observer_are_delivered_after_the_current_event(
+    clock: FakeClock, recorder: Recorder
+) -> None:
     told: list[str] = []
 
     def add_another(event: Scheduled) -> None:
@@ -111,9 +113,7 @@ async def test_what_an_observer_causes_is_told_after_what_it_was_told(clock: Fak
     assert told == ["first", "second"]
 
 
-async def test_an_async_observer_becomes_a_task_and_is_waited_for_at_the_stop(
-    clock: FakeClock, recorder: Recorder
-) -> None:
+async def test_an_async_observer_runs_as_a_task_that_the_stop_waits_for(clock: FakeClock, recorder: Recorder) -> None:
     held, told = asyncio.Event(), []
 
     async def slow(event: JobCompleted) -> None:
@@ -129,7 +129,7 @@ async def test_an_async_observer_becomes_a_task_and_is_waited_for_at_the_stop(
     assert told == ["a", "a"]
 
 
-async def test_an_async_observer_that_raises_is_logged(
+async def test_an_exception_in_an_async_observer_is_logged(
     clock: FakeClock, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(event: object) -> None:
@@ -141,7 +141,7 @@ async def test_an_async_observer_that_raises_is_logged(
     assert "an observer's on_job_complete raised" in caplog.text
 
 
-async def test_an_async_observer_is_not_called_while_nothing_runs_and_that_is_logged(
+async def test_an_async_observer_is_not_called_after_the_stop_and_the_log_reports_it(
     clock: FakeClock, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def never(event: object) -> None:
@@ -161,7 +161,9 @@ async def test_an_async_observer_is_not_called_while_nothing_runs_and_that_is_lo
     assert "on_workflow_complete was not called" in caplog.text
 
 
-async def test_an_observer_that_raises_a_base_exception_holds_up_nothing(clock: FakeClock, recorder: Recorder) -> None:
+async def test_a_base_exception_in_an_observer_does_not_block_the_scheduler(
+    clock: FakeClock, recorder: Recorder
+) -> None:
     def broken(event: object) -> None:
         pytest.fail("wrong total")
 
@@ -210,7 +212,7 @@ FAILURES: list[tuple[Callable[[], Any], type[BaseException]]] = [
 
 
 @pytest.mark.parametrize(("job", "error"), FAILURES)
-async def test_a_lone_failure_is_logged_and_told_and_the_scheduler_goes_on(
+async def test_a_failure_outside_an_execution_is_logged_and_observed_and_later_ticks_run(
     clock: FakeClock, caplog: pytest.LogCaptureFixture, job: Callable[[], Any], error: type[BaseException]
 ) -> None:
     told: list[JobCompleted] = []
@@ -225,7 +227,7 @@ async def test_a_lone_failure_is_logged_and_told_and_the_scheduler_goes_on(
 
 
 @pytest.mark.parametrize(("job", "error"), FAILURES)
-async def test_in_an_execution_every_kind_of_failure_is_recorded(
+async def test_an_execution_records_every_kind_of_failure(
     cron: Cron, job: Callable[[], Any], error: type[BaseException]
 ) -> None:
     cron.add("@triggered", job, name="a")
@@ -236,7 +238,7 @@ async def test_in_an_execution_every_kind_of_failure_is_recorded(
     assert list(execution.results.values()) == [JobResult.FAILURE, JobResult.SUCCESS]
 
 
-async def test_values_that_jobs_return_mean_nothing_unless_they_are_errors(cron: Cron) -> None:
+async def test_return_values_that_are_not_errors_do_not_fail_a_job(cron: Cron) -> None:
     for n, value in enumerate([None, 0, False, "error", object()]):
         cron.add("@triggered", partial(copy.copy, value), name=f"a{n}")
         cron.add("@triggered", lambda: None, name=f"b{n}")

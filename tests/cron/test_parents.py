@@ -50,19 +50,19 @@ async def test_steps_can_be_decorated_functions(cron: Cron, recorder: Recorder) 
     assert [entry.name for entry in cron.entries(tag="slow")] == ["load"]
 
 
-def test_a_step_whose_decorator_was_not_used_is_refused(cron: Cron) -> None:
+def test_a_step_without_a_job_is_refused(cron: Cron) -> None:
     made = workflow(names="a")
     made.step("b", after="a")
     with pytest.raises(Invalid, match="step b has no job"):
         cron.add_workflow(made)
 
 
-def test_a_job_in_the_place_of_the_spec_is_refused() -> None:
+def test_a_job_passed_as_the_spec_is_refused() -> None:
     with pytest.raises(Invalid, match="the spec comes before the job"):
         Workflow("x").step("a", print)  # type: ignore[call-overload]
 
 
-async def test_a_step_comes_after_step_objects_and_after_several(cron: Cron, recorder: Recorder) -> None:
+async def test_after_accepts_step_objects_lists_and_mappings(cron: Cron, recorder: Recorder) -> None:
     made = Workflow("x")
     a = made.step("a", "@triggered", recorder.job("a"))
     b = made.step("b", "@triggered", recorder.failing("b")).after(a)
@@ -73,21 +73,21 @@ async def test_a_step_comes_after_step_objects_and_after_several(cron: Cron, rec
     assert recorder.lines == ["a", "b", "c", "d"]
 
 
-def test_a_second_parent_in_the_place_of_the_condition_is_refused_with_the_way_to_say_it() -> None:
+def test_a_second_parent_passed_as_the_condition_is_refused_with_a_hint() -> None:
     made = workflow(names="abc")
     with pytest.raises(InvalidCondition, match=r"'b'.*as a list"):
         made.steps[2].after("a", "b")
 
 
 @pytest.mark.parametrize("parent", [None, 5, [5], print])
-def test_a_parent_is_a_step_or_its_name(parent: object) -> None:
+def test_the_parent_of_a_step_must_be_a_step_or_a_step_name(parent: object) -> None:
     with pytest.raises(Invalid, match="parent is a step"):
         workflow(names="ab").steps[1].after(parent)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("spec", ["@every 3s", timedelta(seconds=3), datetime(2040, 1, 1, tzinfo=UTC)], ids=str)
 @pytest.mark.parametrize("final", [False, True])
-def test_a_step_that_comes_after_others_has_no_schedule_of_its_own(cron: Cron, spec: When, final: bool) -> None:
+def test_a_schedule_on_a_step_with_parents_is_refused(cron: Cron, spec: When, final: bool) -> None:
     made = Workflow("x")
     made.step("a", "@hourly", print)
     late = made.step("b", spec, print)
@@ -121,7 +121,7 @@ async def test_a_workflow_is_triggered_paused_resumed_and_removed_by_its_name(cr
             call("etl")
 
 
-async def test_the_name_of_an_entry_wins_over_that_of_a_workflow(cron: Cron, recorder: Recorder) -> None:
+async def test_an_entry_name_takes_precedence_over_a_workflow_name(cron: Cron, recorder: Recorder) -> None:
     made = Workflow("etl")
     made.step("extract", "@hourly", recorder.job("extract"))
     cron.add_workflow(made)
@@ -130,14 +130,14 @@ async def test_the_name_of_an_entry_wins_over_that_of_a_workflow(cron: Cron, rec
     assert recorder.lines == ["etl"]
 
 
-def test_a_workflow_with_several_roots_is_triggered_by_one_of_them(cron: Cron) -> None:
+def test_triggering_a_workflow_with_several_roots_by_its_name_is_refused(cron: Cron) -> None:
     cron.add_workflow(workflow(names="ab"))
     with pytest.raises(Invalid, match=r"2 roots: trigger one of them \(a, b\)"):
         cron.trigger("test")
 
 
 async def test_removing_a_workflow_starts_none_of_its_steps(cron: Cron, recorder: Recorder) -> None:
-    """`cleanup` waits for the end of all others, which their removal is: it must be gone by then."""
+    """Removing the other steps ends them, which would start `cleanup`: it must be removed before them."""
     job, gate = recorder.held("extract")
     made = Workflow("etl")
     made.step("extract", "@hourly", job)
@@ -162,7 +162,7 @@ async def test_removing_a_workflow_starts_none_of_its_steps(cron: Cron, recorder
 # `after=` of entries
 
 
-async def test_an_entry_can_be_added_after_others(cron: Cron, recorder: Recorder) -> None:
+async def test_an_entry_can_be_added_with_parents(cron: Cron, recorder: Recorder) -> None:
     first = cron.add("@triggered", recorder.job("a"), name="a")
 
     @cron.job(after="a")
@@ -177,7 +177,7 @@ async def test_an_entry_can_be_added_after_others(cron: Cron, recorder: Recorder
 
 
 @pytest.mark.parametrize("after", ["nobody", ["a", "nobody"], {"nobody": "failure"}, 99])
-def test_after_an_entry_that_does_not_exist_is_refused(cron: Cron, after: After) -> None:
+def test_an_unknown_parent_entry_is_refused(cron: Cron, after: After) -> None:
     cron.add("@triggered", print, name="a")
     with pytest.raises(EntryNotFound):
         cron.add("@triggered", print, name="b", after=after)
@@ -185,7 +185,7 @@ def test_after_an_entry_that_does_not_exist_is_refused(cron: Cron, after: After)
 
 
 @pytest.mark.parametrize("after", [print, [print], None, True])
-def test_a_parent_is_an_entrys_name_or_id(cron: Cron, after: Any) -> None:
+def test_a_parent_must_be_an_entry_name_or_id(cron: Cron, after: Any) -> None:
     with pytest.raises(Invalid, match="a parent is an entry's name or id") as raised:
         cron.add("@triggered", print, name="b", after=after)
     assert raised.value.field == "after"

@@ -1,4 +1,4 @@
-"""Random graphs and outcomes: the scheduler does what the table of conditions says."""
+"""Property tests: the results of random graphs match the table of conditions."""
 
 import asyncio
 import random
@@ -69,7 +69,7 @@ async def executed(ends: list[JobResult], edges: Edges) -> dict[int, JobResult]:
 
 @settings(max_examples=3 * settings().max_examples)
 @given(graphs())
-def test_every_execution_ends_as_the_conditions_say(graph: tuple[list[JobResult], Edges]) -> None:
+def test_the_results_of_a_random_graph_match_its_conditions(graph: tuple[list[JobResult], Edges]) -> None:
     ends, edges = graph
     if any(parent == 0 for parent, _, _ in edges):
         assert asyncio.run(executed(ends, edges)) == expected(ends, edges)

@@ -26,12 +26,12 @@ def test_the_four_conditions_have_names() -> None:
     assert [str(condition) for condition in Condition] == ["success", "failure", "skipped", "complete"]
 
 
-def test_an_unknown_condition_is_shown_as_it_was_written() -> None:
+def test_the_error_for_an_unknown_condition_includes_its_value() -> None:
     assert str(InvalidCondition(99)).startswith("Condition(99) does not exist")
 
 
 @pytest.mark.parametrize("condition", Condition)
-def test_the_four_conditions_are_valid_as_members_and_as_words(condition: Condition) -> None:
+def test_conditions_are_accepted_as_enum_members_and_as_strings(condition: Condition) -> None:
     cron = Cron()
     parent, *children = (cron.add("@triggered", print) for _ in range(3))
     for child, spelling in zip(children, (condition, str(condition)), strict=True):
@@ -40,7 +40,7 @@ def test_the_four_conditions_are_valid_as_members_and_as_words(condition: Condit
 
 
 @pytest.mark.parametrize("condition", [99, -1, "", "sucess", None])
-def test_other_conditions_are_not(condition: object) -> None:
+def test_unknown_conditions_are_refused(condition: object) -> None:
     cron = Cron()
     one, two = (cron.add("@triggered", print) for _ in range(2))
     with pytest.raises(InvalidCondition) as raised:

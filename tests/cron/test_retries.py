@@ -19,7 +19,7 @@ async def cron(clock: FakeClock, ends: Ends) -> AsyncIterator[Cron]:
 
 
 @pytest.mark.parametrize(("retries", "tries"), [(0, 1), (3, 4)])
-async def test_a_failing_job_is_tried_again_so_many_times(
+async def test_a_failing_job_is_retried_up_to_the_maximum(
     cron: Cron, clock: FakeClock, recorder: Recorder, ends: Ends, retries: int, tries: int
 ) -> None:
     cron.add("@triggered", recorder.failing("a"), name="a", wrappers=[retry_with_backoff(retries)])
@@ -30,7 +30,7 @@ async def test_a_failing_job_is_tried_again_so_many_times(
     assert isinstance(ends[0].error, ValueError)
 
 
-async def test_pauses_grow_up_to_the_longest_give_or_take_a_tenth(
+async def test_backoff_grows_up_to_the_longest_delay_with_ten_percent_jitter(
     cron: Cron, clock: FakeClock, recorder: Recorder
 ) -> None:
     pauses: list[float] = []
@@ -48,7 +48,7 @@ async def test_pauses_grow_up_to_the_longest_give_or_take_a_tenth(
         assert expected * 0.9 <= pause <= expected * 1.1
 
 
-async def test_minus_one_tries_until_it_succeeds(cron: Cron, clock: FakeClock, ends: Ends) -> None:
+async def test_max_retries_of_minus_one_retries_until_success(cron: Cron, clock: FakeClock, ends: Ends) -> None:
     tries = 0
 
     async def job() -> None:
@@ -64,7 +64,7 @@ async def test_minus_one_tries_until_it_succeeds(cron: Cron, clock: FakeClock, e
     assert ends.results == ["success"]
 
 
-async def test_a_retry_that_succeeds_leaves_no_trace_of_recovered_failures(clock: FakeClock, ends: Ends) -> None:
+async def test_a_successful_retry_discards_failures_caught_by_recover(clock: FakeClock, ends: Ends) -> None:
     tries = 0
 
     async def job() -> None:
@@ -91,7 +91,7 @@ async def test_a_stop_ends_the_retries(clock: FakeClock, recorder: Recorder, end
     assert ends.results == ["failure"]
 
 
-async def test_each_try_has_its_own_time_limit(cron: Cron, clock: FakeClock, ends: Ends) -> None:
+async def test_a_timeout_inside_a_retry_applies_to_each_attempt(cron: Cron, clock: FakeClock, ends: Ends) -> None:
     cancelled_before: list[bool] = []
 
     async def job() -> None:

@@ -24,7 +24,7 @@ def say(*words): print(*words, flush=True)
 
 @contextmanager
 def program(text: str) -> Iterator[subprocess.Popen[str]]:
-    """A program that has said "ready"."""
+    """Start a program and wait until it has printed "ready"."""
     process = subprocess.Popen(
         [sys.executable, "-c", PREAMBLE + textwrap.dedent(text)],
         stdout=subprocess.PIPE,
@@ -41,7 +41,7 @@ def program(text: str) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_run_forever_ends_cleanly_when_a_signal_comes_and_waits_for_jobs(number: signal.Signals) -> None:
+def test_run_forever_waits_for_jobs_and_exits_cleanly_on_a_signal(number: signal.Signals) -> None:
     text = """
         def slow():
             say("ready")
@@ -56,7 +56,7 @@ def test_run_forever_ends_cleanly_when_a_signal_comes_and_waits_for_jobs(number:
     assert (out, err, process.returncode) == ("job done\nall ended: True\n", "", 0)
 
 
-def test_run_forever_waits_no_longer_than_its_limit() -> None:
+def test_run_forever_waits_for_jobs_no_longer_than_its_timeout() -> None:
     text = """
         async def stuck():
             say("ready")
@@ -71,7 +71,7 @@ def test_run_forever_waits_no_longer_than_its_limit() -> None:
     assert "jobs are still running: stuck" in err
 
 
-def test_a_second_signal_ends_the_wait_at_once() -> None:
+def test_a_second_signal_ends_the_wait_immediately() -> None:
     text = """
         async def stuck():
             say("ready")
@@ -92,8 +92,8 @@ def test_a_second_signal_ends_the_wait_at_once() -> None:
     assert (out, process.returncode) == ("all ended: False\n", 0)
 
 
-def test_stop_in_a_signal_handler_of_your_own_stops_at_once() -> None:
-    """The loop has nothing to do for months: without being woken it would look again after a minute."""
+def test_stop_in_a_custom_signal_handler_stops_an_idle_event_loop_immediately() -> None:
+    """The next tick is months away: without a wake-up the loop would notice the stop only after a minute."""
     text = """
         signal.signal(signal.SIGTERM, lambda *_: cron.stop())
         cron.add("@yearly", print)
@@ -135,14 +135,14 @@ def test_a_stop_from_another_thread_ends_run_forever(clock: FakeClock) -> None:
     assert not cron.running
 
 
-async def test_run_forever_is_refused_where_an_event_loop_runs(cron: Cron, clock: FakeClock) -> None:
+async def test_run_forever_is_refused_inside_a_running_event_loop(cron: Cron, clock: FakeClock) -> None:
     with pytest.raises(AlreadyRunning, match="the scheduler is already running"):
         cron.run_forever()
     with pytest.raises(AlreadyRunning, match=r"use `await cron\.run\(\)`"):
         Cron(clock=clock).run_forever()
 
 
-def test_a_with_block_runs_it_in_a_thread(clock: FakeClock) -> None:
+def test_a_with_block_runs_the_scheduler_in_a_thread(clock: FakeClock) -> None:
     ran = threading.Event()
     with Cron(clock=clock) as cron:
         cron.add("@hourly", ran.set)
@@ -152,7 +152,7 @@ def test_a_with_block_runs_it_in_a_thread(clock: FakeClock) -> None:
     assert not cron.running
 
 
-async def test_stop_on_the_loop_ends_a_run_on_it(clock: FakeClock) -> None:
+async def test_stop_on_the_event_loop_ends_run(clock: FakeClock) -> None:
     cron = Cron(clock=clock)
     asyncio.get_running_loop().call_soon(cron.stop)
     async with asyncio.timeout(PATIENCE):

@@ -21,13 +21,13 @@ from windlass.errors import Invalid, InvalidCron
 HOUR = timedelta(hours=1)
 
 
-def test_the_shortest_interval_is_an_option() -> None:
+def test_the_minimum_interval_is_configurable() -> None:
     Cron().add("@every 1s", print)
     with pytest.raises(InvalidCron, match="out of range"):
         Cron(min_every=timedelta(minutes=1)).add("@every 59s", print)
 
 
-def test_the_dialect_is_an_option() -> None:
+def test_the_dialect_is_configurable() -> None:
     allowed: list[tuple[Cron, str | Spec]] = [
         (Cron(dialect=WITH_SECONDS), "30 0 0 * * *"),
         (Cron(dialect=SECOND_OPTIONAL), "0 0 * * *"),
@@ -53,7 +53,7 @@ async def test_hashed_fields_are_derived_from_the_name(clock: FakeClock) -> None
         assert known(cron, "a").next != known(cron, "b").next
 
 
-async def test_specs_are_read_in_the_schedulers_zone_unless_they_name_one(clock: FakeClock) -> None:
+async def test_specs_use_the_time_zone_of_the_scheduler_unless_they_name_one(clock: FakeClock) -> None:
     async with Cron(clock=clock, location="Europe/Berlin") as cron:
         cron.add("0 6 * * *", print, name="here")
         cron.add("TZ=America/New_York 0 6 * * *", print, name="there")
@@ -61,7 +61,7 @@ async def test_specs_are_read_in_the_schedulers_zone_unless_they_name_one(clock:
         assert known(cron, "there").next == datetime(2030, 1, 1, 6, tzinfo=ZoneInfo("America/New_York"))
 
 
-async def test_the_hour_that_comes_twice_runs_once_and_the_one_that_is_skipped_right_after(recorder: Recorder) -> None:
+async def test_a_repeated_dst_hour_runs_once_and_a_skipped_hour_runs_right_after_the_gap(recorder: Recorder) -> None:
     clock = FakeClock(datetime(2030, 3, 30, tzinfo=UTC))
     ran: list[datetime] = []
 
@@ -80,7 +80,7 @@ async def test_the_hour_that_comes_twice_runs_once_and_the_one_that_is_skipped_r
     assert len(ran) == 5  # two in spring, the late one, the mark, one in autumn
 
 
-async def test_a_wall_clock_that_goes_back_makes_all_next_times_be_found_anew(
+async def test_a_wall_clock_set_back_recomputes_all_next_times(
     cron: Cron, clock: FakeClock, recorder: Recorder
 ) -> None:
     cron.add("@hourly", recorder.job("a"), name="a")
@@ -92,7 +92,7 @@ async def test_a_wall_clock_that_goes_back_makes_all_next_times_be_found_anew(
     assert len(recorder.lines) == 6
 
 
-async def test_a_scheduler_that_slept_runs_what_it_missed_once(
+async def test_a_suspended_scheduler_runs_missed_ticks_once_when_it_wakes_up(
     cron: Cron, clock: FakeClock, recorder: Recorder
 ) -> None:
     cron.add("@every 1s", recorder.job("a"))
@@ -101,7 +101,7 @@ async def test_a_scheduler_that_slept_runs_what_it_missed_once(
     assert recorder.lines == ["a"]
 
 
-def test_a_shortest_period_below_a_second_is_refused() -> None:
+def test_a_minimum_interval_below_one_second_is_refused() -> None:
     with pytest.raises(Invalid, match=r"min_every is 0:00:00\.5") as refused:
         Cron(min_every=timedelta(milliseconds=500))
     assert refused.value.field == "min_every"
@@ -116,7 +116,7 @@ class _Fragile(ZoneInfo):
         return super().utcoffset(moment)
 
 
-async def test_an_entry_whose_next_time_cannot_be_found_stops_no_other(
+async def test_an_entry_whose_next_time_cannot_be_computed_does_not_stop_other_entries(
     clock: FakeClock, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     zone = _Fragile("Europe/Berlin")

@@ -46,7 +46,7 @@ async def test_a_datetime_runs_once_at_that_moment(cron: Cron, clock: FakeClock,
     assert recorder.lines == ["a"]
 
 
-def test_a_datetime_that_has_passed_is_refused(cron: Cron, clock: FakeClock) -> None:
+def test_a_datetime_in_the_past_is_refused(cron: Cron, clock: FakeClock) -> None:
     with pytest.raises(Invalid, match=r"has passed.*missed='once'") as raised:
         cron.add(clock.now() - SECOND, print)
     assert raised.value.field == "spec"
@@ -54,14 +54,16 @@ def test_a_datetime_that_has_passed_is_refused(cron: Cron, clock: FakeClock) -> 
 
 
 @pytest.mark.parametrize("missed", ["once", "all"])
-async def test_unless_its_policy_makes_up_for_it(cron: Cron, clock: FakeClock, recorder: Recorder, missed: Any) -> None:
+async def test_a_datetime_in_the_past_runs_if_its_missed_policy_catches_up(
+    cron: Cron, clock: FakeClock, recorder: Recorder, missed: Any
+) -> None:
     cron.add(clock.now() - HOUR, recorder.job("a"), missed=missed)
     await cron.done()
     assert recorder.lines == ["a"]
     assert cron.entries() == []
 
 
-async def test_but_not_beyond_its_grace(
+async def test_a_datetime_in_the_past_beyond_its_grace_is_skipped(
     cron: Cron, clock: FakeClock, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     cron.add(clock.now() - HOUR, recorder.job("a"), name="a", missed="once", grace="30m")
@@ -72,7 +74,7 @@ async def test_but_not_beyond_its_grace(
 
 
 @pytest.mark.parametrize(("missed", "runs"), [("late", 1), ("skip", 0), ("once", 1)])
-async def test_a_moment_that_passes_before_the_start_is_a_late_tick(
+async def test_a_datetime_that_passes_before_the_start_is_a_late_tick(
     clock: FakeClock, recorder: Recorder, missed: Any, runs: int
 ) -> None:
     cron = Cron(clock=clock)
@@ -84,7 +86,7 @@ async def test_a_moment_that_passes_before_the_start_is_a_late_tick(
     assert len(recorder.lines) == runs
 
 
-def test_a_moment_needs_a_time_zone(cron: Cron) -> None:
+def test_a_datetime_without_a_time_zone_is_refused(cron: Cron) -> None:
     with pytest.raises(Invalid, match="without a time zone"):
         cron.add(datetime(2040, 1, 1), print)  # noqa: DTZ001
 
@@ -96,24 +98,24 @@ async def test_a_timedelta_is_an_interval(cron: Cron, clock: FakeClock, recorder
 
 
 @pytest.mark.parametrize("interval", [timedelta(), -SECOND, timedelta(seconds=1.5)])
-def test_an_interval_is_a_whole_number_of_seconds(cron: Cron, interval: timedelta) -> None:
+def test_an_interval_must_be_a_positive_whole_number_of_seconds(cron: Cron, interval: timedelta) -> None:
     with pytest.raises(Invalid, match="whole number of seconds"):
         cron.add(interval, print)
 
 
-def test_an_interval_below_the_shortest_is_refused() -> None:
+def test_an_interval_below_the_minimum_is_refused() -> None:
     with pytest.raises(InvalidCron, match="out of range"):
         Cron(min_every="1m").add(30 * SECOND, print)
 
 
 @pytest.mark.parametrize("spec", [5, None, b"@hourly"])
-def test_another_kind_of_spec_is_refused(cron: Cron, spec: Any) -> None:
+def test_a_spec_of_an_unsupported_type_is_refused(cron: Cron, spec: Any) -> None:
     with pytest.raises(Invalid, match=r"^spec is ") as raised:
         cron.add(spec, print)
     assert raised.value.field == "spec"
 
 
-def test_the_parser_reads_what_the_scheduler_reads() -> None:
+def test_the_public_parser_returns_a_spec_with_upcoming_times() -> None:
     spec = parse("0 0 13 * FRI", zone="Europe/Berlin")
     assert isinstance(spec, Spec)
     assert [at.strftime("%a %d") for at in spec.upcoming(datetime(2030, 1, 1, tzinfo=UTC), 2)] == ["Fri 13", "Fri 13"]
@@ -126,7 +128,7 @@ FORMS = [5, 5.0, "5s", 5 * SECOND]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=repr)
-async def test_a_duration_is_seconds_a_text_or_a_timedelta_everywhere(
+async def test_durations_are_accepted_as_seconds_strings_or_timedeltas(
     clock: FakeClock, recorder: Recorder, form: Duration
 ) -> None:
     before = clock.now()
@@ -145,7 +147,7 @@ async def test_a_duration_is_seconds_a_text_or_a_timedelta_everywhere(
 
 
 @pytest.mark.parametrize("form", FORMS, ids=repr)
-async def test_wrappers_take_a_duration_in_any_form(
+async def test_wrappers_accept_durations_in_any_form(
     cron: Cron, clock: FakeClock, recorder: Recorder, form: Duration
 ) -> None:
     stuck, _ = recorder.held("stuck")
@@ -162,13 +164,13 @@ async def test_wrappers_take_a_duration_in_any_form(
 
 
 @pytest.mark.parametrize("value", ["5", "soon", True, float("nan"), float("inf"), None, [5]])
-def test_what_is_no_duration_is_refused_by_name(value: Any) -> None:
+def test_an_invalid_duration_is_refused_with_the_parameter_name(value: Any) -> None:
     with pytest.raises(Invalid, match=r"^limit is ") as raised:
         timeout(value)
     assert raised.value.field == "limit"
 
 
-def test_grace_is_not_negative(cron: Cron) -> None:
+def test_a_negative_grace_is_refused(cron: Cron) -> None:
     with pytest.raises(Invalid, match=r"^grace is -1; it must not be negative"):
         cron.add("@hourly", print, grace=-1)
 
@@ -177,7 +179,7 @@ def test_grace_is_not_negative(cron: Cron) -> None:
 
 
 async def after_a_sleep(clock: FakeClock, spec: str, sleep: timedelta, **options: Any) -> list[datetime]:
-    """The scheduled times of what runs when a running scheduler wakes up."""
+    """Return the scheduled times of the jobs that run when a suspended scheduler wakes up."""
     started: list[JobStarted] = []
     async with Cron(clock=clock, observers=Observer(on_job_start=started.append)) as cron:
         cron.add(spec, Recorder().job("a"), name="a", **options)
@@ -205,7 +207,7 @@ async def after_a_sleep(clock: FakeClock, spec: str, sleep: timedelta, **options
     ],
     ids=str,
 )
-async def test_after_a_sleep_the_policy_and_the_grace_decide(
+async def test_after_a_suspend_the_missed_policy_and_the_grace_select_the_ticks_to_run(
     clock: FakeClock, spec: str, options: dict[str, Any], hours: list[int]
 ) -> None:
     start = clock.now()
@@ -213,19 +215,21 @@ async def test_after_a_sleep_the_policy_and_the_grace_decide(
     assert found == [start + n * HOUR for n in hours]
 
 
-async def test_a_tick_that_is_a_little_late_is_on_time(clock: FakeClock) -> None:
+async def test_a_slightly_late_tick_counts_as_on_time(clock: FakeClock) -> None:
     start = clock.now()
     assert await after_a_sleep(clock, "@hourly", HOUR + 59 * SECOND, missed="skip") == [start + HOUR]
     start = clock.now().replace(minute=0, second=0)
     assert await after_a_sleep(clock, "@hourly", HOUR + 2 * MINUTE, missed="skip") == []
 
 
-async def test_a_stall_of_a_quick_interval_runs_the_tick_that_is_on_time(clock: FakeClock) -> None:
+async def test_after_a_stall_a_short_interval_runs_only_the_tick_that_is_on_time(clock: FakeClock) -> None:
     start = clock.now()
     assert await after_a_sleep(clock, "@every 1s", timedelta(minutes=10), missed="skip") == [start + 10 * MINUTE]
 
 
-async def test_all_after_a_sleep_is_at_most_a_hundred(clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
+async def test_missed_all_after_a_suspend_is_capped_at_100_runs(
+    clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
     start = clock.now()
     with caplog.at_level(logging.WARNING, "windlass.cron"):
         found = await after_a_sleep(clock, "* * * * *", timedelta(hours=5), missed="all")
@@ -238,7 +242,7 @@ async def test_a_skipped_tick_is_logged(clock: FakeClock, caplog: pytest.LogCapt
     assert "entry a: the tick of 2030-01-02 00:00:00+00:00 was skipped because it is 6:00:00 late" in caplog.text
 
 
-async def test_ticks_missed_in_a_repeated_hour_are_all_made_up_for(recorder: Recorder) -> None:
+async def test_missed_all_catches_up_on_every_tick_of_a_repeated_dst_hour(recorder: Recorder) -> None:
     clock = FakeClock(datetime(2030, 10, 26, 23, 55, tzinfo=UTC))
     async with Cron(clock=clock, location="Europe/Berlin") as cron:
         cron.add("*/15 * * * *", recorder.job("a"), missed="all")
@@ -269,7 +273,7 @@ async def test_upsert_applies_its_options_to_an_entry_that_exists(
     assert recorder.lines == ["parent", "a"]
 
 
-async def test_changing_an_option_leaves_the_wrappers_their_memory(cron: Cron, recorder: Recorder) -> None:
+async def test_changing_an_option_keeps_the_state_of_the_wrappers(cron: Cron, recorder: Recorder) -> None:
     job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a", max_instances=1)
     first = cron.trigger("a")
@@ -279,7 +283,7 @@ async def test_changing_an_option_leaves_the_wrappers_their_memory(cron: Cron, r
     assert (await first).result("a") == "success"
 
 
-def test_a_change_that_is_refused_changes_nothing(cron: Cron) -> None:
+def test_a_refused_update_changes_nothing(cron: Cron) -> None:
     cron.add("@hourly", print, name="a", tags=["x"])
     cron.add("@hourly", print, name="b", after="a")
     before = cron.entries(), cron.dependencies("a")
@@ -294,17 +298,17 @@ def test_upsert_needs_a_name(cron: Cron) -> None:
         cron.upsert("@hourly", print)
 
 
-async def test_a_change_can_ask_for_a_run_now(cron: Cron, recorder: Recorder) -> None:
+async def test_an_update_can_request_an_immediate_run(cron: Cron, recorder: Recorder) -> None:
     cron.add("@triggered", recorder.job("a"), name="a")
     cron.update("a", run_immediately=True)
     await cron.done()
     assert recorder.lines == ["a"]
 
 
-# Looking at it
+# repr
 
 
-def test_a_scheduler_shows_what_is_next(clock: FakeClock) -> None:
+def test_the_repr_of_a_scheduler_shows_its_state_and_next_entry(clock: FakeClock) -> None:
     cron = Cron(clock=clock)
     assert repr(cron) == "<Cron stopped, 0 entries>"
     cron.add("@daily", print, name="later")

@@ -20,7 +20,7 @@ from windlass.cron import (
 
 
 @pytest.mark.parametrize("spec", ["@triggered", "@manual", "@none"])
-async def test_a_triggered_entry_has_no_times_and_never_runs_by_itself(
+async def test_a_triggered_entry_has_no_next_time_and_never_runs_by_itself(
     cron: Cron, clock: FakeClock, recorder: Recorder, spec: str
 ) -> None:
     cron.add(spec, recorder.job("a"), name="a")
@@ -32,7 +32,7 @@ async def test_a_triggered_entry_has_no_times_and_never_runs_by_itself(
     assert recorder.lines == []
 
 
-async def test_triggering_runs_it_and_is_its_last_time(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+async def test_triggering_an_entry_runs_it_and_sets_prev(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
     entry_id = cron.add("@triggered", recorder.job("a"), name="a")
     cron.trigger("a")
     cron.trigger(entry_id)
@@ -43,13 +43,13 @@ async def test_triggering_runs_it_and_is_its_last_time(cron: Cron, clock: FakeCl
     assert entry.prev == clock.now()
 
 
-def test_what_does_not_exist_cannot_be_triggered(cron: Cron) -> None:
+def test_an_unknown_entry_cannot_be_triggered(cron: Cron) -> None:
     for key in (99, "nobody"):
         with pytest.raises(EntryNotFound):
             cron.trigger(key)
 
 
-def test_what_is_paused_cannot_be_triggered(cron: Cron) -> None:
+def test_a_paused_entry_cannot_be_triggered(cron: Cron) -> None:
     cron.add("@triggered", print, name="a", paused=True)
     with pytest.raises(EntryPaused) as raised:
         cron.trigger("a")
@@ -109,7 +109,7 @@ async def test_a_triggered_entry_that_runs_immediately_does_so_once(
     assert recorder.lines == ["a"]
 
 
-async def test_a_new_spec_decides_anew_whether_an_entry_is_triggered(cron: Cron) -> None:
+async def test_a_new_spec_turns_a_triggered_entry_into_a_scheduled_one(cron: Cron) -> None:
     cron.add("@triggered", print, name="a")
     cron.update("a", spec="@daily")
     entry = cron.entry("a")
@@ -133,7 +133,7 @@ async def test_three_triggers_are_three_runs(cron: Cron, recorder: Recorder) -> 
     assert recorder.lines == ["a"] * 3
 
 
-async def test_observers_are_told_once_of_start_and_end(clock: FakeClock, recorder: Recorder) -> None:
+async def test_observers_receive_one_start_and_one_completion_event(clock: FakeClock, recorder: Recorder) -> None:
     told: list[JobStarted | JobCompleted] = []
     async with Cron(clock=clock, observers=[Observer(on_job_start=told.append, on_job_complete=told.append)]) as cron:
         cron.add("@triggered", recorder.job("a"), name="a")

@@ -26,7 +26,7 @@ class Counter:
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Of the processor: what others do on this machine does not count."""
+    """Assert that the block uses less CPU time than this (process time: other processes do not count)."""
     began = time.process_time()
     yield
     assert time.process_time() - began < seconds
@@ -58,7 +58,7 @@ async def test_a_tick_starts_a_thousand_due_entries(cron: Cron, clock: FakeClock
 
 
 @pytest.mark.parametrize("hours", [4, pytest.param(24, marks=pytest.mark.soak)])
-async def test_hours_of_every_second_are_played_in_seconds(cron: Cron, clock: FakeClock, hours: int) -> None:
+async def test_hours_of_one_second_ticks_are_simulated_in_seconds(cron: Cron, clock: FakeClock, hours: int) -> None:
     job = Counter()
     cron.add("@every 1s", job)
     with within(hours):

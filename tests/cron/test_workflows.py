@@ -12,7 +12,7 @@ SUCCESS, FAILURE, SKIPPED = JobResult.SUCCESS, JobResult.FAILURE, JobResult.SKIP
 
 
 def results(cron: Cron, execution_id: str) -> dict[str, JobResult]:
-    """By name; what was removed has none."""
+    """Return the results by entry name, or by `#id` for removed entries."""
     execution = cron.workflow_status(execution_id)
     assert execution is not None
     named = {entry.id: entry.name for entry in cron.entries()}
@@ -26,7 +26,7 @@ async def test_a_child_runs_after_its_parent(cron: Cron, recorder: Recorder) -> 
     assert results(cron, execution_id) == {"a": SUCCESS, "b": SUCCESS}
 
 
-async def test_after_a_failure_the_complete_child_runs_and_the_success_child_never(
+async def test_after_a_failure_the_complete_child_runs_and_the_success_child_is_skipped(
     cron: Cron, recorder: Recorder
 ) -> None:
     cron.add("@triggered", recorder.failing("a"), name="a")
@@ -48,7 +48,7 @@ async def test_recover_does_not_hide_a_failure_from_an_execution(clock: FakeCloc
     assert recorder.lines == ["a", "handler"]
 
 
-async def test_three_in_a_row_run_in_order(cron: Cron, recorder: Recorder) -> None:
+async def test_a_chain_of_three_runs_in_order(cron: Cron, recorder: Recorder) -> None:
     chain(cron, recorder, "a", "b", "c")
     await run(cron, "a")
     assert recorder.lines == ["a", "b", "c"]
@@ -71,9 +71,7 @@ async def test_root_and_child_see_the_same_execution_id(cron: Cron) -> None:
     assert seen == [execution_id, execution_id]
 
 
-async def test_in_a_diamond_the_first_is_first_the_last_is_last_and_each_runs_once(
-    cron: Cron, recorder: Recorder
-) -> None:
+async def test_a_diamond_runs_in_dependency_order_and_each_entry_once(cron: Cron, recorder: Recorder) -> None:
     for name in "abcd":
         cron.add("@triggered", recorder.job(name), name=name)
     for parent, child in pairs("ab", "ac", "bd", "cd"):
@@ -84,7 +82,7 @@ async def test_in_a_diamond_the_first_is_first_the_last_is_last_and_each_runs_on
     assert recorder.lines[3:] == ["d"]
 
 
-async def test_a_paused_child_is_skipped_and_so_is_what_hangs_on_it(cron: Cron, recorder: Recorder) -> None:
+async def test_a_paused_child_is_skipped_with_its_descendants(cron: Cron, recorder: Recorder) -> None:
     chain(cron, recorder, "a", "b", "c")
     cron.pause("b")
     execution_id = await run(cron, "a")
@@ -115,7 +113,7 @@ async def test_a_skipped_edge_fires_when_its_parent_was_skipped(cron: Cron, reco
     assert recorder.lines == ["a", "c"]
 
 
-async def test_executions_run_beside_each_other(cron: Cron, recorder: Recorder) -> None:
+async def test_executions_of_the_same_root_run_concurrently(cron: Cron, recorder: Recorder) -> None:
     chain(cron, recorder, "a", "b")
     ids = {cron.trigger("a") for _ in range(5)}
     assert len(cron.active_workflows()) == 5
@@ -132,7 +130,7 @@ async def test_a_tick_of_a_root_runs_root_and_child(cron: Cron, clock: FakeClock
     assert recorder.lines == ["root", "child"]
 
 
-async def test_a_triggered_run_once_root_runs_and_is_gone(cron: Cron, recorder: Recorder) -> None:
+async def test_a_triggered_run_once_root_runs_and_is_removed(cron: Cron, recorder: Recorder) -> None:
     cron.add("@triggered", recorder.job("a"), name="a", run_once=True)
     cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a")
@@ -142,7 +140,7 @@ async def test_a_triggered_run_once_root_runs_and_is_gone(cron: Cron, recorder: 
     assert recorder.lines == ["a", "b"]
 
 
-async def test_a_scheduled_run_once_root_runs_and_is_gone(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+async def test_a_scheduled_run_once_root_runs_and_is_removed(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
     cron.add("@every 1s", recorder.job("a"), name="a", run_once=True)
     cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a")
@@ -151,9 +149,7 @@ async def test_a_scheduled_run_once_root_runs_and_is_gone(cron: Cron, clock: Fak
     assert cron.entry("a") is None
 
 
-async def test_a_child_removed_while_its_parent_runs_takes_its_own_child_with_it(
-    cron: Cron, recorder: Recorder
-) -> None:
+async def test_removing_a_child_while_its_parent_runs_skips_its_descendants(cron: Cron, recorder: Recorder) -> None:
     job, gate = recorder.held("a")
     cron.add("@triggered", job, name="a")
     for parent, name in pairs("ab", "bc"):
@@ -177,7 +173,7 @@ async def test_a_root_that_is_not_run_once_runs_again_at_the_next_tick(
     assert recorder.lines == ["a", "b", "a", "b"]
 
 
-async def test_an_entry_without_dependencies_is_nobodys_child(cron: Cron, recorder: Recorder) -> None:
+async def test_an_unconnected_entry_is_not_part_of_an_execution(cron: Cron, recorder: Recorder) -> None:
     chain(cron, recorder, "a", "b")
     cron.add("@triggered", recorder.job("alone"), name="alone")
     execution_id = await run(cron, "a")
@@ -185,7 +181,9 @@ async def test_an_entry_without_dependencies_is_nobodys_child(cron: Cron, record
     assert "alone" not in results(cron, execution_id)
 
 
-async def test_an_entry_in_the_middle_is_the_root_of_what_it_starts(cron: Cron, recorder: Recorder) -> None:
+async def test_triggering_an_entry_in_the_middle_runs_only_it_and_its_descendants(
+    cron: Cron, recorder: Recorder
+) -> None:
     chain(cron, recorder, "a", "b", "c")
     execution_id = await run(cron, "b")
     assert recorder.lines == ["b", "c"]
@@ -204,7 +202,7 @@ async def test_an_entry_without_children_runs_alone(cron: Cron) -> None:
     assert cron.active_workflows() == []
 
 
-async def test_success_and_failure_of_the_same_parent_can_never_both_be_met(cron: Cron, recorder: Recorder) -> None:
+async def test_success_and_failure_conditions_on_one_parent_are_never_both_met(cron: Cron, recorder: Recorder) -> None:
     chain(cron, recorder, "a", "b")
     cron.add_dependency("b", "a", Condition.FAILURE)
     execution_id = await run(cron, "a")
@@ -226,7 +224,7 @@ async def test_a_join_waits_for_all_its_parents(cron: Cron, recorder: Recorder) 
     assert recorder.lines[-1] == "join"
 
 
-async def test_the_reasons_of_skips_and_failures_are_told(cron: Cron, recorder: Recorder) -> None:
+async def test_an_execution_records_the_reasons_for_skips_and_failures(cron: Cron, recorder: Recorder) -> None:
     cron.add("@triggered", recorder.failing("a"), name="a")
     cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a")
@@ -236,7 +234,7 @@ async def test_the_reasons_of_skips_and_failures_are_told(cron: Cron, recorder: 
     assert execution.reasons == {a: "ValueError: a is broken", b: "needs a to succeed, but it failed"}
 
 
-async def test_children_started_in_an_execution_are_marked_as_run_now(
+async def test_a_child_started_in_an_execution_gets_the_current_time_as_prev(
     cron: Cron, clock: FakeClock, recorder: Recorder
 ) -> None:
     cron.add("@every 1h", recorder.job("a"), name="a")
@@ -251,7 +249,7 @@ async def test_children_started_in_an_execution_are_marked_as_run_now(
     assert after.next == before.next
 
 
-async def test_a_late_root_is_marked_with_the_time_it_was_due(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+async def test_a_late_root_gets_its_due_time_as_prev(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
     cron.add("@hourly", recorder.job("a"), name="a")
     cron.add("@triggered", recorder.job("b"), name="b")
     cron.add_dependency("b", "a")

@@ -40,7 +40,7 @@ async def cron(clock: FakeClock, ends: Ends) -> AsyncIterator[Cron]:
         yield running
 
 
-async def test_recover_logs_a_lone_failure_and_observers_still_hear_of_it(
+async def test_recover_logs_a_failure_outside_an_execution_and_observers_still_receive_it(
     cron: Cron, recorder: Recorder, ends: Ends, caplog: pytest.LogCaptureFixture
 ) -> None:
     cron.add("@triggered", recorder.failing("a"), name="a", wrappers=[recover(level=logging.WARNING)])
@@ -50,13 +50,13 @@ async def test_recover_logs_a_lone_failure_and_observers_still_hear_of_it(
     assert isinstance(ends[0].error, ValueError)
 
 
-async def test_recover_shows_outer_wrappers_a_success(cron: Cron, recorder: Recorder) -> None:
+async def test_recover_returns_success_to_outer_wrappers(cron: Cron, recorder: Recorder) -> None:
     cron.add("@triggered", recorder.failing("a"), name="a", wrappers=[retry_with_backoff(5), recover()])
     await run(cron, "a")
     assert recorder.lines == ["a"]
 
 
-async def test_skip_if_running_skips_only_while_it_runs_and_only_its_own_entry(
+async def test_skip_if_running_skips_only_overlapping_starts_of_the_same_entry(
     cron: Cron, recorder: Recorder, ends: Ends
 ) -> None:
     wrapper = skip_if_running()
@@ -75,7 +75,7 @@ async def test_skip_if_running_skips_only_while_it_runs_and_only_its_own_entry(
     assert recorder.lines == ["a", "b", "a"]
 
 
-async def test_delay_if_running_lets_starts_wait_for_each_other(
+async def test_delay_if_running_serializes_overlapping_starts(
     cron: Cron, clock: FakeClock, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     job, gate = recorder.held("a")
@@ -92,7 +92,7 @@ async def test_delay_if_running_lets_starts_wait_for_each_other(
 
 
 @pytest.mark.parametrize("skip", [False, True])
-async def test_max_concurrent_counts_all_jobs_that_share_it(
+async def test_max_concurrent_limits_all_jobs_that_share_it(
     cron: Cron, recorder: Recorder, ends: Ends, skip: bool
 ) -> None:
     wrapper = max_concurrent_skip(2) if skip else max_concurrent(2)
@@ -115,12 +115,12 @@ async def test_max_concurrent_counts_all_jobs_that_share_it(
 
 
 @pytest.mark.parametrize("make", [max_concurrent, max_concurrent_skip])
-def test_at_least_one_job_must_be_allowed_to_run(make: type) -> None:
+def test_a_max_concurrent_of_zero_is_refused(make: type) -> None:
     with pytest.raises(Invalid):
         make(0)
 
 
-async def test_a_job_that_waits_for_its_turn_leaves_when_the_scheduler_stops(
+async def test_a_job_waiting_for_a_max_concurrent_slot_is_skipped_when_the_scheduler_stops(
     clock: FakeClock, recorder: Recorder, ends: Ends
 ) -> None:
     async with Cron(clock=clock, observers=[Observer(on_job_complete=ends.append)]) as cron:
@@ -134,7 +134,7 @@ async def test_a_job_that_waits_for_its_turn_leaves_when_the_scheduler_stops(
     assert sorted(ends.results) == ["skipped", "success"]
 
 
-async def test_jitter_starts_within_its_bound(cron: Cron, clock: FakeClock) -> None:
+async def test_jitter_delays_starts_within_its_bound(cron: Cron, clock: FakeClock) -> None:
     began: list[float] = []
     start = clock.now()
 
@@ -149,14 +149,14 @@ async def test_jitter_starts_within_its_bound(cron: Cron, clock: FakeClock) -> N
     assert len(set(began)) > 1
 
 
-async def test_no_jitter_and_no_timeout_are_no_wrappers(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
+async def test_zero_jitter_and_zero_timeout_have_no_effect(cron: Cron, clock: FakeClock, recorder: Recorder) -> None:
     cron.add("@triggered", recorder.job("a"), name="a", wrappers=[jitter(timedelta()), timeout(timedelta())])
     await run(cron, "a")
     assert recorder.lines == ["a"]
     assert clock.timer_count == 0
 
 
-async def test_jitter_ends_with_the_scheduler(clock: FakeClock, recorder: Recorder, ends: Ends) -> None:
+async def test_a_stop_skips_a_start_delayed_by_jitter(clock: FakeClock, recorder: Recorder, ends: Ends) -> None:
     async with Cron(clock=clock, observers=[Observer(on_job_complete=ends.append)]) as cron:
         cron.add("@triggered", recorder.job("a"), name="a", wrappers=[jitter(timedelta(hours=1))])
         cron.trigger("a")
@@ -166,7 +166,7 @@ async def test_jitter_ends_with_the_scheduler(clock: FakeClock, recorder: Record
     assert clock.timer_count == 0
 
 
-async def test_a_timeout_cancels_an_async_job_and_tells_the_callback(cron: Cron, clock: FakeClock, ends: Ends) -> None:
+async def test_a_timeout_cancels_an_async_job_and_calls_on_timeout(cron: Cron, clock: FakeClock, ends: Ends) -> None:
     told: list[JobContext] = []
     cleaned_up = asyncio.Event()
 
@@ -191,7 +191,9 @@ async def test_a_timeout_cancels_an_async_job_and_tells_the_callback(cron: Cron,
     assert [context.name for context in told] == ["a"]
 
 
-async def test_a_timeout_tells_a_thread_and_leaves_it(cron: Cron, clock: FakeClock, ends: Ends) -> None:
+async def test_a_timeout_cancels_the_context_of_a_sync_job_and_abandons_its_thread(
+    cron: Cron, clock: FakeClock, ends: Ends
+) -> None:
     saw_it = threading.Event()
 
     def job() -> None:
@@ -209,7 +211,7 @@ async def test_a_timeout_tells_a_thread_and_leaves_it(cron: Cron, clock: FakeClo
     assert saw_it.wait(5)
 
 
-async def test_grace_is_time_to_clean_up(cron: Cron, clock: FakeClock, ends: Ends) -> None:
+async def test_a_timed_out_job_may_clean_up_during_the_grace(cron: Cron, clock: FakeClock, ends: Ends) -> None:
     tidy = asyncio.Event()
 
     async def job() -> None:
@@ -231,7 +233,7 @@ async def test_grace_is_time_to_clean_up(cron: Cron, clock: FakeClock, ends: End
     await let_run()
 
 
-async def test_a_job_within_its_time_leaves_no_timer(
+async def test_a_job_that_ends_before_its_timeout_leaves_no_timer(
     cron: Cron, clock: FakeClock, recorder: Recorder, ends: Ends
 ) -> None:
     cron.add("@triggered", recorder.job("a"), name="a", wrappers=[timeout(SECOND)])
@@ -240,7 +242,7 @@ async def test_a_job_within_its_time_leaves_no_timer(
     assert clock.timer_count == 0
 
 
-async def test_a_job_may_say_that_there_was_nothing_to_do(cron: Cron, ends: Ends) -> None:
+async def test_a_job_that_raises_skip_is_recorded_as_skipped(cron: Cron, ends: Ends) -> None:
     def job() -> None:
         raise Skip("no new files")
 
@@ -250,7 +252,7 @@ async def test_a_job_may_say_that_there_was_nothing_to_do(cron: Cron, ends: Ends
     assert str(ends[0].error) == "no new files"
 
 
-async def test_the_schedulers_wrappers_are_outside_of_an_entrys(clock: FakeClock, recorder: Recorder) -> None:
+async def test_scheduler_wrappers_wrap_entry_wrappers(clock: FakeClock, recorder: Recorder) -> None:
     async with Cron(clock=clock, wrappers=[skip_if_running(), delay_if_running()]) as cron:
         job, gate = recorder.held("a")
         cron.add("@triggered", job, name="a", wrappers=[retry_with_backoff(1)])
@@ -262,7 +264,7 @@ async def test_the_schedulers_wrappers_are_outside_of_an_entrys(clock: FakeClock
     assert recorder.lines == ["a"]
 
 
-async def test_a_callback_that_raises_is_logged_and_changes_nothing(
+async def test_an_exception_in_a_wrapper_callback_is_logged_and_ignored(
     cron: Cron, clock: FakeClock, ends: Ends, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*news: object) -> None:
@@ -281,7 +283,7 @@ async def test_a_callback_that_raises_is_logged_and_changes_nothing(
     assert sum("a callback of job a raised" in record.message for record in caplog.records) == 3
 
 
-async def test_a_turn_given_to_a_job_that_was_just_cut_off_goes_to_the_next(cron: Cron, recorder: Recorder) -> None:
+async def test_a_slot_granted_to_a_cancelled_job_passes_to_the_next_waiter(cron: Cron, recorder: Recorder) -> None:
     limit = max_concurrent(1)
     waiting: list[asyncio.Task[Any] | None] = []
 
@@ -315,7 +317,7 @@ async def test_a_turn_given_to_a_job_that_was_just_cut_off_goes_to_the_next(cron
     assert recorder.lines == ["a", "c"]
 
 
-async def test_a_failure_recovered_within_a_time_limit_is_still_told(
+async def test_a_failure_recovered_inside_a_timeout_is_still_observed(
     cron: Cron, recorder: Recorder, ends: Ends
 ) -> None:
     cron.add("@triggered", recorder.failing("a"), name="a", wrappers=[timeout(SECOND), recover()])
@@ -323,7 +325,7 @@ async def test_a_failure_recovered_within_a_time_limit_is_still_told(
     assert ends.results == ["failure"]
 
 
-async def test_a_job_within_a_time_limit_is_told_of_the_stop(clock: FakeClock) -> None:
+async def test_a_stop_cancels_the_context_of_a_job_inside_a_timeout(clock: FakeClock) -> None:
     told: list[bool] = []
     began = asyncio.Event()
 

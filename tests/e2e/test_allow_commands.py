@@ -19,7 +19,7 @@ def cli(tmp_path: Path, database: str) -> Cli:
     return Cli(tmp_path, database)
 
 
-async def test_a_key_is_made_required_and_found_by_commands(cli: Cli, tmp_path: Path) -> None:
+async def test_a_key_is_generated_required_and_found_by_local_commands(cli: Cli, tmp_path: Path) -> None:
     home = tmp_path / "home"
     async with cli.running("up", "--port", "0", "--json", "--allow-commands", WINDLASS_HOME=str(home)) as server:
         told = json.loads(await server.line("{"))
@@ -38,7 +38,7 @@ async def test_a_key_is_made_required_and_found_by_commands(cli: Cli, tmp_path: 
         assert await server.end() == 0
 
 
-async def test_without_commands_and_with_a_key_of_the_operator_none_is_made(cli: Cli, tmp_path: Path) -> None:
+async def test_no_key_is_generated_without_commands_or_with_a_key_of_the_operator(cli: Cli, tmp_path: Path) -> None:
     home = tmp_path / "home"
     for options, more in ((("up",), {}), (("up", "--allow-commands"), {"WINDLASS_API_KEY": KEY})):
         async with cli.running(*options, "--port", "0", "--json", WINDLASS_HOME=str(home), **more) as server:
@@ -50,13 +50,13 @@ async def test_without_commands_and_with_a_key_of_the_operator_none_is_made(cli:
     assert not (home / "api-key").exists()
 
 
-async def test_beyond_loopback_the_operator_chooses_the_key(cli: Cli, tmp_path: Path) -> None:
+async def test_beyond_loopback_the_operator_must_set_the_key(cli: Cli, tmp_path: Path) -> None:
     where = ("up", "--allow-commands", "--host", "0.0.0.0", "--port", "0")
     refused = await cli(*where, WINDLASS_HOME=str(tmp_path / "home"))
     assert (refused.code, "WINDLASS_API_KEY" in refused.err) == (1, True)
 
 
-def test_the_key_is_the_same_each_time_and_told_to_this_machine_only(tmp_path: Path) -> None:
+def test_the_key_is_stable_and_used_only_for_loopback_addresses(tmp_path: Path) -> None:
     key = local_key.make(tmp_path / "home")
     assert local_key.make(tmp_path / "home") == key
     assert local_key.find(tmp_path / "home", "http://localhost:8080") == key

@@ -25,7 +25,7 @@ SIZE = 2_000_000
 
 @pytest.fixture
 async def run(tmp_path: Path, database: str) -> AsyncIterator[tuple[Cli, str, str]]:
-    """A run that has ended, and how to reach its server."""
+    """Yield the command line, the URL of the server and the id of a run that has ended."""
     (tmp_path / "shop.py").write_text(SHOP)
     cli = Cli(tmp_path, database)
     async with cli.running("up", "shop:app", "--port", "0", "--json") as up:

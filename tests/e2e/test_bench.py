@@ -21,14 +21,14 @@ COUNTS = [
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    """A module of the room, which stands in the checkout and is not installed."""
+    """Return an importer for modules of `bench`, which is in the checkout and not installed."""
     monkeypatch.syspath_prepend(str(ROOT))
     return lambda name: importlib.import_module(f"bench.{name}")
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, Any]]:
-    """One tiny run without the peers: what it printed, and what it wrote."""
+    """Run a tiny benchmark without the peers; return what it printed and what it wrote."""
     file = tmp_path_factory.mktemp("bench") / "bench.json"
     command = [sys.executable, "-m", "bench", "--contestants", "bare,windlass", *COUNTS, "--json", str(file)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=580, env=dict(os.environ))
@@ -79,16 +79,16 @@ def test_the_table_names_contestants_and_floors(ran: tuple[str, dict[str, Any]])
     assert "bare" in printed
     assert "windlass" in printed
     assert all(one["floor"]["text"] in printed for one in ran[1]["floors"])
-    assert "not measured" in printed  # there was no peer to be ahead of
+    assert "not measured" in printed  # there was no peer to compare with
 
 
-def test_everybody_goes_first_once_in_a_round(bench: Callable[[str], Any]) -> None:
+def test_each_contestant_runs_first_once_per_round(bench: Callable[[str], Any]) -> None:
     rotated = bench("runner").rotated
     assert [rotated(["a", "b", "c"], turn)[0] for turn in range(4)] == ["a", "b", "c", "a"]
     assert rotated([], 3) == []
 
 
-def test_percentiles_of_a_known_row(bench: Callable[[str], Any]) -> None:
+def test_percentiles_of_a_known_series_are_correct(bench: Callable[[str], Any]) -> None:
     assert bench("runner").percentiles([float(n) for n in range(101)]) == {"p50": 50.0, "p99": 99.0}
 
 
@@ -102,7 +102,7 @@ def test_percentiles_of_a_known_row(bench: Callable[[str], Any]) -> None:
         ("latency", "p50", 1.1, 1.0, "MISSED"),
     ],
 )
-def test_a_floor_compares_our_median_with_the_rivals(
+def test_a_floor_compares_the_median_of_windlass_with_that_of_the_rival(
     bench: Callable[[str], Any], measure: str, column: str, ours: float, theirs: float | None, verdict: str
 ) -> None:
     plan, floors = bench("plan"), bench("thresholds")
@@ -117,7 +117,7 @@ def test_a_floor_compares_our_median_with_the_rivals(
 
 
 @pytest.mark.parametrize(("seconds", "verdict"), [(0.29, "met"), (0.31, "MISSED")])
-def test_a_floor_without_a_rival_is_a_number_of_our_own(
+def test_a_floor_without_a_rival_is_an_absolute_limit(
     bench: Callable[[str], Any], seconds: float, verdict: str
 ) -> None:
     plan, floors = bench("plan"), bench("thresholds")
@@ -133,7 +133,7 @@ def test_every_measure_has_a_title_entrants_and_a_floor(bench: Callable[[str], A
     assert {floor.measure for floor in floors.FLOORS} == set(plan.Measure)
 
 
-def test_the_slow_are_given_less(bench: Callable[[str], Any]) -> None:
+def test_slow_contestants_get_smaller_counts(bench: Callable[[str], Any]) -> None:
     plan = bench("plan")
     wanted = plan.Plan(chains=1000)
     assert wanted.count(plan.Measure.CHAINS, "windlass") == 1000
@@ -149,7 +149,7 @@ def test_a_history_that_would_fill_the_disk_is_refused(bench: Callable[[str], An
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)  # many processes start, one after the other
-def test_what_was_recorded_is_compared_and_a_loss_ends_with_code_1(tmp_path: Path) -> None:
+def test_a_regression_against_recorded_ratios_exits_with_code_1(tmp_path: Path) -> None:
     file = tmp_path / "recorded.json"
     command = [sys.executable, "-m", "bench", "--contestants", "bare,windlass", "--only", "submit", "--file", str(file)]
     assert subprocess.run([*command, *COUNTS, "--record"], cwd=ROOT, timeout=280).returncode == 0
@@ -163,7 +163,7 @@ def test_what_was_recorded_is_compared_and_a_loss_ends_with_code_1(tmp_path: Pat
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)  # many processes start
-def test_the_trial_of_scale_ends_by_itself_with_rows_and_a_verdict() -> None:
+def test_the_scale_benchmark_ends_by_itself_and_prints_its_results() -> None:
     amounts = ["--history", "3000", "--live", "100", "--held", "20", "--workers", "2"]
     times = ["--minutes", "0.2", "--warm-up", "0", "--interval", "3", "--fill-limit", "2"]
     command = [sys.executable, "-m", "bench.scale", *amounts, *times]

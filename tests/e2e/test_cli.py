@@ -56,7 +56,7 @@ def cli(tmp_path: Path, database: str) -> Cli:
     return Cli(tmp_path, database)
 
 
-async def test_a_submitted_job_is_run_by_a_worker_and_can_be_looked_at(cli: Cli) -> None:
+async def test_a_submitted_job_is_run_by_a_worker_and_can_be_inspected(cli: Cli) -> None:
     async with cli.running("worker", "shop:app", "--worker-id", "w1", "--log-format", "json") as worker:
         submitted, failing = await asyncio.gather(
             cli("submit", "greet.person.v1", '{"name": "Ada"}', "--tag", "vip", "--wait", "--json"),
@@ -100,7 +100,7 @@ async def test_a_job_is_cancelled_retried_shown_and_deleted(cli: Cli) -> None:
     assert (deleted.code, gone.code, gone.err) == (0, 1, f"error: no job {id_}\n")
 
 
-async def test_up_answers_on_a_free_port_and_stops_on_sigterm(cli: Cli) -> None:
+async def test_up_serves_http_on_a_free_port_and_stops_on_sigterm(cli: Cli) -> None:
     async with cli.running("up", "shop:app", "--port", "0") as up:
         url = (await up.line("http://")).split()[1]
         await up.line("worker ")
@@ -135,7 +135,7 @@ async def test_a_drain_lets_a_running_job_finish(cli: Cli, conn: "asyncpg.Connec
     assert await conn.fetchval("select status from workflow.workflow_run") == "succeeded"
 
 
-async def test_a_second_signal_hands_the_job_back_at_once(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:
+async def test_a_second_signal_hands_the_job_back_immediately(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:
     async with cli.running("worker", "shop:app", "--grace", "1h") as worker:
         await conn.execute("""select windlass.submit('wait.file.v1', '{"file": "never"}')""")
         await worker.line("begun")
@@ -150,7 +150,7 @@ async def test_a_second_signal_hands_the_job_back_at_once(cli: Cli, conn: "async
     )
 
 
-async def test_a_thread_that_hangs_does_not_keep_the_process(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:
+async def test_a_hanging_thread_does_not_keep_the_process_alive(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:
     async with cli.running("worker", "shop:app", "--grace", "10ms") as worker:
         await conn.execute("select windlass.submit('hang.thread.v1')")
         await worker.line("hanging")
@@ -171,7 +171,7 @@ BAD_SUBMITS: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
-async def test_bad_input_gets_one_clear_line_and_leaves_nothing_behind(
+async def test_invalid_input_is_refused_with_a_one_line_error_and_submits_no_job(
     cli: Cli, conn: "asyncpg.Connection[Any]"
 ) -> None:
     big = b'"' + b"x" * 2_000_000 + b'"'
@@ -194,7 +194,7 @@ BAD_CALLS: dict[str, tuple[tuple[str, ...], int, str]] = {
 }
 
 
-async def test_every_mistake_is_told_in_a_sentence(cli: Cli) -> None:
+async def test_invalid_calls_exit_with_an_error_message_and_no_traceback(cli: Cli) -> None:
     told = await asyncio.gather(*(cli(*given) for given, _, _ in BAD_CALLS.values()))
     for (name, (_, code, expected)), ended in zip(BAD_CALLS.items(), told, strict=True):
         assert (ended.code, ended.out) == (code, ""), (name, ended)
@@ -212,7 +212,7 @@ async def test_every_mistake_is_told_in_a_sentence(cli: Cli) -> None:
         ("shop:bare", "shop:bare has no handlers: decorate functions with @bare.job"),
     ],
 )
-def test_an_app_that_cannot_be_loaded_is_explained(
+def test_the_error_explains_why_an_app_cannot_be_loaded(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, target: str, told: str
 ) -> None:
     monkeypatch.chdir(cli.folder)
@@ -227,7 +227,7 @@ def test_an_app_that_cannot_be_loaded_is_explained(
         check_prefixes(app, ["greet."])
 
 
-async def test_a_type_without_a_version_is_taken_with_a_warning(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:
+async def test_a_type_without_a_version_is_accepted_with_a_warning(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:
     first = await cli("submit", "thumbnail", "-", "--key", "k", stdin=b'{"n": 1}')
     again = await cli("submit", "thumbnail", "--key", "k", "--json")
     assert first.err.startswith("warning: type 'thumbnail' is not of the form domain.action.vN")
@@ -235,13 +235,13 @@ async def test_a_type_without_a_version_is_taken_with_a_warning(cli: Cli, conn: 
     assert await conn.fetchval("select payload->>'n' from workflow.workflow_run") == "1"
 
 
-async def test_waiting_can_end_before_the_job_does(cli: Cli) -> None:
+async def test_waiting_for_a_job_can_time_out(cli: Cli) -> None:
     ended = await cli("submit", "greet.person.v1", "--wait", "--timeout-wait", "50ms")
     assert ended.code == 1
     assert ended.err == f"error: job {ended.out.strip()} is still pending after 50ms: it is recorded and continues\n"
 
 
-async def test_lists_go_on_where_they_ended(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:
+async def test_lists_are_continued_with_before(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:
     for name in ("a.b.v1", "a.c.v1", "a.d.v1"):
         await conn.execute("select windlass.submit($1)", name)
     first = json.loads((await cli("jobs", "list", "--limit", "2", "--json")).out)
@@ -250,7 +250,7 @@ async def test_lists_go_on_where_they_ended(cli: Cli, conn: "asyncpg.Connection[
     assert [line.split()[1] for line in rest.out.splitlines()] == ["TYPE", "a.b.v1"]
 
 
-async def test_doctor_names_jobs_that_nobody_serves(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:
+async def test_doctor_reports_jobs_that_no_worker_serves(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:
     healthy = await cli("doctor")
     problems = [line.split()[1] for line in healthy.out.splitlines() if line.startswith("PROBLEM")]
     assert problems == ["durability"]  # the server of the tests does not write through to the disk
@@ -272,7 +272,7 @@ async def test_doctor_names_jobs_that_nobody_serves(cli: Cli, conn: "asyncpg.Con
     assert "sql: the oldest waiting job" in findings["warning", "queue"]["message"]
 
 
-async def test_doctor_says_when_the_database_is_away(cli: Cli) -> None:
+async def test_doctor_reports_an_unreachable_database(cli: Cli) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     lost = Cli(cli.folder, f"postgresql://nobody@127.0.0.1:{port}/none")
@@ -302,7 +302,7 @@ async def test_db_commands_show_query_and_dump_the_database(cli: Cli) -> None:
     assert stopped.err.startswith("error: WINDLASS_DATABASE_URL names a server of your own")
 
 
-async def test_a_dump_appears_whole_or_not_at_all(cli: Cli) -> None:
+async def test_a_dump_is_written_completely_or_not_at_all(cli: Cli) -> None:
     whole = await cli("db", "dump", "--output", "whole.sql", "--", "--schema-only")
     broken = await cli("db", "dump", "--output", "broken.sql", "--", "--no-such-option")
     assert whole.code == 0

@@ -16,7 +16,7 @@ NOBODY = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 
 class Far:
-    """Commands with a URL and a key, and no way to the database."""
+    """Commands with a URL and a key, and without access to the database."""
 
     def __init__(self, cli: Cli, url: str) -> None:
         self._cli, self.url = cli, url
@@ -36,7 +36,7 @@ async def far(tmp_path: Path, database: str) -> AsyncIterator[Far]:
         yield Far(there, json.loads(await up.line("{"))["http"])
 
 
-async def test_a_day_with_nothing_but_the_url(far: Far) -> None:
+async def test_workflows_are_deployed_run_and_steered_with_only_the_url(far: Far) -> None:
     deployed = await far("deploy", "orders.yaml", "broken.yaml", "slow.yaml")
     assert deployed.out == "new orders version 1\nnew broken version 1\nnew slow version 1\n"
     ran, failed, slow, job = await asyncio.gather(
@@ -75,7 +75,7 @@ async def steered(far: Far, id_: str, failed: str, slow: str) -> None:
     assert len(workers.out.splitlines()) == 2
 
 
-async def test_what_is_wrong_is_told_with_the_way_out(far: Far) -> None:
+async def test_errors_over_http_are_reported_with_hints(far: Far) -> None:
     nowhere = "http://127.0.0.1:9"
     calls: dict[str, tuple[Any, str]] = {
         "wrong key": (
@@ -90,7 +90,7 @@ async def test_what_is_wrong_is_told_with_the_way_out(far: Far) -> None:
         ),
         "wrong path": (
             far("--url", f"{far.url}/wrong", "runs", "list"),
-            f"error: no address {far.url}/wrong/api/v1/runs: is a Windlass server of this version there?\n",
+            f"error: no address {far.url}/wrong/api/v1/runs: check that a Windlass server of this version runs there\n",
         ),
         "no URL": (
             far("--url", "windlass.example", "runs", "list"),

@@ -30,25 +30,25 @@ def steps(name: str) -> dict[str, Step]:
     return {step.name: step for step in workflow(name).steps}
 
 
-def test_there_are_examples() -> None:
+def test_the_documented_examples_exist() -> None:
     assert {"order-processing.yaml", "trial-expiry.yaml", "checkout-flow.yaml", "foreach-pipeline.yaml"} <= set(FILES)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_file_is_a_workflow_of_that_name(name: str) -> None:
+def test_every_file_contains_the_workflow_of_its_name(name: str) -> None:
     read_ = workflow(name)
     assert f"{read_.name}.yaml" == name
     assert parse(read_.to_document()) == read_
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_editors_know_every_key(name: str) -> None:
+def test_every_key_is_in_the_schema_for_editors(name: str) -> None:
     (document,) = read(EXAMPLES / name)
     assert document.keys() <= SCHEMA["properties"].keys()
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_every_request_goes_to_something_the_shop_does(name: str) -> None:
+def test_every_request_goes_to_a_route_of_the_shop(name: str) -> None:
     paths = {route.path for route in Shop().routes()}
     asked = {step.action.url for step in workflow(name).steps if isinstance(step.action, HttpAction)}
     assert {url.removeprefix("{{input.shop}}") for url in asked} <= paths
@@ -72,7 +72,7 @@ def test_an_order_branches_on_the_charge() -> None:
     assert {step.edges for name, step in found.items() if name != "charge"} == {(Edge("charge", Condition.COMPLETE),)}
 
 
-def test_a_trial_sleeps_for_thirteen_days_and_one() -> None:
+def test_a_trial_sleeps_for_thirteen_days_and_then_for_one() -> None:
     actions = [step.action for step in workflow("trial-expiry.yaml").steps]
     assert [action.duration for action in actions if isinstance(action, SleepAction)] == [
         timedelta(days=13),
@@ -82,7 +82,7 @@ def test_a_trial_sleeps_for_thirteen_days_and_one() -> None:
     assert [step.edges for step in workflow("trial-expiry.yaml").steps] == [(), *((Edge(name),) for name in names[:-1])]
 
 
-def test_a_checkout_hands_over_the_address_of_its_hook() -> None:
+def test_a_checkout_sends_the_url_of_its_hook() -> None:
     found = steps("checkout-flow.yaml")
     checkout = found["checkout"].action
     assert isinstance(checkout, HttpAction)
@@ -92,7 +92,7 @@ def test_a_checkout_hands_over_the_address_of_its_hook() -> None:
     assert found["give-up"].condition == "tasks.payment.status == 'timeout'"
 
 
-def test_the_pipeline_goes_over_what_was_found() -> None:
+def test_the_pipeline_fans_out_over_the_files_it_finds() -> None:
     count = steps("foreach-pipeline.yaml")["count"]
     assert (count.fan_out, count.concurrency) == (Foreach("find.files"), 4)
 
@@ -102,7 +102,7 @@ def context(**more: object) -> Context:
     return Context(uuid4(), "words", 1, 3, "default", 100, 1, datetime.now(UTC), {}, lambda _: None, **fields)  # type: ignore[arg-type]
 
 
-def test_the_handlers_of_the_pipeline_fit_together(tmp_path: Path) -> None:
+def test_each_handler_of_the_pipeline_accepts_the_output_of_the_previous_one(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("one two three")
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "b.txt").write_text("four\nfive")
@@ -114,7 +114,7 @@ def test_the_handlers_of_the_pipeline_fit_together(tmp_path: Path) -> None:
     assert report == {"files": 2, "words": 5, "longest": {"file": str(tmp_path / "a.md"), "words": 3}}
 
 
-def test_a_pipeline_without_files_is_no_trouble(tmp_path: Path) -> None:
+def test_the_pipeline_handles_an_empty_folder(tmp_path: Path) -> None:
     assert pipeline.find(str(tmp_path))["files"] == []
     assert pipeline.report(context(upstream=Upstream({"count": []})))["longest"] is None
     with pytest.raises(NonRetryable, match="no such folder"):

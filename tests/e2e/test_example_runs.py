@@ -23,8 +23,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @asynccontextmanager
-async def at_work(database: str, name: str, clock: Clock) -> AsyncIterator[Windlass]:
-    """An app with this example deployed, its server and its worker."""
+async def running_example(database: str, name: str, clock: Clock) -> AsyncIterator[Windlass]:
+    """Yield an app with this example deployed; its server and its worker are running."""
     async with Windlass(database, settings=Settings(http_allow=LOOPBACK, master_keys=KEYS), clock=clock.now) as app:
         await app.deploy(*read(EXAMPLES / f"{name}.yaml"))
         listener = listen("127.0.0.1", 0)
@@ -52,19 +52,19 @@ async def becomes(run: Run, step: str, state: str) -> None:
         ("declined", {"charge": "failed", "receipt": "skipped", "parcel": "skipped", "no-money": "succeeded"}),
     ],
 )
-async def test_an_order_is_sent_or_somebody_is_told(
+async def test_an_order_is_shipped_or_its_failed_charge_is_handled(
     database: str, shop: Shop, clock: Clock, card: str, ends: dict[str, str]
 ) -> None:
-    async with at_work(database, "order-processing", clock) as app:
+    async with running_example(database, "order-processing", clock) as app:
         run = await app.start("order-processing", {"shop": shop.url, "order": "A-1", "card": card})
         result = await run.wait(timeout=60)
     assert (result.state, result.steps) == ("completed", ends)
 
 
-async def test_a_trial_is_reminded_of_after_thirteen_days_and_closed_a_day_later(
+async def test_a_trial_sends_a_reminder_after_thirteen_days_and_closes_a_day_later(
     database: str, shop: Shop, clock: Clock
 ) -> None:
-    async with at_work(database, "trial-expiry", clock) as app:
+    async with running_example(database, "trial-expiry", clock) as app:
         run = await app.start("trial-expiry", {"shop": shop.url, "user": "ada"})
         for nap, days in (("thirteen-days", 13), ("one-more-day", 1)):
             await becomes(run, nap, "active")
@@ -75,8 +75,10 @@ async def test_a_trial_is_reminded_of_after_thirteen_days_and_closed_a_day_later
 
 
 @pytest.mark.parametrize("paid", [True, False], ids=["paid", "never paid"])
-async def test_a_checkout_is_delivered_or_given_up(database: str, shop: Shop, clock: Clock, paid: bool) -> None:
-    async with at_work(database, "checkout-flow", clock) as app:
+async def test_a_checkout_is_delivered_if_paid_and_given_up_otherwise(
+    database: str, shop: Shop, clock: Clock, paid: bool
+) -> None:
+    async with running_example(database, "checkout-flow", clock) as app:
         run = await app.start("checkout-flow", {"shop": shop.url, "order": "A-2", "amount": 5})
         await becomes(run, "payment", "active")
         if paid:

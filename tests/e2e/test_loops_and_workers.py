@@ -42,13 +42,13 @@ async def test_a_worker_without_an_app_serves_http_and_command_steps(cli: Cli) -
     assert (ended.code, '"output": 42' in ended.out) == (0, True), ended
 
 
-async def test_a_worker_with_a_prefix_says_what_it_serves(cli: Cli) -> None:
+async def test_a_worker_with_a_prefix_logs_the_types_that_it_serves(cli: Cli) -> None:
     async with cli.running("worker", "shop:app", "--prefix", "ctx.%") as worker:
         line = await worker.line("serves")
     assert "serves ctx.tell.v1 in queues" in line
 
 
-async def test_the_scheduler_by_itself_wakes_sleeping_runs(cli: Cli) -> None:
+async def test_a_separate_scheduler_process_wakes_sleeping_runs(cli: Cli) -> None:
     async with cli.running("scheduler") as scheduler:
         await scheduler.line("scheduler runs on")
         ended = await cli("run", "nap.yaml", "--wait", "--timeout", "50s", "--json")

@@ -43,7 +43,7 @@ async def test_a_mail_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("word", ["MAIL", "RCPT", "DATA", "."])
 @pytest.mark.parametrize(("answer", "retryable"), [("451 later", True), ("550 never", False)])
-async def test_a_server_says_whether_it_is_worth_another_try(
+async def test_the_smtp_reply_code_decides_whether_a_failure_is_retryable(
     monkeypatch: pytest.MonkeyPatch, word: str, answer: str, retryable: bool
 ) -> None:
     async with mail_server({word: answer}) as server:
@@ -53,14 +53,14 @@ async def test_a_server_says_whether_it_is_worth_another_try(
     assert answer[4:] in outcome.error["message"]
 
 
-async def test_a_server_that_is_not_ready_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_is_not_ready_is_a_retryable_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     async with mail_server({"": "554 no"}) as server:
         outcome = await notify(monkeypatch, server.url, MAIL)
     assert isinstance(outcome, Failed)
     assert outcome.retryable
 
 
-async def test_no_server_is_a_failure_that_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_server_is_a_retryable_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     async with mail_server() as server:
         pass
     outcome = await notify(monkeypatch, server.url, MAIL)
@@ -68,13 +68,13 @@ async def test_no_server_is_a_failure_that_is_retried(monkeypatch: pytest.Monkey
     assert outcome.retryable
 
 
-async def test_a_quarrel_at_the_door_does_not_send_it_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_on_quit_does_not_send_the_mail_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     async with mail_server({"QUIT": "421 busy"}) as server:
         assert isinstance(await notify(monkeypatch, server.url, MAIL), Succeeded)
     assert len(server.mails) == 1
 
 
-async def test_no_header_can_be_smuggled_in(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_headers_cannot_be_injected(monkeypatch: pytest.MonkeyPatch) -> None:
     async with mail_server() as server:
         outcome = await notify(monkeypatch, server.url, MAIL | {"subject": "Hello\nBcc: eve@example.org"})
     assert isinstance(outcome, Failed)

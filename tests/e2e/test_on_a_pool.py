@@ -11,7 +11,7 @@ from windlass.settings import Settings
 ROOT = Path(__file__).parents[2]
 
 
-async def test_the_example_runs_with_nothing_installed(database: str, tmp_path: Path) -> None:
+async def test_the_pool_example_runs_on_the_subprocess_pool(database: str, tmp_path: Path) -> None:
     stop = asyncio.Event()
     async with Windlass(database, settings=Settings(home=tmp_path)) as app:
         work = asyncio.create_task(app.work(WorkerOptions(allow_commands=True), stop=stop))

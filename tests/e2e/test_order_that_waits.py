@@ -27,7 +27,7 @@ def block(language: str) -> str:
 
 @asynccontextmanager
 async def orders(database: str, clock: Clock) -> AsyncIterator[Windlass]:
-    """The app of the tutorial on a database of the tests."""
+    """Yield the app of the tutorial on a test database."""
     module = ModuleType("orders")
     exec(block("python"), module.__dict__)
     async with Windlass(database, settings=Settings(master_keys=KEYS), clock=clock.now) as app:
@@ -36,7 +36,9 @@ async def orders(database: str, clock: Clock) -> AsyncIterator[Windlass]:
 
 
 @pytest.mark.parametrize("paid", [True, False], ids=["paid", "not paid in time"])
-async def test_as_a_function(database: str, clock: Clock, paid: bool) -> None:
+async def test_the_order_as_a_function_ships_when_paid_and_expires_otherwise(
+    database: str, clock: Clock, paid: bool
+) -> None:
     async with orders(database, clock) as app:
         job = await app.submit("order.fulfil.v1", {"order": "o-7"})
         if paid:
@@ -47,7 +49,9 @@ async def test_as_a_function(database: str, clock: Clock, paid: bool) -> None:
 
 
 @pytest.mark.parametrize("paid", [True, False], ids=["paid", "not paid in time"])
-async def test_as_a_graph(database: str, clock: Clock, conn: Any, paid: bool) -> None:
+async def test_the_order_as_a_graph_ships_when_paid_and_expires_otherwise(
+    database: str, clock: Clock, conn: Any, paid: bool
+) -> None:
     async with orders(database, clock) as app:
         await app.deploy(yaml.safe_load(block("yaml")))
         stop = asyncio.Event()

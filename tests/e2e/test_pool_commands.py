@@ -38,7 +38,7 @@ async def test_pools_are_listed_shown_and_forgotten(tmp_path: Path, database: st
     assert "pool gpu" not in bucket.out, bucket
 
 
-async def test_a_pool_is_tested_from_the_process_that_runs_the_command(tmp_path: Path) -> None:
+async def test_pools_test_checks_a_pool_from_the_process_of_the_command(tmp_path: Path) -> None:
     cli = Cli(tmp_path, None)
     well = await cli("pools", "test", "subprocess", "--allow-commands")
     assert (well.code, len(well.out.splitlines()), "✗" in well.out) == (0, 7, False), well

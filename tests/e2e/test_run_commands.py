@@ -115,7 +115,7 @@ async def test_a_file_is_deployed_run_watched_and_explained(cli: Cli, worker: Ru
     assert sorted(re.findall(r"load\[(\d)\]: loading (\d)", logs.out)) == [(str(n), str(n)) for n in range(4)]
 
 
-async def test_a_failed_run_is_told_retried_and_rerun(cli: Cli, worker: Running) -> None:
+async def test_a_failed_run_is_reported_retried_and_rerun(cli: Cli, worker: Running) -> None:
     failed = await cli("run", "broken.yaml", "--wait")
     id_ = failed.out.splitlines()[0]
     assert failed.code == 1
@@ -140,7 +140,7 @@ async def test_a_failed_run_is_told_retried_and_rerun(cli: Cli, worker: Running)
     assert json.loads((await cli("runs", "show", id_, "--json")).out)["input"] == {"a": 1}
 
 
-async def test_exit_codes_tell_what_became_of_the_run(cli: Cli, worker: Running) -> None:
+async def test_the_exit_code_reflects_the_state_of_the_run(cli: Cli, worker: Running) -> None:
     waited = await cli("run", "slow.yaml", "--wait", "--timeout", "300ms", "--json")
     told = json.loads(waited.out)
     assert (waited.code, told["state"]) == (4, "running")
@@ -157,7 +157,7 @@ async def test_exit_codes_tell_what_became_of_the_run(cli: Cli, worker: Running)
     assert (both.code, sorted(line.split()[1] for line in both.out.splitlines())) == (3, ["cancelled", "timeout"])
 
 
-async def test_ctrl_c_leaves_the_run_going_and_says_how_to_look_again(cli: Cli, worker: Running) -> None:
+async def test_ctrl_c_leaves_the_run_active_and_prints_how_to_wait_again(cli: Cli, worker: Running) -> None:
     async with cli.running("run", "slow.yaml", "--wait") as watching:
         await watching.line("wait: active")
         watching.signal(signal.SIGINT)
@@ -195,7 +195,7 @@ async def test_a_run_is_paused_resumed_cancelled_and_retried_on_the_live_version
     assert refused.err == f"error: run {id_} is cancelled and cannot be retried: only failed and timeout runs can be\n"
 
 
-async def test_a_job_that_no_worker_serves_is_said_plainly(cli: Cli) -> None:
+async def test_a_job_that_no_worker_serves_is_reported(cli: Cli) -> None:
     started = await cli("run", "lonely.yaml", "--key", "once", "--json")
     id_ = json.loads(started.out)["id"]
     again, explained, watched, nothing = await asyncio.gather(
@@ -213,7 +213,7 @@ async def test_a_job_that_no_worker_serves_is_said_plainly(cli: Cli) -> None:
     assert (nothing.code, nothing.err) == (0, "nothing was logged\n")
 
 
-async def test_a_run_below_and_a_held_run_are_explained(cli: Cli, worker: Running) -> None:
+async def test_a_child_run_and_a_run_held_by_a_concurrency_limit_are_explained(cli: Cli, worker: Running) -> None:
     (cli.folder / "above.yaml").write_text("name: above\nconcurrency: 1\ntasks: { go: { workflow: slow } }\n")
     await cli("deploy", "slow.yaml", "above.yaml")
     first, held = (await cli("run", "above")).out.strip(), (await cli("run", "above")).out.strip()
@@ -226,7 +226,7 @@ async def test_a_run_below_and_a_held_run_are_explained(cli: Cli, worker: Runnin
     assert (await cli("runs", "wait", first, held)).code == 0
 
 
-async def test_on_a_terminal_the_tree_is_live(cli: Cli, worker: Running) -> None:
+async def test_on_a_terminal_the_tree_updates_live(cli: Cli, worker: Running) -> None:
     (cli.folder / "go").touch()
     code, seen = await terminal(cli, "run", "slow.yaml", "--wait")
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen)
@@ -274,7 +274,9 @@ BAD_CALLS: dict[str, tuple[tuple[str, ...], int, str]] = {
 }
 
 
-async def test_mistakes_are_told_in_a_sentence(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:
+async def test_invalid_calls_exit_with_an_error_message_and_start_no_run(
+    cli: Cli, conn: "asyncpg.Connection[Any]"
+) -> None:
     await cli("deploy", "orders.yaml")
     calls = list(BAD_CALLS.items())
     told = [
@@ -289,7 +291,7 @@ async def test_mistakes_are_told_in_a_sentence(cli: Cli, conn: "asyncpg.Connecti
     assert await conn.fetchval("select count(*) from windlass.run") == 0
 
 
-async def test_an_unknown_step_is_told_with_those_there_are(cli: Cli) -> None:
+async def test_the_error_for_an_unknown_step_lists_the_existing_steps(cli: Cli) -> None:
     id_ = (await cli("run", "lonely.yaml")).out.strip()
     logs, rerun, page = await asyncio.gather(
         cli("runs", "logs", id_, "--step", "nap"),
@@ -302,7 +304,7 @@ async def test_an_unknown_step_is_told_with_those_there_are(cli: Cli) -> None:
 
 
 async def terminal(cli: Cli, *arguments: str) -> tuple[int, str]:
-    """The command in a pseudo terminal: exit code, and all that was written to it."""
+    """Run a command in a pseudo-terminal; return its exit code and its output."""
     ours, theirs = os.openpty()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "windlass", *arguments),
@@ -323,13 +325,13 @@ def _drain(descriptor: int) -> str:
     try:
         while data := os.read(descriptor, 65_536):
             found += data
-    except OSError:  # what Linux says at the end of a terminal
+    except OSError:  # what Linux raises at the end of a terminal
         pass
     os.close(descriptor)
     return found.decode()
 
 
-async def test_a_workflow_of_the_open_job_spec_is_found_by_the_id_and_name_of_its_client(cli: Cli) -> None:
+async def test_an_open_job_spec_workflow_is_found_by_the_id_and_name_of_its_client(cli: Cli) -> None:
     body = {
         "type": "chain",
         "id": "wf_mine",

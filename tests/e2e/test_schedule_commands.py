@@ -32,7 +32,7 @@ async def cli(tmp_path: Path, database: str) -> Cli:
     return Cli(tmp_path, database)
 
 
-async def test_a_deploy_shows_the_address_of_a_webhook_once_and_rotate_another(cli: Cli) -> None:
+async def test_a_deploy_prints_a_webhook_address_once_and_rotate_prints_a_new_one(cli: Cli) -> None:
     first = await cli("deploy", "orders.yaml", WINDLASS_PUBLIC_URL="https://w.example")
     lines = first.out.splitlines()
     assert (first.code, lines[:3]) == (0, ["new orders version 1", "new hourly version 1", "new incoming version 1"])
@@ -83,13 +83,13 @@ async def test_schedules_are_listed_paused_resumed_and_previewed(cli: Cli, conn:
     assert await conn.fetchval("select count(*) from windlass.run where id = $1::text::uuid", ran.out.strip()) == 1
 
 
-async def test_a_backfill_tells_its_runs_and_is_safe_to_repeat(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:
+async def test_a_backfill_lists_its_runs_and_is_safe_to_repeat(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:
     await cli("deploy", "orders.yaml")
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     start = (now - timedelta(hours=5)).isoformat()
     first = await cli("schedules", "backfill", "hourly", "--from", start, "--to", now.isoformat(), "--limit", "3")
     assert (first.code, len(first.out.splitlines())) == (0, 4)
-    assert first.err.splitlines()[0] == "3 started, 0 already there"
+    assert first.err.splitlines()[0] == "3 started, 0 already existed"
     assert first.err.splitlines()[1].startswith("more: --from ")
     again = await cli("schedules", "backfill", "hourly", "--from", start, "--json")
     told = json.loads(again.out)
@@ -112,7 +112,7 @@ BAD_CALLS = {
 }
 
 
-async def test_mistakes_are_told_in_a_sentence(cli: Cli) -> None:
+async def test_invalid_calls_exit_with_an_error_message_and_no_traceback(cli: Cli) -> None:
     await cli("deploy", "orders.yaml")
     told = await asyncio.gather(*(cli("schedules", *given) for given, _, _ in BAD_CALLS.values()))
     for (name, (_, code, expected)), ended in zip(BAD_CALLS.items(), told, strict=True):
@@ -121,7 +121,7 @@ async def test_mistakes_are_told_in_a_sentence(cli: Cli) -> None:
         assert "Traceback" not in ended.err, name
 
 
-async def test_a_running_installation_starts_runs_by_the_clock(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:
+async def test_a_running_installation_starts_scheduled_runs(cli: Cli, conn: "asyncpg.Connection[Any]") -> None:
     (cli.folder / "often.yaml").write_text("name: often\ntrigger: {cron: '* * * * * *'}\ntasks: {a: {sleep: 1ms}}\n")
     await cli("deploy", "often.yaml")
     async with cli.running("up", "--port", "0", "--json") as up:

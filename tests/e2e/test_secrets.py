@@ -46,7 +46,7 @@ async def test_secrets_are_set_listed_rotated_and_deleted(cli: Cli) -> None:
     assert (again.code, "no secret TOKEN" in again.err) == (1, True)
 
 
-async def test_without_or_with_a_wrong_master_key_processes_stop_at_once(cli: Cli) -> None:
+async def test_processes_exit_immediately_without_the_right_master_key(cli: Cli) -> None:
     refused = await cli("secrets", "set", "TOKEN", stdin=b"1234", WINDLASS_MASTER_KEY="")
     assert (refused.code, "WINDLASS_MASTER_KEY is not set" in refused.err) == (1, True)
     assert (await cli("secrets", "set", "TOKEN", stdin=b"1234")).code == 0
@@ -57,7 +57,7 @@ async def test_without_or_with_a_wrong_master_key_processes_stop_at_once(cli: Cl
     assert MasterKey.of(base64.b64decode(wrong)).id in stopped.err  # what it has, and not
 
 
-async def test_the_canary_is_in_no_output_of_any_process_and_in_no_table(cli: Cli, database: str) -> None:
+async def test_a_secret_is_absent_from_the_output_of_all_processes_and_from_all_tables(cli: Cli, database: str) -> None:
     printed = []
     async with serving(echo) as server:
         (cli.folder / "canary.yaml").write_text(WORKFLOW.format(url=server.url))

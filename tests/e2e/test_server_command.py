@@ -16,7 +16,7 @@ def cli(tmp_path: Path, database: str) -> Cli:
     return Cli(tmp_path, database)
 
 
-async def test_a_server_serves_workers_and_stops_when_asked(cli: Cli) -> None:
+async def test_a_server_serves_workers_and_stops_on_sigterm(cli: Cli) -> None:
     async with cli.running("server", "--port", "0", "--json", WINDLASS_TEST_MODE="1") as server:
         url = json.loads(await server.line("{"))["http"]
         async with httpx.AsyncClient(base_url=f"{url}/ojs/v1", timeout=30) as http:
@@ -24,7 +24,7 @@ async def test_a_server_serves_workers_and_stops_when_asked(cli: Cli) -> None:
             job = {"type": "a.b", "args": [1], "options": {"retry": retry, "visibility_timeout_ms": 200}}
             await http.post("/jobs", json=job)
             await fetched(http)
-            again = await fetched(http)  # the lease runs out without anybody's help
+            again = await fetched(http)  # the loops of the server recover the expired lease
             assert again["error"]["type"] == "visibility_timeout"
             told = (await http.post("/workers/nack", json={"job_id": again["id"], "error": {"message": "m"}})).json()
             assert told["state"] == "retryable"
@@ -44,7 +44,7 @@ async def test_test_mode_is_refused_beyond_loopback(cli: Cli) -> None:
 
 
 async def fetched(http: httpx.AsyncClient) -> dict[str, Any]:
-    """The next job, as soon as there is one."""
+    """Fetch until a job is available; return the job."""
     async with asyncio.timeout(20):
         while True:
             if jobs := (await http.post("/workers/fetch", json={"queues": ["default"]})).json()["jobs"]:

@@ -26,7 +26,7 @@ async def post(shop: Shop, path: str, body: Any = None, *, key: str = "run-1/ste
     return answer
 
 
-async def test_a_charge_says_how_much(shop: Shop) -> None:
+async def test_the_response_to_a_charge_contains_the_amount(shop: Shop) -> None:
     answer = await post(shop, "/charge", {"order": "A-1", "card": "visa"})
     assert (answer["order"], answer["amount"]) == ("A-1", 1999)
     (call,) = shop.calls
@@ -34,12 +34,12 @@ async def test_a_charge_says_how_much(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(("card", "status"), CARDS.items())
-async def test_a_card_decides_how_a_charge_ends(shop: Shop, card: str, status: int) -> None:
+async def test_the_card_determines_the_status_of_a_charge(shop: Shop, card: str, status: int) -> None:
     failed(await ask(f"{shop.url}/charge", body={"order": "A-1", "card": card}), retryable=status >= 500)
     assert [call.status for call in shop.calls_to("/charge")] == [status]
 
 
-async def test_a_test_decides_how_the_next_requests_end(shop: Shop) -> None:
+async def test_a_test_can_set_the_status_of_the_next_responses(shop: Shop) -> None:
     shop.will_answer("/ship", 503, 404)
     failed(await ask(f"{shop.url}/ship", body={}), retryable=True)
     failed(await ask(f"{shop.url}/ship", body={}), retryable=False)
@@ -47,13 +47,13 @@ async def test_a_test_decides_how_the_next_requests_end(shop: Shop) -> None:
     assert [call.status for call in shop.calls] == [503, 404, 200]
 
 
-async def test_asked_again_with_the_same_key_the_work_is_not_done_again(shop: Shop) -> None:
+async def test_a_repeated_idempotency_key_returns_the_first_response(shop: Shop) -> None:
     first, again, other = [await post(shop, "/receipt", {}, key=key) for key in ("a", "a", "b")]
     assert first == again
     assert other["number"] == first["number"] + 1
 
 
-async def test_calls_can_be_waited_for(shop: Shop) -> None:
+async def test_a_test_can_wait_for_calls(shop: Shop) -> None:
     waiting = asyncio.create_task(shop.called("/mails", times=2))
     await post(shop, "/mails", {"n": 1}, key="a")
     await post(shop, "/mails", {"n": 2}, key="b")
@@ -61,7 +61,7 @@ async def test_calls_can_be_waited_for(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("through_http", [True, False])
-async def test_the_callback_is_remembered_and_called(shop: Shop, through_http: bool) -> None:
+async def test_the_callback_url_is_stored_and_called(shop: Shop, through_http: bool) -> None:
     async with serving(says(reply(202))) as hook:
         await post(shop, "/create-checkout", {"order": 7, "amount": 1, "callback_url": f"{hook.url}/wh/token"})
         if through_http:
@@ -77,12 +77,12 @@ async def test_the_callback_is_remembered_and_called(shop: Shop, through_http: b
     ("path", "body", "status"),
     [("/charge", "nonsense", 400), ("/charge", "[]", 400), ("/create-checkout", "{}", 422), ("/pay/9", "", 404)],
 )
-async def test_what_makes_no_sense_is_refused(shop: Shop, path: str, body: str, status: int) -> None:
+async def test_invalid_requests_are_rejected(shop: Shop, path: str, body: str, status: int) -> None:
     outcome = failed(await ask(f"{shop.url}{path}", body=body), retryable=False)
     assert json.loads(outcome.result or "")["status_code"] == status
 
 
-async def test_it_opens_from_the_command_line() -> None:
+async def test_the_shop_can_be_started_from_the_command_line() -> None:
     command = [sys.executable, "-m", "examples.shop", "--port", "0"]
     process = await asyncio.create_subprocess_exec(*command, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None

@@ -42,7 +42,7 @@ def run(database: str, how: str) -> str:
     return done.stdout.strip()
 
 
-async def test_each_attempt_is_a_span_and_the_handlers_own_spans_lie_in_it(database: str) -> None:
+async def test_each_attempt_is_a_span_and_the_spans_of_its_handler_are_children(database: str) -> None:
     told = run(database, "traced")
     assert '["inside", {}, true]' in told
     assert '"job traced.work.v1"' in told

@@ -43,7 +43,7 @@ async def counted(conn: "asyncpg.Connection[Any]") -> int:
     return count
 
 
-async def test_files_are_deployed_and_what_did_not_change_is_left_alone(
+async def test_files_are_deployed_and_unchanged_workflows_keep_their_version(
     cli: Cli, conn: "asyncpg.Connection[Any]"
 ) -> None:
     first = await cli("deploy", "orders.yaml", "reports.yml")
@@ -81,7 +81,7 @@ async def test_a_dry_run_shows_the_difference_and_changes_nothing(cli: Cli, conn
     assert await counted(conn) == 1
 
 
-async def test_a_child_that_nobody_deployed_is_worth_a_warning(cli: Cli) -> None:
+async def test_a_child_workflow_that_is_not_deployed_causes_a_warning(cli: Cli) -> None:
     (cli.folder / "parent.yaml").write_text("name: parent\ntasks: {go: {workflow: orders}}\n")
     told = [
         await cli("deploy", "parent.yaml", "--dry-run"),
@@ -94,7 +94,7 @@ async def test_a_child_that_nobody_deployed_is_worth_a_warning(cli: Cli) -> None
     assert [ended.err for ended in told] == [warning, warning, "", ""]
 
 
-async def test_every_mistake_of_every_file_is_told_and_nothing_is_deployed(
+async def test_all_errors_in_all_files_are_reported_and_nothing_is_deployed(
     cli: Cli, conn: "asyncpg.Connection[Any]"
 ) -> None:
     (cli.folder / "bad.yaml").write_text("name: bad/name\ntasks:\n  a: { job: x.y.v1, needs: [b] }\n  c: { slep: 3 }\n")
@@ -125,7 +125,7 @@ async def test_every_mistake_of_every_file_is_told_and_nothing_is_deployed(
     assert await counted(conn) == 0
 
 
-async def test_workflows_are_listed_shown_switched_and_deleted(cli: Cli) -> None:
+async def test_workflows_are_listed_shown_enabled_disabled_and_deleted(cli: Cli) -> None:
     await cli("deploy", "orders.yaml", "reports.yml")
     listed, page, shown, as_json, versions, daily = await asyncio.gather(
         cli("workflows", "list"),
@@ -171,7 +171,7 @@ BAD_CALLS: dict[str, tuple[tuple[str, ...], int, str]] = {
 }
 
 
-async def test_mistakes_are_told_in_a_sentence(cli: Cli) -> None:
+async def test_invalid_calls_exit_with_an_error_message_and_no_traceback(cli: Cli) -> None:
     await cli("deploy", "orders.yaml")
     told = await asyncio.gather(*(cli(*given) for given, _, _ in BAD_CALLS.values()))
     for (name, (_, code, expected)), ended in zip(BAD_CALLS.items(), told, strict=True):
@@ -180,7 +180,7 @@ async def test_mistakes_are_told_in_a_sentence(cli: Cli) -> None:
         assert "Traceback" not in ended.err, name
 
 
-async def test_a_graph_is_drawn_from_a_file_or_from_what_is_deployed(cli: Cli) -> None:
+async def test_a_graph_is_drawn_from_a_file_or_a_deployed_workflow(cli: Cli) -> None:
     await cli("deploy", "orders.yaml")
     here = Cli(cli.folder, "postgresql://nobody@127.0.0.1:1/none")  # a file needs no database
     tree, deployed, mermaid, chosen, written = await asyncio.gather(

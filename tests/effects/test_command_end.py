@@ -27,7 +27,7 @@ async def cancelled(running: "asyncio.Task[Outcome]") -> None:
         await running
 
 
-async def test_a_command_that_takes_too_long_is_a_timeout() -> None:
+async def test_a_command_that_exceeds_its_time_limit_is_a_timeout() -> None:
     captured = CapturedLines()
     error = failed(await perform(f"echo shell $$; {FOR_EVER}; true", captured, timeout=ENOUGH), retryable=True)
     assert error == {"type": "Timeout", "message": "timed out after 1 s"}
@@ -35,23 +35,23 @@ async def test_a_command_that_takes_too_long_is_a_timeout() -> None:
 
 
 @pytest.mark.parametrize("run", ["yes", "yes >&2", "yes ''", "cat /dev/zero"])
-async def test_endless_words_do_not_keep_the_clock_from_ticking(run: str) -> None:
+async def test_endless_output_does_not_delay_the_timeout(run: str) -> None:
     error = failed(await perform(run, timeout=SHORT), retryable=True)
     assert error == {"type": "Timeout", "message": "timed out after 0.2 s"}
 
 
-# Below, what sleeps is started before a trap is set: a child that inherits a trap, and is told to end before it is
-# quite a process of its own, swallows the signal.
+# Below, `sleep` is started before a trap is set: a child that inherits a trap, and receives SIGTERM before it has
+# called exec, swallows the signal.
 
 
-async def test_a_timeout_stands_even_if_the_command_then_ends_well() -> None:
+async def test_a_timeout_is_final_even_if_the_command_then_exits_with_0() -> None:
     captured = CapturedLines()
     run = f"{FOR_EVER} & trap 'echo tidied up; exit 0' TERM; wait"
     assert failed(await perform(run, captured, timeout=ENOUGH), retryable=True)["type"] == "Timeout"
     assert captured.lines == [("INFO", "tidied up")]
 
 
-async def test_who_does_not_end_when_asked_is_killed() -> None:
+async def test_a_command_that_ignores_sigterm_is_killed() -> None:
     captured = CapturedLines()
     error = failed(await perform(STUBBORN, captured, grace=0.1, timeout=ENOUGH), retryable=True)
     assert error["type"] == "Timeout"
@@ -60,7 +60,7 @@ async def test_who_does_not_end_when_asked_is_killed() -> None:
 
 
 @pytest.mark.parametrize("run", [STUBBORN, f"{FOR_EVER} & echo child $!; echo shell $$; wait"])
-async def test_cancelling_ends_the_whole_group_and_is_passed_on(run: str, tmp_path: Path) -> None:
+async def test_cancelling_ends_the_whole_process_group_and_reraises_the_cancellation(run: str, tmp_path: Path) -> None:
     captured = CapturedLines()
     commands = Commands(CommandOptions(grace=timedelta(milliseconds=100), folder=tmp_path))
     running = asyncio.create_task(commands.perform(request(run), captured.keep))
@@ -71,8 +71,8 @@ async def test_cancelling_ends_the_whole_group_and_is_passed_on(run: str, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_child_has_the_whole_grace_even_if_its_shell_went_first(tmp_path: Path) -> None:
-    """Only the shell dies of SIGTERM; the child, silent and with its output elsewhere, tidies up."""
+async def test_a_child_process_has_the_whole_grace_even_if_its_shell_exits_first(tmp_path: Path) -> None:
+    """Only the shell dies of SIGTERM; the child, whose output is redirected, cleans up."""
     door, tidied = tmp_path / "door", tmp_path / "tidied"
     os.mkfifo(door)
     child = f"{FOR_EVER} & trap 'read word < {door}; echo \\$word > {tidied}; exit' TERM; echo ready >&3; wait"
@@ -86,7 +86,7 @@ async def test_a_child_has_the_whole_grace_even_if_its_shell_went_first(tmp_path
     assert tidied.read_text() == "done\n"
 
 
-async def test_who_cancels_twice_has_no_patience() -> None:
+async def test_a_second_cancellation_kills_the_command_immediately() -> None:
     captured = CapturedLines()
     run = f"trap 'echo asked' TERM; echo shell $$; while :; do {FOR_EVER} & wait; done"
     running = asyncio.create_task(perform(run, captured, grace=600))
@@ -97,26 +97,26 @@ async def test_who_cancels_twice_has_no_patience() -> None:
     await asyncio.to_thread(_wait_until_gone, shell)
 
 
-async def test_cancelled_before_it_began_nothing_happens(tmp_path: Path) -> None:
+async def test_a_command_cancelled_before_its_start_does_nothing(tmp_path: Path) -> None:
     running = asyncio.create_task(perform(f"touch {tmp_path}/file"))
     await cancelled(running)
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_what_a_command_leaves_running_is_ended_with_it() -> None:
+async def test_processes_that_a_command_leaves_running_are_ended_with_it() -> None:
     captured = CapturedLines()
     assert succeeded(await perform(f"{FOR_EVER} & echo child $!; echo 5", captured)) == 5
     assert is_gone(await captured.one("child "))
 
 
-async def test_what_it_leaves_running_is_killed_if_it_must() -> None:
+async def test_processes_left_running_that_ignore_sigterm_are_killed() -> None:
     captured = CapturedLines()
     run = f"trap '' TERM; {FOR_EVER} & echo child $! >&2; echo 5; exit 0"
     assert succeeded(await perform(run, captured, grace=0.05)) == 5
     assert is_gone(await captured.one("child "))
 
 
-async def test_words_of_those_it_leaves_running_are_heard() -> None:
+async def test_the_output_of_processes_left_running_is_captured() -> None:
     captured = CapturedLines()
     run = f"({FOR_EVER} & trap 'echo bye; exit' TERM; echo ready > door; wait) & read word < door"
     succeeded(await perform(f"mkfifo door; {run}", captured))
@@ -133,7 +133,9 @@ def escaped() -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("loud", ["", "yes & "])
-async def test_one_that_left_the_group_and_holds_the_pipes_holds_up_nobody(loud: str, escaped: list[str]) -> None:
+async def test_a_process_that_left_the_group_and_holds_the_pipes_does_not_delay_the_outcome(
+    loud: str, escaped: list[str]
+) -> None:
     leave = f"import os; os.setsid(); os.execv('/bin/sh', ['sh', '-c', 'echo child $$; echo > door; {loud}{FOR_EVER}'])"
     captured = CapturedLines()
     run = f'mkfifo door; {sys.executable} -c "{leave.replace("$", chr(92) + "$")}" & read word < door; exit 4'
@@ -146,7 +148,7 @@ async def test_one_that_left_the_group_and_holds_the_pipes_holds_up_nobody(loud:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl")
-async def test_a_worker_that_is_process_one_buries_the_orphans() -> None:
+async def test_a_worker_that_runs_as_pid_1_reaps_orphans() -> None:
     """A subreaper inherits orphans as process 1 of a container does."""
     prctl, set_child_subreaper = ctypes.CDLL(None).prctl, 36
     assert prctl(set_child_subreaper, 1, 0, 0, 0) == 0
@@ -158,7 +160,7 @@ async def test_a_worker_that_is_process_one_buries_the_orphans() -> None:
         prctl(set_child_subreaper, 0, 0, 0, 0)
 
 
-async def test_twenty_are_cancelled_at_once() -> None:
+async def test_twenty_commands_can_be_cancelled_at_once() -> None:
     captured = [CapturedLines() for _ in range(20)]
     run = f"{FOR_EVER} & echo child $!; wait"
     tasks = [asyncio.create_task(perform(run, one)) for one in captured]
@@ -170,7 +172,7 @@ async def test_twenty_are_cancelled_at_once() -> None:
     assert all(is_gone(child) for child in children)
 
 
-def test_a_loop_that_is_closed_leaves_nothing_running() -> None:
+def test_closing_the_event_loop_leaves_no_process_running() -> None:
     pids: list[str] = []
 
     async def main() -> None:

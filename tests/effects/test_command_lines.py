@@ -20,7 +20,7 @@ async def test_lines_have_the_level_of_their_stream() -> None:
     assert [line for level, line in lines if level == "WARNING"] == ["two"]
 
 
-async def test_lines_come_while_the_command_runs(tmp_path: Path) -> None:
+async def test_lines_are_captured_while_the_command_runs(tmp_path: Path) -> None:
     door = tmp_path / "door"
     os.mkfifo(door)
     captured = CapturedLines()
@@ -32,12 +32,12 @@ async def test_lines_come_while_the_command_runs(tmp_path: Path) -> None:
     assert captured.lines == [("INFO", "ready"), ("INFO", "got it")]
 
 
-async def test_a_long_line_is_cut() -> None:
+async def test_a_long_line_is_truncated() -> None:
     (level, line), after = await lines_of("head -c 9000 /dev/zero | tr '\\0' x; echo; echo next")
     assert (level, line, after) == ("INFO", "x" * MAX_LINE, ("INFO", "next"))
 
 
-async def test_what_is_no_text_is_made_printable() -> None:
+async def test_bytes_that_are_not_text_are_made_printable() -> None:
     assert await lines_of("printf 'a\\000b\\377c\\r\\n'") == [("INFO", "a\\x00b\ufffdc")]
 
 
@@ -52,13 +52,13 @@ async def test_what_is_no_text_is_made_printable() -> None:
         (b"\x00" * 5000, "\\x00" * 2048),
     ],
 )
-def test_lines_as_text(line: bytes, text: str) -> None:
+def test_lines_are_decoded_and_truncated_at_character_boundaries(line: bytes, text: str) -> None:
     assert readable(line) == text
 
 
 @pytest.mark.parametrize("run", ["yes", "yes ''", "cat /dev/zero", "yes | tr -d '\\n'"])
 @pytest.mark.parametrize("stream", [1, 2])
-async def test_endless_output_takes_little_memory(run: str, stream: int) -> None:
+async def test_large_output_uses_little_memory(run: str, stream: int) -> None:
     captured = CapturedLines()
     tracemalloc.start()
     try:
@@ -70,7 +70,7 @@ async def test_endless_output_takes_little_memory(run: str, stream: int) -> None
     assert len(captured.lines) <= 2 * (MAX_LINES + 1)
 
 
-async def test_the_output_is_found_behind_more_lines_than_are_kept() -> None:
+async def test_the_output_is_found_after_more_lines_than_are_kept() -> None:
     captured = CapturedLines()
     assert succeeded(await perform("yes | head -n 200000; echo 7; echo; echo", captured)) == 7
     assert captured.lines == [("INFO", "y")] * (MAX_LINES + 1)
@@ -80,7 +80,7 @@ CHUNKS = st.lists(st.text("ab \r\n", max_size=12).map(str.encode), max_size=30)
 
 
 @given(CHUNKS, st.integers(0, MAX_LINES + 1))
-def test_the_last_line_is_the_same_however_it_comes(chunks: list[bytes], before: int) -> None:
+def test_the_last_line_does_not_depend_on_chunk_boundaries(chunks: list[bytes], before: int) -> None:
     kept: list[str] = []
     lines = Lines("INFO", lambda _, line: kept.append(line))
     for _ in range(before):
@@ -98,7 +98,7 @@ def test_the_last_line_is_the_same_however_it_comes(chunks: list[bytes], before:
 
 @pytest.mark.parametrize("before", [0, MAX_LINES + 1])
 @pytest.mark.parametrize("size", [1, 3, 64])
-def test_a_line_longer_than_its_room_is_known_as_cut(before: int, size: int) -> None:
+def test_a_line_longer_than_the_buffer_is_marked_as_truncated(before: int, size: int) -> None:
     lines = Lines("INFO", lambda *_: None, room=10)
     data = b"\n" * before + b"short\n" + b"x" * 11
     for start in range(0, len(data), size):

@@ -35,12 +35,12 @@ async def test_the_last_line_is_the_output_if_it_is_json(run: str, expected: Any
 
 
 @pytest.mark.parametrize("value", [0, None, "", [], {"deep": {"er": ["é", "💡"]}}])
-async def test_what_is_written_to_the_file_is_the_output(value: Any) -> None:
+async def test_the_content_of_the_output_file_is_the_output(value: Any) -> None:
     text = json.dumps(value)
     assert succeeded(await perform(f"echo '{text}' > \"$WINDLASS_OUTPUT\"; echo 1")) == value
 
 
-async def test_an_empty_file_says_nothing() -> None:
+async def test_an_empty_output_file_is_ignored() -> None:
     assert succeeded(await perform('echo > "$WINDLASS_OUTPUT"; echo 1')) == 1
 
 
@@ -58,18 +58,18 @@ async def test_an_empty_file_says_nothing() -> None:
         ('truncate -s 268435457 "$WINDLASS_OUTPUT"', "$WINDLASS_OUTPUT is larger than 268435456 bytes"),
     ],
 )
-async def test_output_that_cannot_be_taken_fails_the_step_for_good(run: str, told: str) -> None:
+async def test_an_invalid_output_file_fails_the_step_permanently(run: str, told: str) -> None:
     error = failed(await perform(run), retryable=False)
     assert error["type"] == "Invalid"
     assert error["message"].startswith(told)
 
 
-async def test_a_large_output_is_taken_from_the_file() -> None:
+async def test_a_large_output_is_read_from_the_file() -> None:
     run = '(printf \'"\'; head -c 16777214 /dev/zero | tr "\\0" x; printf \'"\') > "$WINDLASS_OUTPUT"'
     assert len(succeeded(await perform(run))) == 16_777_214
 
 
-async def test_a_line_of_a_megabyte_is_output_and_a_longer_one_is_not() -> None:
+async def test_a_last_line_of_up_to_a_megabyte_is_the_output() -> None:
     digits = "printf '\"'; head -c %d /dev/zero | tr \"\\0\" 7; printf '\"'"
     assert len(succeeded(await perform(digits % 1_048_574))) == 1_048_574
     captured = CapturedLines()
@@ -78,7 +78,7 @@ async def test_a_line_of_a_megabyte_is_output_and_a_longer_one_is_not() -> None:
     assert "more than 1048576 bytes" in captured.lines[-1][1]
 
 
-async def test_a_long_last_line_is_no_matter_if_the_file_is_written() -> None:
+async def test_a_too_long_last_line_is_ignored_if_the_output_file_is_written() -> None:
     lines = await lines_of("echo 1 > \"$WINDLASS_OUTPUT\"; head -c 1048577 /dev/zero | tr '\\0' 7")
     assert [level for level, _ in lines] == ["INFO"]
 
@@ -94,26 +94,26 @@ async def test_a_long_last_line_is_no_matter_if_the_file_is_written() -> None:
         ("printf 'a\\000b\\377' >&2; exit 1", 1, "exited with 1: a\\x00b\ufffd"),
     ],
 )
-async def test_another_exit_code_than_zero_fails_and_is_retried(run: str, code: int, message: str) -> None:
+async def test_a_nonzero_exit_code_is_a_retryable_failure(run: str, code: int, message: str) -> None:
     error = failed(await perform(run), retryable=True)
     assert error.pop("message").startswith(message)
     assert error == {"type": "ExitCode", "exit_code": code}
 
 
-async def test_what_is_not_there_is_told_by_the_shell() -> None:
+async def test_the_shell_reports_a_missing_command() -> None:
     error = failed(await perform("no-such-command-here"), retryable=True)
     assert error["exit_code"] == 127
     assert "no-such-command-here" in error["message"]
 
 
-async def test_a_failure_has_no_output() -> None:
+async def test_the_output_file_of_a_failed_command_is_ignored() -> None:
     assert (
         "not JSON" not in failed(await perform('echo nonsense > "$WINDLASS_OUTPUT"; exit 1'), retryable=True)["message"]
     )
 
 
 @pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGSEGV"])
-async def test_a_signal_is_named(name: str) -> None:
+async def test_the_error_names_the_signal_that_killed_the_command(name: str) -> None:
     error = failed(await perform(f"echo help >&2; kill -{name[3:]} $$"), retryable=True)
     assert error == {"type": "Killed", "message": f"killed by {name}: help", "signal": name}
 
@@ -129,7 +129,7 @@ async def test_a_signal_is_named(name: str) -> None:
         ("true", {"input": float("nan")}, "input is not JSON"),
     ],
 )
-async def test_what_cannot_be_run_fails_for_good(run: str, fields: dict[str, Any], told: str) -> None:
+async def test_an_invalid_command_or_input_fails_permanently(run: str, fields: dict[str, Any], told: str) -> None:
     error = failed(await perform(run, **fields), retryable=False)
     assert error["type"] == "Invalid"
     assert error["message"].startswith(told)
@@ -143,12 +143,12 @@ async def test_a_command_may_look_like_an_option() -> None:
     assert "-x" in failed(await perform("-x"), retryable=True)["message"]
 
 
-async def test_trouble_of_the_machine_is_an_outcome_too() -> None:
+async def test_an_operating_system_error_is_a_retryable_failure() -> None:
     error = failed(await perform("true", workflow="a\x00b"), retryable=True)
     assert error["type"] == "ValueError"
 
 
-async def test_twenty_at_a_time_keep_their_words_apart() -> None:
+async def test_the_output_of_twenty_concurrent_commands_is_kept_separate() -> None:
     run = 'echo "$WINDLASS_INDEX" > "$WINDLASS_OUTPUT"; pwd; echo "$WINDLASS_INDEX" >&2'
     captured = [CapturedLines() for _ in range(20)]
     outcomes = await asyncio.gather(*(perform(run, one, index=n, count=20) for n, one in enumerate(captured)))

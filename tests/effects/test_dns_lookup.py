@@ -1,4 +1,4 @@
-"""Slow DNS lookups wait for each other and delay no other lookups."""
+"""Slow DNS lookups of one domain wait for each other and do not delay other lookups."""
 
 import asyncio
 import threading
@@ -10,7 +10,7 @@ FOUND = [(0, 0, 0, "", ("8.8.8.8", 80))]
 
 
 class Names:
-    """A name server that is silent about everything below slow.example until it is released."""
+    """A resolver that does not respond for names below slow.example until it is released."""
 
     def __init__(self) -> None:
         self.released = threading.Event()
@@ -23,7 +23,7 @@ class Names:
         return FOUND
 
 
-async def test_slow_names_of_one_domain_leave_threads_for_others() -> None:
+async def test_slow_lookups_of_one_domain_leave_threads_for_others() -> None:
     names = Names()
     look_up = DnsLookup(threads=PER_DOMAIN + 1, getaddrinfo=names)
     slow = [asyncio.create_task(look_up(f"n{n}.slow.example", 80)) for n in range(50)]
@@ -38,7 +38,7 @@ async def test_slow_names_of_one_domain_leave_threads_for_others() -> None:
     look_up.close()
 
 
-async def test_a_look_up_that_was_given_up_keeps_its_turn_until_its_thread_is_free() -> None:
+async def test_a_cancelled_lookup_keeps_its_slot_until_its_thread_is_free() -> None:
     names = Names()
     look_up = DnsLookup(threads=PER_DOMAIN + 1, getaddrinfo=names)
     given_up = [asyncio.create_task(look_up(f"n{n}.slow.example", 80)) for n in range(PER_DOMAIN + 3)]

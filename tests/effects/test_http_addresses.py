@@ -31,14 +31,14 @@ PUBLIC = """
 
 
 @pytest.mark.parametrize("address", NOT_PUBLIC.split())
-def test_what_is_not_public_is_refused(address: str) -> None:
+def test_addresses_that_are_not_public_are_refused(address: str) -> None:
     with pytest.raises(AddressRefused, match="WINDLASS_HTTP_ALLOW") as refusal:
         AddressGuard().check("name.example", address)
     assert f"name.example ({address})" in str(refusal.value)
 
 
 @pytest.mark.parametrize("address", PUBLIC.split())
-def test_what_is_public_is_reached(address: str) -> None:
+def test_public_addresses_are_allowed(address: str) -> None:
     AddressGuard().check("name.example", address)
 
 
@@ -54,14 +54,14 @@ def test_what_is_public_is_reached(address: str) -> None:
         ("fe80::/10", "fe80::1%eth0"),
     ],
 )
-def test_the_allow_list_overrides(allowed: str, address: str) -> None:
+def test_the_allow_list_permits_private_addresses(allowed: str, address: str) -> None:
     AddressGuard((ip_network(allowed),)).check("x", address)
 
 
 @pytest.mark.parametrize(
     ("allowed", "address"), [("127.0.0.1/32", "127.0.0.2"), ("10.0.0.0/8", "fd00::1"), ("::/0", "10.0.0.1")]
 )
-def test_the_allow_list_says_what_it_says(allowed: str, address: str) -> None:
+def test_addresses_outside_the_allow_list_are_refused(allowed: str, address: str) -> None:
     with pytest.raises(AddressRefused):
         AddressGuard((ip_network(allowed),)).check("x", address)
 
@@ -89,7 +89,7 @@ LITERALS = [
 
 
 @pytest.mark.parametrize(("url", "address"), LITERALS)
-async def test_a_literal_that_is_not_public_is_refused_with_a_way_out(url: str, address: str) -> None:
+async def test_a_url_with_a_private_address_is_refused_with_a_hint(url: str, address: str) -> None:
     outcome = failed(await ask(url, options={"allow": ()}), retryable=False)
     assert outcome.error["type"] == "AddressRefused"
     assert f"refused to connect to {address}:" in outcome.error["message"]
@@ -110,7 +110,7 @@ async def test_a_literal_that_is_not_public_is_refused_with_a_way_out(url: str, 
         ("http://010.8.8.8/", "8.8.8.8"),
     ],
 )
-async def test_unusual_forms_of_addresses_are_refused_even_if_allowed(url: str, usual: str) -> None:
+async def test_unusual_notations_of_addresses_are_refused_even_if_allowed(url: str, usual: str) -> None:
     outcome = failed(await ask(url, options={"allow": (ip_network("0.0.0.0/0"),)}), retryable=False)
     assert outcome.error["message"].endswith(f"is an IP address in an unusual form: write {usual}")
 
@@ -150,39 +150,39 @@ async def test_unusual_forms_of_addresses_are_refused_even_if_allowed(url: str, 
         "http://\ud800/",
     ],
 )
-async def test_addresses_that_make_no_sense_or_hide_something_are_refused(url: str) -> None:
+async def test_malformed_and_deceptive_urls_are_refused(url: str) -> None:
     outcome = failed(await ask(url), retryable=False)
     assert outcome.error["type"] == "Invalid"
     assert outcome.result is None
 
 
-async def test_a_name_of_this_machine_is_refused() -> None:
+async def test_localhost_is_refused() -> None:
     outcome = failed(await ask("http://LOCALHOST/", options={"allow": ()}), retryable=False)
     assert outcome.error["type"] == "AddressRefused"
     assert "refused to connect to localhost (" in outcome.error["message"]
 
 
 @pytest.mark.parametrize("host", ["localhost.", "metadata.google.internal", "127.0.0.1.nip.example", "ü.example"])
-async def test_a_name_is_as_good_as_its_address(host: str) -> None:
+async def test_a_host_name_is_checked_by_its_resolved_address(host: str) -> None:
     async with performer(allow=(), look_up=answers(["127.0.0.1"])) as http:
         outcome = failed(await http.perform(request(f"http://{host}/")), retryable=False)
     assert "(127.0.0.1): it is a loopback address" in outcome.error["message"]
 
 
-async def test_one_private_address_refuses_the_name() -> None:
+async def test_a_host_name_with_any_private_address_is_refused() -> None:
     async with performer(look_up=answers(["8.8.8.8", "10.0.0.1"])) as http:
         outcome = failed(await http.perform(request("http://mixed.example/")), retryable=False)
     assert "mixed.example (10.0.0.1)" in outcome.error["message"]
 
 
-async def test_a_name_that_changes_its_address_is_checked_each_time() -> None:
+async def test_a_host_name_is_resolved_and_checked_for_each_connection() -> None:
     asked: list[str] = []
 
     async def look_up(host: str, port: int) -> Sequence[str]:
         asked.append(host)
         return ["127.0.0.1"] if len(asked) == 1 else ["127.0.0.2"]
 
-    # Another port is another look-up: nothing is remembered.
+    # A request to another port looks the name up again: results are not cached.
     async with serving(says(reply())) as server, serving(says(reply())) as other, performer(look_up=look_up) as http:
         succeeded(await http.perform(request(f"http://rebind.example:{server.port}/")))
         outcome = failed(await http.perform(request(f"http://rebind.example:{other.port}/")), retryable=False)
@@ -192,7 +192,7 @@ async def test_a_name_that_changes_its_address_is_checked_each_time() -> None:
 
 
 async def test_only_the_checked_address_is_connected_to() -> None:
-    """The name is looked up once: its second answer, which a check of its own would have seen, never counts."""
+    """The name is looked up once: the address that was checked is the one that is connected to."""
     asked: list[str] = []
 
     async def look_up(host: str, port: int) -> Sequence[str]:
@@ -205,7 +205,7 @@ async def test_only_the_checked_address_is_connected_to() -> None:
     assert server.received[0].headers["host"] == f"name.example:{server.port}"
 
 
-async def test_a_name_that_nobody_knows_is_a_network_error() -> None:
+async def test_an_unknown_host_name_is_a_network_error() -> None:
     async def look_up(host: str, port: int) -> Sequence[str]:
         raise OSError("no such name")
 
@@ -216,7 +216,7 @@ async def test_a_name_that_nobody_knows_is_a_network_error() -> None:
         assert "no" in outcome.error["message"]
 
 
-async def test_nothing_but_public_addresses_is_reached_by_default() -> None:
+async def test_only_public_addresses_are_allowed_by_default() -> None:
     async with serving(says(reply())) as server, Http() as http:
         failed(await http.perform(request(server.url)), retryable=False)
     assert server.connections == []
@@ -228,7 +228,7 @@ def test_the_allow_list_comes_from_the_environment() -> None:
     assert read({}).http_allow == ()
 
 
-def test_every_mistake_in_the_allow_list_is_told() -> None:
+def test_all_invalid_entries_of_the_allow_list_are_reported() -> None:
     with pytest.raises(Invalid, match="WINDLASS_HTTP_ALLOW") as refusal:
         read({"WINDLASS_HTTP_ALLOW": "10.0.0.1/8,localhost,192.168.0.0/16"})
     assert "10.0.0.1/8" in str(refusal.value)

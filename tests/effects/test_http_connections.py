@@ -12,28 +12,28 @@ from tests.effects.http_harness import ask, failed, kept, performer, request, su
 from tests.effects.server import ClientConnection, Received, reply, says, serving
 
 
-async def test_a_connection_is_used_again() -> None:
+async def test_a_connection_is_reused() -> None:
     async with serving(says(reply(200, b"x"))) as server, performer() as http:
         for _ in range(10):
             succeeded(await http.perform(request(server.url)))
     assert (len(server.received), len(server.connections)) == (10, 1)
 
 
-async def test_failures_give_their_connection_back_too() -> None:
+async def test_a_connection_is_reused_after_a_failure() -> None:
     async with serving(says(reply(503, b"x"))) as server, performer() as http:
         for _ in range(5):
             failed(await http.perform(request(server.url)), retryable=True)
     assert len(server.connections) == 1
 
 
-async def test_a_connection_whose_body_was_left_is_not_used_again() -> None:
+async def test_a_connection_with_an_unread_body_is_not_reused() -> None:
     async with serving(says(reply(200, b"x" * 2_000_000))) as server, performer(max_body=10) as http:
         for _ in range(3):
             assert succeeded(await http.perform(request(server.url)))["body"] == "x" * 10
     assert len(server.connections) == 3
 
 
-async def test_a_request_that_was_answered_before_it_was_read_leaves_no_rest_behind() -> None:
+async def test_a_response_before_the_end_of_the_request_leaves_no_unsent_body_for_the_next_one() -> None:
     async def answer(received: Received, connection: ClientConnection) -> None:
         await connection.send(reply(413, b"too much"))
         if received.target == "/deaf":
@@ -47,7 +47,7 @@ async def test_a_request_that_was_answered_before_it_was_read_leaves_no_rest_beh
     assert server.received[-1].body == b"y"
 
 
-async def test_one_host_gets_so_many_connections_at_a_time() -> None:
+async def test_the_connections_per_host_are_limited() -> None:
     both = asyncio.Barrier(2)
 
     async def answer(_: Received, connection: ClientConnection) -> None:
@@ -59,7 +59,7 @@ async def test_one_host_gets_so_many_connections_at_a_time() -> None:
     assert (server.busiest, len(server.received)) == (2, 20)
 
 
-async def test_all_hosts_together_get_so_many() -> None:
+async def test_the_connections_to_all_hosts_are_limited() -> None:
     both = asyncio.Barrier(2)
 
     async def answer(_: Received, connection: ClientConnection) -> None:
@@ -93,7 +93,7 @@ async def test_cancelling_closes_the_connection(sent: bytes) -> None:
         await gone.wait()
 
 
-async def test_a_timeout_closes_the_connection_and_frees_its_place() -> None:
+async def test_a_timeout_closes_the_connection_and_frees_its_slot() -> None:
     async def answer(received: Received, connection: ClientConnection) -> None:
         if received.target == "/slow":
             await connection.gone()
@@ -106,7 +106,7 @@ async def test_a_timeout_closes_the_connection_and_frees_its_place() -> None:
         succeeded(await http.perform(request(server.url)))
 
 
-async def test_a_server_that_hung_up_in_between_is_connected_to_anew() -> None:
+async def test_a_connection_that_the_server_closed_between_requests_is_replaced() -> None:
     async def answer(_: Received, connection: ClientConnection) -> None:
         await connection.send(reply())
         connection.writer.close()
@@ -118,7 +118,7 @@ async def test_a_server_that_hung_up_in_between_is_connected_to_anew() -> None:
     assert len(server.connections) == 2
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_a_network_error(tmp_path: Path) -> None:
+async def test_an_untrusted_certificate_is_a_network_error(tmp_path: Path) -> None:
     async with serving(says(reply()), tls=self_signed(tmp_path)) as server:
         outcome = failed(await ask(server.url), retryable=True)
     assert outcome.error["type"] == "NetworkError"
@@ -126,7 +126,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_a_network_error(tmp_path
     assert server.received == []
 
 
-async def test_a_handshake_that_nobody_answers_ends_with_the_time_to_connect() -> None:
+async def test_a_tls_handshake_without_a_response_ends_at_the_connect_timeout() -> None:
     async with serving(says(reply())) as server:
         url, brief = server.url.replace("http:", "https:"), timedelta(milliseconds=50)
         outcome = failed(await ask(url, options={"connect_timeout": brief}), retryable=True)

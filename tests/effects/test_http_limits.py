@@ -1,4 +1,4 @@
-"""A hostile server costs no more than the limits."""
+"""Limits on the memory and the time that a hostile server can use."""
 
 import gzip
 import tracemalloc
@@ -18,13 +18,13 @@ SOCKET_BUFFERS = 12 * MEGA  # what two kernels' ends may swallow unread
 @pytest.mark.parametrize(
     ("size", "cut"), [(0, False), (LIMIT - 1, False), (LIMIT, False), (LIMIT + 1, True), (MEGA, True)]
 )
-async def test_a_body_is_kept_up_to_the_limit(size: int, cut: bool) -> None:
+async def test_a_body_is_truncated_at_the_limit(size: int, cut: bool) -> None:
     async with serving(says(reply(200, b"x" * size))) as server:
         document = succeeded(await ask(server.url))
     assert (len(document["body"]), document["is_truncated"]) == (min(size, LIMIT), cut)
 
 
-async def test_an_endless_body_is_left_at_the_limit() -> None:
+async def test_reading_an_endless_body_stops_at_the_limit() -> None:
     async def answer(_: Received, connection: ClientConnection) -> None:
         await connection.send(b"HTTP/1.1 200 OK\r\n\r\n")
         await connection.send_for_ever(b"x" * 65_536)
@@ -36,7 +36,7 @@ async def test_an_endless_body_is_left_at_the_limit() -> None:
     assert server.connections[0].sent < SOCKET_BUFFERS
 
 
-async def test_endless_chunks_are_left_at_the_limit() -> None:
+async def test_reading_endless_chunks_stops_at_the_limit() -> None:
     async def answer(_: Received, connection: ClientConnection) -> None:
         await connection.send(b"HTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n")
         await connection.send_for_ever(b"1\r\nx\r\n" * 10_000)
@@ -48,7 +48,7 @@ async def test_endless_chunks_are_left_at_the_limit() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-async def test_a_thousandfold_inflation_costs_the_limit(encoding: str) -> None:
+async def test_decompression_stops_at_the_limit(encoding: str) -> None:
     packed = packer(encoding, b"\0" * 256 * MEGA)
     assert len(packed) < MEGA
     async with serving(says(reply(200, packed, f"Content-Encoding: {encoding}"))) as server:
@@ -63,7 +63,7 @@ async def test_a_thousandfold_inflation_costs_the_limit(encoding: str) -> None:
     assert peak < 16 * MEGA
 
 
-async def test_padding_between_members_ends_as_well() -> None:
+async def test_reading_endless_empty_gzip_members_stops() -> None:
     async def answer(_: Received, connection: ClientConnection) -> None:
         await connection.send(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n")
         await connection.send_for_ever(gzip.compress(b"") * 1000)
@@ -87,21 +87,21 @@ async def test_padding_between_members_ends_as_well() -> None:
         ("br", b"hello"),
     ],
 )
-async def test_packed_bodies_are_unpacked(encoding: str, data: bytes) -> None:
+async def test_compressed_bodies_are_decompressed(encoding: str, data: bytes) -> None:
     async with serving(says(reply(200, data, f"Content-Encoding: {encoding}"))) as server:
         document = succeeded(await ask(server.url))
     assert (document["body"], document["is_truncated"]) == ("hello", False)
 
 
 @pytest.mark.parametrize("data", [gzip.compress(b"hello" * 99, mtime=0)[:-9], b"\x1f\x8bnonsense", b"nonsense"])
-async def test_a_packed_body_that_is_broken_is_a_network_error(data: bytes) -> None:
+async def test_an_invalid_compressed_body_is_a_network_error(data: bytes) -> None:
     async with serving(says(reply(200, data, "Content-Encoding: gzip"))) as server:
         outcome = failed(await ask(server.url), retryable=True)
     assert outcome.error["type"] == "NetworkError"
     assert (kept(outcome)["status_code"], kept(outcome)["is_truncated"]) == (200, True)
 
 
-async def test_no_body_needs_no_unpacking() -> None:
+async def test_an_empty_body_is_not_decompressed() -> None:
     async with serving(says(reply(204, b"", "Content-Encoding: gzip"))) as server:
         assert succeeded(await ask(server.url))["body"] == ""
 
@@ -126,7 +126,7 @@ async def test_too_many_headers_are_refused() -> None:
         assert "x-199" in succeeded(await ask(server.url, options={"max_headers": 300}))["headers"]
 
 
-async def test_a_slow_drip_is_cut_by_the_timeout_and_what_came_is_kept() -> None:
+async def test_a_timeout_keeps_the_part_of_the_body_that_was_received() -> None:
     async def answer(_: Received, connection: ClientConnection) -> None:
         await connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\ndrip")
         await connection.gone()
@@ -139,7 +139,7 @@ async def test_a_slow_drip_is_cut_by_the_timeout_and_what_came_is_kept() -> None
     assert document["duration_ms"] >= 190
 
 
-async def test_drops_that_never_stop_do_not_hold_the_timeout_off() -> None:
+async def test_endless_small_chunks_do_not_delay_the_timeout() -> None:
     async def answer(_: Received, connection: ClientConnection) -> None:
         await connection.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         await connection.send_for_ever(b"1;" + b"e" * 4000 + b"\r\nx\r\n")
@@ -149,7 +149,7 @@ async def test_drops_that_never_stop_do_not_hold_the_timeout_off() -> None:
     assert failed(outcome, retryable=True).error["type"] == "Timeout"
 
 
-async def test_interim_answers_that_never_stop_end_with_the_timeout() -> None:
+async def test_endless_interim_responses_do_not_delay_the_timeout() -> None:
     async with serving(lambda _, connection: connection.send_for_ever(b"HTTP/1.1 100 Continue\r\n\r\n")) as server:
         outcome = await ask(server.url, timeout=timedelta(milliseconds=300))
     failed(outcome, retryable=True)
@@ -175,19 +175,19 @@ async def test_interim_answers_that_never_stop_end_with_the_timeout() -> None:
         ("x" * 100, b"a", "a"),
     ],
 )
-async def test_bodies_are_text_whatever_they_claim(charset: str, data: bytes, text: str) -> None:
+async def test_bodies_are_decoded_whatever_their_declared_charset(charset: str, data: bytes, text: str) -> None:
     async with serving(says(reply(200, data, f"Content-Type: text/plain; charset={charset}"))) as server:
         assert succeeded(await ask(server.url))["body"] == text
 
 
-async def test_bytes_that_are_no_text_do_not_swell_beyond_the_limit() -> None:
+async def test_replacing_invalid_bytes_does_not_exceed_the_limit() -> None:
     async with serving(says(reply(200, b"\xff" * LIMIT))) as server:
         document = succeeded(await ask(server.url))
     assert len(document["body"].encode()) <= LIMIT
     assert document["is_truncated"]
 
 
-async def test_headers_that_are_no_text_can_be_stored() -> None:
+async def test_headers_with_invalid_bytes_can_be_stored() -> None:
     async with serving(says(b"HTTP/1.1 200 OK\r\nX-A: a\xffb\r\nContent-Length: 0\r\n\r\n")) as server:
         assert succeeded(await ask(server.url))["headers"]["x-a"] == "a?b"
 

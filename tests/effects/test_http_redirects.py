@@ -15,7 +15,7 @@ KEYS = {"Authorization": "Bearer k", "Cookie": "a=b", "X-Api-Key": "k", "Accept"
 
 
 def moves(status: int, location: str) -> Answer:
-    """Sends `/` elsewhere and answers everything else."""
+    """Redirect `/` to `location` and respond with 200 to everything else."""
 
     async def answer(received: Received, connection: ClientConnection) -> None:
         moved = received.target == "/"
@@ -41,7 +41,7 @@ def moves(status: int, location: str) -> Answer:
         (307, "PATCH", "PATCH"),
     ],
 )
-async def test_the_method_after_a_redirect(status: int, method: str, then: str) -> None:
+async def test_the_status_of_a_redirect_decides_the_next_method_and_body(status: int, method: str, then: str) -> None:
     async with serving(moves(status, "/there")) as server:
         succeeded(await ask(server.url, method=method, body={"a": 1}))
     first, second = server.received
@@ -73,14 +73,14 @@ async def test_a_location_may_be_relative(location: str, target: str) -> None:
     assert server.received[1].target == target
 
 
-async def test_within_one_origin_all_headers_go_along() -> None:
+async def test_redirects_within_one_origin_keep_all_headers() -> None:
     async with serving(moves(307, "/there")) as server:
         succeeded(await ask(server.url, headers=KEYS))
     first, second = server.received
     assert first.headers == second.headers
 
 
-async def test_across_origins_keys_and_identity_stay_behind() -> None:
+async def test_redirects_across_origins_drop_credentials_and_identity_headers() -> None:
     async with serving(says(reply())) as other, serving(moves(307, f"{other.url}/x")) as server:
         succeeded(await ask(server.url, headers=KEYS, traceparent="00-0"))
     told = other.received[0].headers
@@ -90,7 +90,7 @@ async def test_across_origins_keys_and_identity_stay_behind() -> None:
 
 
 @pytest.mark.parametrize(("status", "method"), [(307, "POST"), (308, "PUT"), (301, "PATCH"), (302, "DELETE")])
-async def test_across_origins_no_body_is_sent(status: int, method: str) -> None:
+async def test_redirects_across_origins_do_not_send_the_body(status: int, method: str) -> None:
     async with serving(says(reply())) as other, serving(moves(status, f"{other.url}/x")) as server:
         outcome = failed(await ask(server.url, method=method, body={"secret": 1}), retryable=False)
         assert "another origin: the body is not sent there" in outcome.error["message"]
@@ -99,7 +99,7 @@ async def test_across_origins_no_body_is_sent(status: int, method: str) -> None:
     assert [received.body for received in other.received] == [b""]
 
 
-async def test_from_https_to_http_no_body_is_sent() -> None:
+async def test_redirects_from_https_to_http_do_not_send_the_body() -> None:
     headers = CIMultiDict({"Authorization": "Bearer k", "Accept": "text/html"})
     message = Message("POST", URL("https://pay.example/charge"), headers, b"secret")
     with pytest.raises(Invalid, match="another origin"):
@@ -108,7 +108,7 @@ async def test_from_https_to_http_no_body_is_sent() -> None:
     assert dict(empty.headers) == {"Accept": "text/html"}
 
 
-async def test_the_way_back_does_not_bring_the_keys_back() -> None:
+async def test_a_redirect_back_to_the_first_origin_does_not_restore_credentials() -> None:
     async def answer(received: Received, connection: ClientConnection) -> None:
         await connection.send(
             reply(307, b"", f"Location: {there[received.target]}") if received.target in there else reply()
@@ -122,7 +122,7 @@ async def test_the_way_back_does_not_bring_the_keys_back() -> None:
     assert second.headers.keys() == {"host", "user-agent", "accept", "accept-encoding", "content-length"}
 
 
-async def test_redirects_are_counted() -> None:
+async def test_the_number_of_redirects_is_limited() -> None:
     async with serving(says(reply(302, b"round", "Location: /"))) as server:
         outcome = failed(await ask(server.url), retryable=False)
         assert len(server.received) == 6
@@ -142,7 +142,7 @@ async def test_five_redirects_are_followed() -> None:
 
 
 @pytest.mark.parametrize("status", [300, 304, 305, 306])
-async def test_other_three_hundreds_are_not_followed(status: int) -> None:
+async def test_other_3xx_status_codes_are_not_followed(status: int) -> None:
     async with serving(says(reply(status, b"", "Location: http://10.0.0.1/"))) as server:
         assert succeeded(await ask(server.url))["headers"]["location"] == "http://10.0.0.1/"
 
@@ -177,7 +177,7 @@ async def test_a_redirect_to_a_private_address_is_refused(location: str, address
         "javascript:1",
     ],
 )
-async def test_a_redirect_elsewhere_is_refused(location: str) -> None:
+async def test_a_redirect_to_an_invalid_url_is_refused(location: str) -> None:
     async with serving(moves(302, location)) as server:
         outcome = failed(await ask(server.url), retryable=False)
     assert outcome.error["type"] == "Invalid"

@@ -15,7 +15,7 @@ async def sent(path: str = "/", **fields: Any) -> Received:
     return server.received[0]
 
 
-async def test_each_request_says_who_asks() -> None:
+async def test_each_request_has_identity_and_trace_headers() -> None:
     received = await sent(traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
     told = received.headers
     assert told["idempotency-key"] == "run-1/charge/0"
@@ -41,7 +41,7 @@ async def test_attempts_of_one_instance_share_their_idempotency_key() -> None:
     "name",
     ["User-Agent", "idempotency-KEY", "Windlass-Run", "Accept", "Accept-Encoding", "content-type", "TraceParent"],
 )
-async def test_the_users_own_headers_win(name: str) -> None:
+async def test_custom_headers_override_the_default_headers(name: str) -> None:
     received = await sent(headers={name: "mine"}, body={"a": 1}, traceparent="00-0")
     assert received.headers[name.lower()] == "mine"
 
@@ -50,19 +50,19 @@ async def test_the_users_own_headers_win(name: str) -> None:
     "name",
     ["Host", "host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Expect", "TE", "Keep-Alive"],
 )
-async def test_headers_of_the_connection_are_refused(name: str) -> None:
+async def test_connection_headers_cannot_be_set(name: str) -> None:
     outcome = failed(await ask("http://127.0.0.1:9/", headers={name: "1"}), retryable=False)
     assert f"the header {name} cannot be set" in outcome.error["message"]
 
 
 @pytest.mark.parametrize("value", ["a\r\nHost: b", "a\nb", "a\x00b", "\x7f", "\ud800"])
-async def test_a_header_cannot_smuggle_another(value: str) -> None:
+async def test_a_header_value_cannot_inject_another_header(value: str) -> None:
     outcome = failed(await ask("http://127.0.0.1:9/", headers={"X-Key": value}), retryable=False)
     assert outcome.error == {"type": "Invalid", "message": "the header X-Key must be a string of one line"}
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "ä", "a\r\nb"])
-async def test_a_name_of_a_header_is_a_token(name: str) -> None:
+async def test_an_invalid_header_name_is_refused(name: str) -> None:
     failed(await ask("http://127.0.0.1:9/", headers={name: "x"}), retryable=False)
 
 
@@ -85,22 +85,22 @@ async def test_bodies_are_json_text_or_nothing(body: Any, data: bytes, media: st
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "get"])
-async def test_every_method_is_sent_as_it_is(method: str) -> None:
+async def test_every_method_is_sent_in_upper_case(method: str) -> None:
     assert (await sent(method=method)).method == method.upper()
 
 
-async def test_a_query_is_added_to_the_one_in_the_address() -> None:
+async def test_query_parameters_are_appended_to_those_of_the_url() -> None:
     query = {"n": 1, "on": True, "tag": ["a", "b c"], "x": 1.5, "ü": "&="}
     received = await sent("/p?q=1", query=query)
     assert received.target == "/p?q=1&n=1&on=true&tag=a&tag=b+c&x=1.5&%C3%BC=%26%3D"
 
 
-async def test_signed_addresses_stay_as_they_are() -> None:
+async def test_the_percent_encoding_of_signed_urls_is_preserved() -> None:
     path = "/a%2Fb/c?sig=a%2Bb%3D%3D&t=2030-01-01T00%3A00%3A00Z"
     assert (await sent(path)).target.replace(":", "%3A") == path
 
 
-async def test_cookies_are_not_kept_for_the_next_step() -> None:
+async def test_cookies_are_not_stored_between_requests() -> None:
     async def look_up(host: str, port: int) -> list[str]:
         return ["127.0.0.1"]
 
@@ -111,7 +111,7 @@ async def test_cookies_are_not_kept_for_the_next_step() -> None:
     assert "cookie" not in server.received[1].headers
 
 
-async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_proxy_environment_variables_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     assert (await sent("/direct")).target == "/direct"

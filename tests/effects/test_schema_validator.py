@@ -29,7 +29,7 @@ async def validator() -> AsyncIterator[SchemaValidator]:
 
 @pytest.fixture
 def internal() -> Iterator[tuple[str, list[str]]]:
-    """An internal service, and the paths that were asked of it."""
+    """Yield the URL of an internal service and the paths that are requested from it."""
     seen: list[str] = []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -74,7 +74,7 @@ async def test_a_schema_never_makes_the_server_fetch_anything(
     ids=["references that double", "items that double"],
 )
 @pytest.mark.exclusive
-async def test_a_check_without_end_is_ended_and_others_go_on(
+async def test_a_validation_beyond_its_deadline_is_aborted_and_others_continue(
     validator: SchemaValidator, schema: dict[str, Any], value: Any
 ) -> None:
     text = json.dumps(schema)
@@ -87,7 +87,7 @@ async def test_a_check_without_end_is_ended_and_others_go_on(
     assert await validator.problems('{"type": "array"}', 1) == [([], '1 is not of type "array"')]
 
 
-async def test_of_many_values_the_first_that_does_not_fit_is_reported(validator: SchemaValidator) -> None:
+async def test_the_first_invalid_value_of_a_list_is_reported(validator: SchemaValidator) -> None:
     schema = json.dumps({"type": "integer"})
     assert await validator.first_misfit(schema, [1, 2, 3]) is None
     assert await validator.first_misfit(schema, []) is None
@@ -104,7 +104,7 @@ async def test_patterns_take_linear_time(validator: SchemaValidator) -> None:
         assert mistake[0] == ["items", "pattern"]
 
 
-async def test_a_process_that_was_killed_is_replaced(validator: SchemaValidator) -> None:
+async def test_a_killed_validator_process_is_replaced(validator: SchemaValidator) -> None:
     process = validator._process
     assert process is not None
     process.kill()

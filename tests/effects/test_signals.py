@@ -7,7 +7,7 @@ import threading
 from windlass.effects.signals import Signals
 
 
-async def test_a_signal_that_another_thread_receives_wakes_the_event_loop() -> None:
+async def test_a_signal_received_by_another_thread_wakes_the_event_loop() -> None:
     def receive() -> None:
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
         over.wait()

@@ -1,4 +1,4 @@
-"""Workflows with the `Windlass` object: deploy, preview, list, switch, delete."""
+"""Workflows with the `Windlass` object: deploy, preview, list, enable, disable, delete."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ async def test_documents_and_workflows_are_deployed_together(app: Windlass) -> N
     assert [(one.name, one.number, one.created) for one in found] == [("nap", 1, True), ("rest", 1, True)]
 
 
-async def test_the_mistakes_of_all_documents_are_told_at_once_and_nothing_is_deployed(app: Windlass) -> None:
+async def test_the_errors_of_all_documents_are_reported_together_and_nothing_is_deployed(app: Windlass) -> None:
     bad = {"name": "bad", "tasks": {"a": {"slep": 1}}}
     with pytest.raises(InvalidWorkflow) as told:
         await app.deploy(NAP, bad, {"tasks": {"a": {"sleep": 1}}}, 7, NAP)  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ async def test_the_mistakes_of_all_documents_are_told_at_once_and_nothing_is_dep
     assert (await app.workflows()).workflows == []
 
 
-async def test_a_preview_says_what_deploying_would_do_and_does_not(app: Windlass) -> None:
+async def test_a_preview_returns_the_changes_without_deploying_them(app: Windlass) -> None:
     await app.deploy(NAP)
     changed = {**NAP, "tasks": {"a": {"sleep": "6s"}}}
     found = await app.preview(changed, {**NAP, "name": "rest"})
@@ -47,7 +47,7 @@ async def test_a_preview_says_what_deploying_would_do_and_does_not(app: Windlass
     assert (await app.get_workflow("nap")).number == 1
 
 
-async def test_workflows_are_listed_page_by_page_switched_and_deleted(app: Windlass) -> None:
+async def test_workflows_are_listed_in_pages_enabled_disabled_and_deleted(app: Windlass) -> None:
     await app.deploy(*({**NAP, "name": name} for name in ("a", "b", "c")))
     page = await app.workflows(limit=2)
     rest = await app.workflows(after=page.next or "", limit=2)
@@ -61,7 +61,7 @@ async def test_workflows_are_listed_page_by_page_switched_and_deleted(app: Windl
         await app.get_workflow("a")
 
 
-async def test_what_is_not_there_is_told_with_what_may_have_been_meant(app: Windlass) -> None:
+async def test_the_error_for_an_unknown_workflow_suggests_a_similar_name(app: Windlass) -> None:
     await app.deploy({**NAP, "name": "orders"})
     with pytest.raises(NotFound, match=r"^no workflow order: did you mean orders\?$") as told:
         await app.get_workflow("order")
@@ -71,7 +71,7 @@ async def test_what_is_not_there_is_told_with_what_may_have_been_meant(app: Wind
     assert told.value.hint is None
 
 
-async def test_a_run_gives_its_account_its_explanation_and_its_lines(app: Windlass) -> None:
+async def test_a_run_returns_its_account_its_explanation_and_its_log_lines(app: Windlass) -> None:
     await app.deploy(NAP)
     run = await app.start("nap", {"n": 1})
     account, told = await run.account(), await run.explain()
@@ -81,7 +81,7 @@ async def test_a_run_gives_its_account_its_explanation_and_its_lines(app: Windla
     assert await run.lines() == []
 
 
-async def test_runs_asked_for_at_the_same_time_begin_together_and_one_that_is_refused_fails_alone(
+async def test_concurrent_starts_are_batched_and_a_refused_start_fails_alone(
     app: Windlass,
 ) -> None:
     for name in ("red", "blue"):
@@ -154,7 +154,7 @@ def test_a_type_without_a_schema_is_refused_at_once(app: Windlass, type_: Any) -
     assert refused.value.field == "input"
 
 
-async def test_the_guide_to_inputs_holds(app: Windlass) -> None:
+async def test_the_examples_in_the_guide_to_inputs_work(app: Windlass) -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/describe-the-input-of-a-workflow.md").read_text("utf-8")
     blocks = dict(re.findall(r"^```(yaml|console)\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
     given = json.loads(blocks["console"].split("'")[1])

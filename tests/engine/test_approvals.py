@@ -1,4 +1,4 @@
-"""Steps that wait for an approval: what ends them, who may decide, and the effects of timeouts, cancel and retry."""
+"""Steps that wait for an approval: decisions, permissions, and the effects of timeouts, cancel and retry."""
 
 import json
 from dataclasses import replace
@@ -61,7 +61,7 @@ async def test_a_step_requests_a_decision_and_waits_for_it(db: Tenant) -> None:
     assert replace(await approvals.get(db, UUID(approval.id)), links=None) == approval
 
 
-async def test_an_approval_is_the_output_of_its_step_and_of_the_audit_log(db: Tenant) -> None:
+async def test_an_approval_is_the_output_of_its_step_and_is_in_the_audit_log(db: Tenant) -> None:
     run = await waiting(db, form=FORM)
     ann = person(db, Role.OPERATOR)
     approval = await decide(ann, APPROVE, values={"amount": 12.5}, comment="as agreed")
@@ -76,7 +76,7 @@ async def test_an_approval_is_the_output_of_its_step_and_of_the_audit_log(db: Te
     assert entry.data == {"run": str(run), "task": "ok", "values": {"amount": 12.5}, "comment": "as agreed"}
 
 
-async def test_a_rejection_fails_the_step_with_its_reason_and_meets_failure_edges(db: Tenant) -> None:
+async def test_a_rejection_fails_the_step_with_its_reason_and_activates_failure_edges(db: Tenant) -> None:
     report = {"needs": {"ok": "failure"}, "job": "test.report.v1", "input": {"why": "{{tasks.ok.body.comment}}"}}
     run = await run_of(db, ok={"approve": "Ship it?"}, report=report)
     await decide(person(db, Role.ADMIN), REJECT, comment="too expensive")
@@ -91,7 +91,7 @@ async def test_a_decision_is_made_once(db: Tenant) -> None:
     await waiting(db)
     approval = await decide(db, APPROVE)
     for decision in Decision:
-        with pytest.raises(Conflict, match="was decided before: approved by windlass"):
+        with pytest.raises(Conflict, match="was already decided: approved by windlass"):
             await approvals.decide(db, UUID(approval.id), decision)
     with pytest.raises(NotFound):
         await approvals.decide(db, uuid4(), APPROVE)
@@ -107,7 +107,7 @@ async def test_a_decision_is_made_once(db: Tenant) -> None:
         ([1], "values"),
     ],
 )
-async def test_values_that_do_not_fit_the_form_are_refused(db: Tenant, values: Any, field: str) -> None:
+async def test_values_that_do_not_match_the_form_are_refused(db: Tenant, values: Any, field: str) -> None:
     run = await waiting(db, form=FORM)
     with pytest.raises(Invalid) as refused:
         await decide(db, APPROVE, values=values)
@@ -133,7 +133,9 @@ async def test_a_rejection_needs_no_values_and_an_approval_without_a_form_takes_
         (["admin", "developer"], Role.DEVELOPER, Role.OPERATOR),
     ],
 )
-async def test_roles_and_those_above_decide(db: Tenant, roles: Any, may: Role, may_not: Role | None) -> None:
+async def test_the_listed_roles_and_higher_roles_may_decide(
+    db: Tenant, roles: Any, may: Role, may_not: Role | None
+) -> None:
     await waiting(db, roles=roles)
     if may_not is not None:
         assert not (await only(person(db, may_not))).may_decide
@@ -149,12 +151,12 @@ async def test_without_a_decision_in_time_the_step_times_out(db: Tenant, clock: 
     clock.move(HOUR)
     await sweep.wake(db)
     assert (await letters(db, run), (await only(db)).state) == ("tk", "expired")
-    with pytest.raises(Gone, match="its time is over"):
+    with pytest.raises(Gone, match="its timeout has expired"):
         await approvals.decide(db, UUID(approval.id), APPROVE)
 
 
 @pytest.mark.parametrize(("on_timeout", "outcome"), [("approve", "sa"), ("reject", "fk"), ("fail", "tk")])
-async def test_a_workflow_says_what_happens_if_nobody_decides(
+async def test_on_timeout_approves_rejects_or_fails_an_undecided_step(
     db: Tenant, clock: Clock, on_timeout: str, outcome: str
 ) -> None:
     run = await waiting(db, timeout="1h", on_timeout=on_timeout)
@@ -165,7 +167,7 @@ async def test_a_workflow_says_what_happens_if_nobody_decides(
         assert (await runs.step_output(db, run, "ok"))["by"] == "timeout"
 
 
-async def test_an_escalation_lets_others_decide_and_then_ends(db: Tenant, clock: Clock) -> None:
+async def test_an_escalation_moves_the_decision_to_other_roles_and_then_expires(db: Tenant, clock: Clock) -> None:
     run = await waiting(db, timeout="1h", on_timeout={"escalate": {"roles": ["admin"], "timeout": "1h"}})
     clock.move(HOUR)
     await sweep.wake(db)
@@ -208,7 +210,9 @@ async def test_a_link_expires_with_its_approval(db: Tenant, clock: Clock) -> Non
         await approvals.open_link(db.database, token)
 
 
-async def test_subscribers_are_reminded_with_links_and_readers_of_events_get_none(db: Tenant, clock: Clock) -> None:
+async def test_reminders_to_subscribers_contain_links_and_the_event_stream_contains_none(
+    db: Tenant, clock: Clock
+) -> None:
     await subscriptions.create(db, {"url": "https://mail.example.com/hook", "events": ["approval.requested"]})
     at = await stream.here(db)
     await waiting(db, remind="10m")
@@ -260,7 +264,7 @@ async def test_a_message_without_a_value_fails_the_step(db: Tenant) -> None:
     assert (await approvals.list_(db)).items == []
 
 
-async def test_a_run_says_whose_decision_it_waits_for(db: Tenant) -> None:
+async def test_the_explanation_of_a_run_names_the_role_whose_approval_it_waits_for(db: Tenant) -> None:
     run = await waiting(db, roles=["admin"], timeout="1h", remind="10m")
     until = (await only(db)).until
     assert until is not None
@@ -269,7 +273,7 @@ async def test_a_run_says_whose_decision_it_waits_for(db: Tenant) -> None:
     assert sentence in str(explanation)
 
 
-async def test_the_list_has_the_open_ones_first_page_by_page(db: Tenant) -> None:
+async def test_approvals_are_listed_in_pages_with_open_ones_first(db: Tenant) -> None:
     for _ in range(3):
         await waiting(db)
     closed = await decide_all_but_last(db)
@@ -281,7 +285,7 @@ async def test_the_list_has_the_open_ones_first_page_by_page(db: Tenant) -> None
     assert len(seen) == 3
     assert seen[1:] == sorted(closed, reverse=True)
     assert [a.id for a in (await approvals.list_(db, states=["approved"])).items] == seen[1:]
-    with pytest.raises(Invalid, match="before is no place in this list"):
+    with pytest.raises(Invalid, match="before is not a cursor of this list"):
         await approvals.list_(db, before="open.x")
     with pytest.raises(Invalid, match="state is 'done'"):
         await approvals.list_(db, states=["done"])
@@ -308,7 +312,7 @@ async def test_the_fields_of_a_form_keep_their_order(db: Tenant) -> None:
         assert list(stored["properties"]["to"]["properties"]) == ["street", "city", "zip"]
 
 
-async def test_a_form_that_is_no_schema_is_refused_when_it_is_published(db: Tenant) -> None:
+async def test_publishing_a_form_that_is_not_a_valid_schema_is_refused(db: Tenant) -> None:
     with pytest.raises(InvalidWorkflow, match=r"tasks\.ok\.approve\.form\.properties\.amount\.type: ") as refused:
         await run_of(db, ok={"approve": {"message": "?", "form": {"properties": {"amount": {"type": "money"}}}}})
     assert refused.value.field == "tasks.ok.approve.form.properties.amount.type"

@@ -32,10 +32,10 @@ Connection = Any
 DAY = timedelta(days=1)
 
 
-# What moves
+# Archiving
 
 
-async def test_jobs_that_ended_long_enough_ago_move_and_live_ones_stay(
+async def test_jobs_that_ended_before_the_cutoff_are_archived_and_live_jobs_are_not(
     db: Tenant, clock: Clock, conn: Connection
 ) -> None:
     await jobs.submit(db, [SPEC] * 5)
@@ -49,7 +49,7 @@ async def test_jobs_that_ended_long_enough_ago_move_and_live_ones_stay(
     assert (await counts(conn))[:2] == (2, 5)
 
 
-async def test_a_run_moves_with_its_jobs_and_its_child_runs_and_not_before_all_of_them_ended(
+async def test_a_run_is_archived_with_its_jobs_and_child_runs_once_all_of_them_have_ended(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     await publish(db, node("inner"), name="child")
@@ -59,12 +59,12 @@ async def test_a_run_moves_with_its_jobs_and_its_child_runs_and_not_before_all_o
     job = await worker.take_one("a")
     await worker.end(job)
     await archive(db)
-    assert await counts(conn) == (2, 5, 1, 3)  # of the live run, both steps; of all: two steps, the child's and two
+    assert await counts(conn) == (2, 5, 1, 3)  # not archived: the live run and the jobs of its two steps
     assert await state(db, run) == "failed"
     assert await state(db, live) == "running"
 
 
-async def test_a_fan_out_with_more_jobs_than_a_batch_moves_whole(
+async def test_a_fan_out_with_more_jobs_than_a_batch_is_archived_as_a_whole(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     await begin(db, node("a", fan_out=Foreach("input")), input=list(range(50)))
@@ -79,7 +79,9 @@ async def test_a_fan_out_with_more_jobs_than_a_batch_moves_whole(
     assert await counts(conn) == (0, 51, 0, 2)
 
 
-async def test_a_run_whose_job_is_still_held_stays(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+async def test_a_run_whose_job_is_still_held_by_a_worker_is_not_archived(
+    db: Tenant, worker: ManualWorker, conn: Connection
+) -> None:
     run = await begin(db, node("a"))
     job = await worker.take_one("a")
     await runs.cancel(db, run)
@@ -91,7 +93,7 @@ async def test_a_run_whose_job_is_still_held_stays(db: Tenant, worker: ManualWor
     assert await counts(conn) == (0, 1, 0, 1)
 
 
-async def test_a_round_through_the_inbox_meets_jobs_with_any_id_and_begins_anew(
+async def test_the_archive_scan_finds_jobs_with_any_id_and_starts_over_at_the_end(
     db: Tenant, clock: Clock, conn: Connection
 ) -> None:
     """Ids of plain SQL are random. Those of clients may lie in the future."""
@@ -112,7 +114,7 @@ async def test_a_round_through_the_inbox_meets_jobs_with_any_id_and_begins_anew(
     assert (await jobs.get(db, late)).status == "succeeded"
 
 
-async def test_what_cannot_be_archived_is_set_aside_and_the_others_move(
+async def test_rows_that_cannot_be_archived_are_set_aside_and_the_others_are_archived(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     run, other = await begin(db, node("a")), await begin(db)
@@ -131,7 +133,7 @@ async def test_what_cannot_be_archived_is_set_aside_and_the_others_move(
     assert await state(db, other) == "completed"
 
 
-# What is read
+# Reads
 
 
 async def seen(db: Tenant, run: UUID, ids: Sequence[UUID]) -> list[Any]:
@@ -153,7 +155,7 @@ async def seen(db: Tenant, run: UUID, ids: Sequence[UUID]) -> list[Any]:
     ]
 
 
-async def test_what_is_archived_is_read_like_everything_else(db: Tenant, worker: ManualWorker) -> None:
+async def test_archived_runs_and_jobs_are_read_like_live_ones(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(
         db, node("a"), node("each", "a", fan_out=Foreach("input.n")), node("b", "each"), name="orders",
         input={"n": [1, 2, 3]}, labels={"team": "a"},
@@ -167,7 +169,7 @@ async def test_what_is_archived_is_read_like_everything_else(db: Tenant, worker:
     assert await seen(db, run, ids) == before
 
 
-async def test_pages_of_a_list_go_on_from_live_jobs_into_the_archive(db: Tenant, clock: Clock) -> None:
+async def test_pages_of_a_job_list_continue_from_live_jobs_into_the_archive(db: Tenant, clock: Clock) -> None:
     ids = []
     for _ in range(4):  # a week each
         ids += await jobs.submit(db, [SPEC] * 3)
@@ -192,10 +194,10 @@ async def test_plain_sql_reads_the_archive_through_the_inbox(db: Tenant, conn: C
     assert tuple(row) == ("succeeded", '{"ok": true}')
 
 
-# What is changed
+# Changes
 
 
-async def test_a_retried_run_comes_back_with_everything_below_it(
+async def test_retrying_an_archived_run_restores_it_with_its_child_runs(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     await publish(db, node("inner"), name="child")
@@ -221,9 +223,7 @@ async def test_a_run_is_rerun_with_another_input_after_it_was_archived(db: Tenan
     assert (await letters(db, run), worker.seen) == ("ss", ["b"])
 
 
-async def test_a_finished_archived_run_is_refused_what_a_finished_run_is_refused(
-    db: Tenant, worker: ManualWorker
-) -> None:
+async def test_an_archived_completed_run_cannot_be_cancelled_or_retried(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"))
     await worker.play()
     await archive(db)
@@ -256,7 +256,7 @@ async def test_dead_letters_in_the_archive_are_retried(db: Tenant, worker: Manua
     assert (result.jobs, result.runs) == ([alone], [run])
 
 
-async def test_a_late_callback_gets_the_answer_that_it_is_over(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_callback_for_an_archived_run_is_gone(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("paid", action=HookAction()))
     token = (await hooks.address(db, run, "paid")).rsplit("/", 1)[1]
     await runs.cancel(db, run)
@@ -275,7 +275,7 @@ async def test_a_report_about_an_archived_job_changes_nothing(db: Tenant) -> Non
     assert (await jobs.get(db, id_)).result == 1
 
 
-async def test_plain_sql_cannot_bring_an_archived_job_back_to_life(db: Tenant, conn: Connection) -> None:
+async def test_plain_sql_cannot_reopen_an_archived_job(db: Tenant, conn: Connection) -> None:
     id_ = await submit(db)
     await finish(db)
     await archive(db)

@@ -36,7 +36,7 @@ async def test_the_key_of_an_archived_job_is_still_taken(db: Tenant, conn: Conne
     assert await conn.fetchval("select count(*) from workflow.workflow_run") == 1
 
 
-async def test_the_key_of_an_archived_job_of_plain_sql_is_still_taken(db: Tenant, conn: Connection) -> None:
+async def test_the_key_of_an_archived_job_inserted_by_plain_sql_is_still_taken(db: Tenant, conn: Connection) -> None:
     id_ = await by_sql(conn, idempotency_key="raw")
     await conn.execute("update workflow.workflow_run set status = 'succeeded' where id = $1", id_)
     await upkeep.log_created(db)
@@ -65,8 +65,8 @@ async def test_the_key_of_an_archived_run_is_still_taken(db: Tenant, worker: Man
     assert await conn.fetchval("select count(*) from windlass.label") == 1
 
 
-async def test_an_insert_by_plain_sql_does_not_read_the_inbox_to_find_out(conn: Connection) -> None:
-    """A session plans the search when the inbox is empty, and keeps the plan while it fills."""
+async def test_an_insert_by_plain_sql_checks_its_key_without_a_scan_of_the_inbox(conn: Connection) -> None:
+    """A session plans the query while the inbox is empty, and keeps the plan as the inbox fills."""
     insert = "insert into workflow.workflow_run (type, payload, idempotency_key) select 'a.b.v1', '{}', $1 || n"
     async with conn.transaction():
         for batch in ("one", "two"):
@@ -75,10 +75,10 @@ async def test_an_insert_by_plain_sql_does_not_read_the_inbox_to_find_out(conn: 
         assert await conn.fetchval(read) == 0
 
 
-# Who sees what
+# Isolation of orgs
 
 
-async def test_an_org_sees_its_own_archive_only(db: Tenant, other_org: Tenant) -> None:
+async def test_an_org_can_read_only_its_own_archive(db: Tenant, other_org: Tenant) -> None:
     mine = await submit(db)
     theirs = await submit(other_org)
     for org in (db, other_org):
@@ -99,7 +99,7 @@ async def weeks(conn: Connection) -> set[str]:
     return {row[0] for row in await conn.fetch(children)}
 
 
-async def test_a_week_is_dropped_with_all_that_belongs_to_it_when_it_is_older_than_what_is_kept(
+async def test_an_archived_week_past_its_retention_is_dropped_with_all_its_rows(
     db: Tenant, clock: Clock, worker: ManualWorker, conn: Connection
 ) -> None:
     await begin(db, node("a", fan_out=Foreach("input")), node("b", "a"), name="old", input=[1, 2], labels={"team": "a"})
@@ -128,7 +128,9 @@ async def test_a_week_is_dropped_with_all_that_belongs_to_it_when_it_is_older_th
     assert await conn.fetchval("select count(*) from windlass.label") == 1
 
 
-async def test_an_archive_is_made_later_if_the_table_is_in_use(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_creating_an_archive_is_postponed_while_the_table_is_locked(
+    db: Tenant, clock: Clock, conn: Connection
+) -> None:
     clock.move(2 * MONTH)  # no archive has been made for that time
     await submit(db)
     await finish(db)

@@ -102,7 +102,7 @@ async def test_sync_handlers_and_handlers_of_single_jobs_have_artifacts_too(app:
     assert (await app.get(second)).result == 3 * MEBIBYTE
 
 
-async def test_data_may_come_piece_by_piece(app: Windlass) -> None:
+async def test_artifact_data_can_be_streamed_in_chunks(app: Windlass) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for n in range(3):
             yield bytes([n]) * MEBIBYTE
@@ -117,7 +117,7 @@ async def test_data_may_come_piece_by_piece(app: Windlass) -> None:
     assert (row.size, row.media_type) == (3 * MEBIBYTE, "application/x-thing")
 
 
-async def test_artifacts_of_attempts_that_failed_stay_listed_and_do_not_count(app: Windlass) -> None:
+async def test_artifacts_of_failed_attempts_stay_listed_but_are_not_visible_to_later_steps(app: Windlass) -> None:
     @app.job("flaky.v1", retry=AT_ONCE)
     async def flaky(ctx: Context) -> None:
         await ctx.artifacts.write("log.txt", f"attempt {ctx.attempt}")
@@ -144,7 +144,7 @@ async def test_artifacts_of_attempts_that_failed_stay_listed_and_do_not_count(ap
     assert (await artifacts.find(db, reference._replace(name="debug.txt"))).attempt == 1
 
 
-async def test_a_template_that_names_no_artifact_has_no_value(app: Windlass) -> None:
+async def test_a_template_that_refers_to_a_missing_artifact_fails_the_step(app: Windlass) -> None:
     @app.job("make.v1")
     async def make(ctx: Context) -> None:
         await ctx.artifacts.write("a.txt", "")
@@ -195,7 +195,7 @@ async def test_a_result_above_the_limit_becomes_an_artifact(app: Windlass) -> No
     assert await output_of(app, started, "large") == {"artifact": reference, "size": RESULT_LIMIT + 2}
 
 
-async def test_so_does_the_output_of_a_command(app: Windlass) -> None:
+async def test_a_command_output_above_the_limit_becomes_an_artifact(app: Windlass) -> None:
     command = """head -c %d /dev/zero | tr '\\0' x | sed 's/^/"/; s/$/"/' > "$WINDLASS_OUTPUT" """
     await app.deploy({"name": "files", "tasks": {"large": {"run": command % RESULT_LIMIT}}})
     started = await app.start("files")
@@ -210,7 +210,7 @@ async def test_so_does_the_output_of_a_command(app: Windlass) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".hidden", "a/b", "..", "a b", "x" * 201, "ü", None])
-async def test_bad_names_are_refused(app: Windlass, name: Any) -> None:
+async def test_invalid_artifact_names_are_refused(app: Windlass, name: Any) -> None:
     @app.job("bad.v1", max_attempts=1)
     async def bad(ctx: Context) -> None:
         await ctx.artifacts.write(name, b"")
@@ -222,13 +222,13 @@ async def test_bad_names_are_refused(app: Windlass, name: Any) -> None:
 
 
 async def claimed(app: Windlass) -> Claimed:
-    """Return a job that is being worked on."""
+    """Return a claimed job."""
     await app.submit("a.b.v1")
     [job] = await (await ManualWorker.registered(await app.open())).take()
     return job
 
 
-async def test_only_the_claim_that_holds_a_job_adds_artifacts(app: Windlass) -> None:
+async def test_only_the_current_claim_of_a_job_can_add_artifacts(app: Windlass) -> None:
     db, job = await app.open(), await claimed(app)
     reference = Reference(job.id, "job", 0, "a")
     stale = job._replace(claim_no=job.claim_no - 1)
@@ -242,7 +242,7 @@ async def test_only_the_claim_that_holds_a_job_adds_artifacts(app: Windlass) -> 
     assert [row.name for row in await artifacts.list_(db, job.id)] == ["a"]
 
 
-async def test_size_and_number_have_limits(app: Windlass) -> None:
+async def test_the_size_and_number_of_artifacts_are_limited(app: Windlass) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(3):
             yield b"12345"
@@ -260,7 +260,9 @@ async def test_size_and_number_have_limits(app: Windlass) -> None:
         await artifacts.reserve(db, job, reference._replace(name="more"), media_type="text/plain")
 
 
-async def test_an_unavailable_store_fails_the_handler_and_nothing_else(app: Windlass, tmp_path: Path) -> None:
+async def test_an_unavailable_object_store_fails_only_the_handler_that_writes_to_it(
+    app: Windlass, tmp_path: Path
+) -> None:
     (tmp_path / "objects").write_text("not a folder")
 
     @app.job("write.v1", max_attempts=1)
@@ -294,7 +296,7 @@ async def test_artifacts_are_removed_with_their_job_or_run(app: Windlass, clock:
     assert (files(app), await conn.fetchval("select count(*) from windlass.artifact")) == ([], 0)
 
 
-async def test_one_process_removes_them_for_all(app: Windlass, clock: Clock) -> None:
+async def test_only_the_leader_removes_objects(app: Windlass, clock: Clock) -> None:
     @app.job("make.v1")
     async def make(ctx: Context) -> None:
         await ctx.artifacts.write("a", b"a")
@@ -333,7 +335,7 @@ async def test_a_rerun_with_fewer_instances_has_only_their_artifacts(app: Windla
     assert (await started.result()).value == 2
 
 
-async def test_an_object_that_cannot_be_deleted_is_tried_again_and_keeps_no_other(
+async def test_an_object_that_cannot_be_deleted_is_retried_and_does_not_block_others(
     app: Windlass, clock: Clock, conn: Any
 ) -> None:
     @app.job("make.v1")
@@ -352,7 +354,7 @@ async def test_an_object_that_cannot_be_deleted_is_tried_again_and_keeps_no_othe
     await upkeep.prune(db, age=timedelta(days=30))
     assert await artifacts.remove_objects(db) == 3
     assert [row["name"] for row in await conn.fetch("select name from windlass.artifact")] == ["b"]
-    assert await artifacts.remove_objects(db) == 0  # not before its time
+    assert await artifacts.remove_objects(db) == 0  # the retry is not due yet
     (stuck / "x").unlink()
     stuck.rmdir()
     clock.move(timedelta(minutes=11))

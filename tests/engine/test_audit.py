@@ -46,7 +46,7 @@ async def entries(db: Tenant) -> list[tuple[str, str | None, dict[str, Any]]]:
     return [(row.action, row.object, row.data) for row in reversed(rows)]
 
 
-async def test_what_is_done_to_workflows_and_schedules(ci: Tenant) -> None:
+async def test_changes_to_workflows_and_schedules_are_audited(ci: Tenant) -> None:
     await workflows.publish_many(ci, [NIGHTLY])
     await workflows.publish_many(ci, [NIGHTLY])  # unchanged
     await workflows.enable(ci, "nightly", False)
@@ -75,7 +75,7 @@ async def test_publishing_many_workflows_is_recorded_for_each_that_changed(ci: T
     assert sorted(logged[2:]) == [("workflow.publish", "b", {"version": 2}), ("workflow.publish", "c", {"version": 1})]
 
 
-async def test_what_is_done_to_runs_one_by_one_and_in_bulk(ci: Tenant) -> None:
+async def test_single_and_bulk_cancellations_of_runs_are_audited(ci: Tenant) -> None:
     await workflows.publish_many(ci, [{"name": "slow", "tasks": {"wait": {"sleep": "1h"}}}])
     first, *rest = await start.start(ci, "slow", [RunSpec()] * 3)
     await runs.cancel(ci, first)
@@ -87,7 +87,7 @@ async def test_what_is_done_to_runs_one_by_one_and_in_bulk(ci: Tenant) -> None:
     ]
 
 
-async def test_what_is_done_to_jobs_queues_and_dead_letters(ci: Tenant) -> None:
+async def test_changes_to_jobs_queues_and_dead_letters_are_audited(ci: Tenant) -> None:
     first, second, dead = await jobs.submit(ci, [SPEC] * 3)
     await jobs.cancel(ci, first, reason="enough")
     await jobs.reopen(ci, first)
@@ -115,7 +115,7 @@ async def test_what_is_done_to_jobs_queues_and_dead_letters(ci: Tenant) -> None:
     ]
 
 
-async def test_what_is_done_to_subscriptions_schemas_workers_and_what_is_set_aside(ci: Tenant) -> None:
+async def test_changes_to_subscriptions_schemas_workers_and_the_quarantine_are_audited(ci: Tenant) -> None:
     made, secret = await subscriptions.create(ci, {"url": "https://example.com/x", "events": ["job.completed"]})
     await subscriptions.change(ci, made.id, {"active": False})
     await subscriptions.rotate(ci, made.id)
@@ -150,13 +150,13 @@ async def test_what_is_done_to_subscriptions_schemas_workers_and_what_is_set_asi
         lambda db: subscriptions.remove(db, uuid4()),
     ],
 )
-async def test_what_was_not_done_has_no_entry(ci: Tenant, act: Callable[[Tenant], Awaitable[object]]) -> None:
+async def test_a_failed_action_has_no_audit_entry(ci: Tenant, act: Callable[[Tenant], Awaitable[object]]) -> None:
     with pytest.raises((NotFound, Conflict)):
         await act(ci)
     assert await entries(ci) == []
 
 
-async def test_entries_never_change(ci: Tenant, conn: "asyncpg.Connection[Any]") -> None:
+async def test_audit_entries_cannot_be_changed_or_deleted(ci: Tenant, conn: "asyncpg.Connection[Any]") -> None:
     await queues.pause(ci, "mail")
     for statement in ("update windlass.audit set actor = 'me'", "delete from windlass.audit"):
         with pytest.raises(asyncpg.InsufficientPrivilegeError, match="never change"):
@@ -164,11 +164,11 @@ async def test_entries_never_change(ci: Tenant, conn: "asyncpg.Connection[Any]")
     assert len(await entries(ci)) == 1
 
 
-async def test_months_are_made_ahead_and_dropped_as_a_whole(
+async def test_monthly_partitions_are_created_ahead_and_dropped_as_a_whole(
     ci: Tenant, conn: "asyncpg.Connection[Any]", clock: Clock
 ) -> None:
     clock.set(datetime(2031, 1, 31, 23, tzinfo=UTC))
-    await queues.pause(ci, "mail")  # nobody made January in time: it goes to the default partition, and moves
+    await queues.pause(ci, "mail")  # January has no partition yet: the row goes to the default one and moves later
     await upkeep.tend_audit(ci, age=timedelta(days=400))
     assert (await months(conn))[-3:] == ["audit_203101", "audit_203102", "audit_203103"]
     assert await conn.fetchval("select count(*) from windlass.audit_203101") == 1

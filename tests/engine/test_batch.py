@@ -27,7 +27,7 @@ async def taken(db: Tenant, count: int) -> list[Claimed]:
     return claimed
 
 
-async def tell(db: Tenant, reports: list[Report], lines: list[NewLogLine] | None = None) -> set[UUID]:
+async def send_reports(db: Tenant, reports: list[Report], lines: list[NewLogLine] | None = None) -> set[UUID]:
     return (await turn.turn(db, Turn(worker="w1", lease=LEASE, reports=reports, lines=lines or [])))[1]
 
 
@@ -49,7 +49,7 @@ POISONS: dict[str, Any] = {
 async def test_a_poisoned_report_fails_alone(db: Tenant, poison: Any, place: int) -> None:
     claimed = await taken(db, 9)
     reports = [poison(job) if n == place else good(job) for n, job in enumerate(claimed)]
-    assert await tell(db, reports) == {job.id for job in claimed}
+    assert await send_reports(db, reports) == {job.id for job in claimed}
     for n, job in enumerate(claimed):
         found = await jobs.get(db, job.id)
         if n == place:
@@ -61,39 +61,39 @@ async def test_a_poisoned_report_fails_alone(db: Tenant, poison: Any, place: int
         assert len(await jobs.events(db, job.id)) == 3
 
 
-async def test_a_batch_of_nothing_but_poison_ends_too(db: Tenant) -> None:
+async def test_a_batch_of_only_poisoned_reports_fails_all_its_jobs(db: Tenant) -> None:
     claimed = await taken(db, 5)
-    assert await tell(db, [Success(job, NUL) for job in claimed]) == {job.id for job in claimed}
+    assert await send_reports(db, [Success(job, NUL) for job in claimed]) == {job.id for job in claimed}
     assert {(await jobs.get(db, job.id)).status for job in claimed} == {"failed"}
 
 
 @pytest.mark.parametrize(("reports", "lines"), [(1, 1), (1, 5), (5, 1), (4, 4), (0, 3)])
-async def test_a_poisoned_line_is_dropped_alone(db: Tenant, reports: int, lines: int) -> None:
+async def test_a_poisoned_log_line_is_dropped_alone(db: Tenant, reports: int, lines: int) -> None:
     claimed = await taken(db, max(reports, 1))
     told = [(claimed[0].id, 0, 1, n, AT, "INFO", f"line {n}") for n in range(lines)]
     told[0] = (claimed[0].id, 0, 1, 0, AT, "INFO", "a\x00b")
-    recorded = await tell(db, [good(job) for job in claimed[:reports]], told)
+    recorded = await send_reports(db, [good(job) for job in claimed[:reports]], told)
     assert recorded == {job.id for job in claimed[:reports]}
     kept = [line.message for line in await jobs.logs(db, claimed[0].id)]
     assert kept == [f"line {n}" for n in range(1, lines)]
 
 
-async def test_a_zombie_in_a_batch_is_left_out_and_the_others_are_recorded(db: Tenant) -> None:
+async def test_a_stale_report_in_a_batch_is_skipped_and_the_others_are_recorded(db: Tenant) -> None:
     claimed = await taken(db, 3)
     await jobs.cancel(db, claimed[1].id)
-    assert await tell(db, [good(job) for job in claimed]) == {claimed[0].id, claimed[2].id}
+    assert await send_reports(db, [good(job) for job in claimed]) == {claimed[0].id, claimed[2].id}
     assert (await jobs.get(db, claimed[1].id)).status == "cancelled"
 
 
-async def test_a_poisoned_zombie_is_refused_and_changes_nothing(db: Tenant) -> None:
+async def test_a_poisoned_stale_report_is_refused_and_changes_nothing(db: Tenant) -> None:
     first, second = await taken(db, 2)
     await jobs.cancel(db, first.id)
-    assert await tell(db, [Success(first, NUL), good(second)]) == {second.id}
+    assert await send_reports(db, [Success(first, NUL), good(second)]) == {second.id}
     assert (await jobs.get(db, first.id)).status == "cancelled"
 
 
 async def test_the_same_report_twice_is_recorded_once(db: Tenant) -> None:
     [job] = await taken(db, 1)
-    assert await tell(db, [good(job)]) == {job.id}
-    assert await tell(db, [good(job)]) == set()
+    assert await send_reports(db, [good(job)]) == {job.id}
+    assert await send_reports(db, [good(job)]) == set()
     assert [event.event_type for event in await jobs.events(db, job.id)] == ["created", "leased", "succeeded"]

@@ -21,7 +21,7 @@ from windlass.testing import Clock, run_until_idle
 AT_ONCE = Retry(kind=Backoff.CONSTANT, base=0)
 
 
-async def test_each_save_replaces_the_one_before_and_counts(app: Windlass) -> None:
+async def test_each_save_replaces_the_checkpoint_and_increments_its_sequence(app: Windlass) -> None:
     db = await app.open()
     job = await app.submit("a.b.v1")
     with pytest.raises(NotFound):
@@ -36,7 +36,7 @@ async def test_each_save_replaces_the_one_before_and_counts(app: Windlass) -> No
     assert (await checkpoints.save(db, job, None)).sequence == 1
 
 
-async def test_only_a_live_job_of_this_org_has_a_checkpoint_to_save(app: Windlass) -> None:
+async def test_only_a_live_job_of_the_callers_org_can_save_a_checkpoint(app: Windlass) -> None:
     db = await app.open()
     job = await app.submit("a.b.v1")
     await checkpoints.save(db, job, 1)
@@ -53,7 +53,7 @@ async def test_only_a_live_job_of_this_org_has_a_checkpoint_to_save(app: Windlas
 
 
 class Flaky:
-    """A handler of three steps that fails behind one of them until it is told otherwise."""
+    """A handler of three steps that fails after one of them until `fails_behind` is cleared."""
 
     def __init__(self, app: Windlass, *, max_attempts: int = 3) -> None:
         self.calls: list[str] = []
@@ -73,7 +73,7 @@ class Flaky:
         return name, n
 
 
-async def test_a_finished_step_is_not_done_again_by_the_next_attempt(app: Windlass) -> None:
+async def test_a_finished_step_is_not_executed_again_by_the_next_attempt(app: Windlass) -> None:
     work = Flaky(app)
     job = await app.submit("flaky.v1", {"n": 1})
     await run_until_idle(app)
@@ -81,13 +81,13 @@ async def test_a_finished_step_is_not_done_again_by_the_next_attempt(app: Windla
     assert (found.status, found.attempt, work.calls) == ("failed", 3, ["one", "two"])
     assert (await checkpoints.get(await app.open(), job)).state == {"steps": {"one": ["one", 1], "two": ["two", 1]}}
     work.fails_behind = None
-    await app.retry(job)  # a person starts it over: what was done stays done
+    await app.retry(job)  # a manual retry reuses the recorded steps
     await run_until_idle(app)
     assert (await app.get(job)).result == [["one", 1], ["two", 1], ["three", 1]]
     assert work.calls == ["one", "two", "three"]
 
 
-async def test_whoever_wants_a_fresh_start_removes_the_checkpoint(app: Windlass) -> None:
+async def test_a_retry_after_its_checkpoint_was_removed_executes_all_steps_again(app: Windlass) -> None:
     work = Flaky(app, max_attempts=1)
     job = await app.submit("flaky.v1", {"n": 1})
     await run_until_idle(app)
@@ -98,7 +98,7 @@ async def test_whoever_wants_a_fresh_start_removes_the_checkpoint(app: Windlass)
     assert work.calls == ["one", "two", "one", "two", "three"]
 
 
-async def test_steps_of_another_payload_or_of_an_execution_that_succeeded_do_not_count(
+async def test_steps_recorded_for_another_payload_or_a_succeeded_execution_are_not_reused(
     app: Windlass, conn: Any
 ) -> None:
     work = Flaky(app, max_attempts=1)
@@ -109,14 +109,14 @@ async def test_steps_of_another_payload_or_of_an_execution_that_succeeded_do_not
     await app.retry(job)
     await run_until_idle(app)
     assert (await app.get(job)).result == [["one", 2], ["two", 2], ["three", 2]]
-    # As a run does with a step that it does again.
+    # As a run does when it reruns a step.
     await conn.execute("update workflow.workflow_run set status = 'pending', epoch = epoch + 1, attempt = 0")
     work.calls.clear()
     await run_until_idle(app)
     assert work.calls == ["one", "two", "three"]
 
 
-async def test_plain_functions_and_lambdas_are_steps_too_and_steps_may_run_side_by_side(app: Windlass) -> None:
+async def test_plain_functions_and_lambdas_can_be_steps_and_steps_can_run_concurrently(app: Windlass) -> None:
     @app.job("mixed.v1")
     async def mixed(ctx: Context) -> Any:
         async def later(n: int) -> int:
@@ -129,11 +129,11 @@ async def test_plain_functions_and_lambdas_are_steps_too_and_steps_may_run_side_
 
     job = await app.submit("mixed.v1")
     await run_until_idle(app)
-    # What the handler sees the first time is what it would read again: a tuple is a list.
+    # The first execution returns the same value as a replay: a tuple becomes a list.
     assert (await app.get(job)).result == [{"n": [1, 2]}, 7, 190]
 
 
-async def test_handlers_that_are_plain_functions_have_steps_and_progress(app: Windlass) -> None:
+async def test_sync_handlers_have_steps_and_progress(app: Windlass) -> None:
     calls: list[str] = []
 
     @app.job("sync.v1", retry=AT_ONCE)
@@ -158,7 +158,9 @@ async def test_handlers_that_are_plain_functions_have_steps_and_progress(app: Wi
     ],
     ids=["empty", "odd", "nul"],
 )
-async def test_a_mistake_in_a_step_fails_the_job_at_once(app: Windlass, name: str, function: Any, told: str) -> None:
+async def test_an_invalid_step_fails_the_job_without_a_retry(
+    app: Windlass, name: str, function: Any, told: str
+) -> None:
     @app.job("wrong.v1")
     async def wrong(ctx: Context) -> None:
         await ctx.step(name, function)
@@ -170,7 +172,7 @@ async def test_a_mistake_in_a_step_fails_the_job_at_once(app: Windlass, name: st
     assert told in (found.last_error or "")
 
 
-async def test_a_zombie_may_not_record_a_step(app: Windlass, conn: Any) -> None:
+async def test_a_worker_that_lost_its_lease_cannot_record_a_step(app: Windlass, conn: Any) -> None:
     db = await app.open()
     job = await app.submit("a.b.v1")
     claim = "update workflow.workflow_run set status = 'leased', leased_by = $1, claim_no = claim_no + 1"
@@ -187,7 +189,7 @@ async def test_a_zombie_may_not_record_a_step(app: Windlass, conn: Any) -> None:
         await checkpoints.record(db, job, fence=2, records=[one])
 
 
-async def test_what_was_saved_goes_with_its_job(db: Tenant, clock: Clock, conn: Any) -> None:
+async def test_a_checkpoint_is_deleted_with_its_job(db: Tenant, clock: Clock, conn: Any) -> None:
     [job] = await jobs.submit(db, [JobSpec(type="a.b.v1")])
     await checkpoints.save(db, job, 1)
     await jobs.cancel(db, job)
@@ -197,7 +199,7 @@ async def test_what_was_saved_goes_with_its_job(db: Tenant, clock: Clock, conn: 
 
 
 def test_a_handler_under_test_records_nothing() -> None:
-    """A context that no worker made runs the steps and forgets them."""
+    """A context that was not created by a worker runs the steps and records nothing."""
     ctx = Context(UUID(int=1), "a.b.v1", 1, 3, "default", 100, 1, datetime.now(UTC), {}, lambda _: None)
 
     async def both() -> Any:

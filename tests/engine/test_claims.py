@@ -23,19 +23,17 @@ from windlass.testing import Clock
 SPEC = JobSpec(type="a.b.v1", payload=[1])
 
 
-def a_wish(count: int = 10, worker: str = "w") -> Fetch:
+def fetch_request(count: int = 10, worker: str = "w") -> Fetch:
     return Fetch(queues=["default"], count=count, worker=worker)
 
 
-async def test_two_processes_share_the_jobs_and_none_comes_back_empty_handed_while_there_are_some(
-    db: Tenant, database: str
-) -> None:
+async def test_concurrent_fetches_of_two_processes_claim_every_job_exactly_once(db: Tenant, database: str) -> None:
     other = await Tenant.open(DatabaseOptions(url=database))
     await jobs.submit(db, [SPEC] * 200)
     taken: list[UUID] = []
 
     async def take(which: Tenant, worker: str) -> None:
-        while found := (await remote.fetch(which, [a_wish(10, worker)]))[0]:
+        while found := (await remote.fetch(which, [fetch_request(10, worker)]))[0]:
             taken.extend(job.id for job in found)
 
     await asyncio.gather(take(db, "a"), take(other, "b"), take(db, "c"), take(other, "d"))
@@ -43,7 +41,7 @@ async def test_two_processes_share_the_jobs_and_none_comes_back_empty_handed_whi
     await other.close()
 
 
-async def test_unique_jobs_of_two_processes_meet(db: Tenant, database: str) -> None:
+async def test_concurrent_submits_of_a_unique_job_by_two_processes_create_one_job(db: Tenant, database: str) -> None:
     other = await Tenant.open(DatabaseOptions(url=database))
     spec = JobSpec(type="a.b.v1", unique=Unique(key="k", on_conflict=OnConflict.REJECT))
 
@@ -58,9 +56,9 @@ async def test_unique_jobs_of_two_processes_meet(db: Tenant, database: str) -> N
     await other.close()
 
 
-async def test_a_batch_of_reports_is_one_transaction_and_each_is_judged_for_itself(db: Tenant) -> None:
+async def test_each_report_of_a_batch_has_its_own_result(db: Tenant) -> None:
     ids = await jobs.submit(db, [JobSpec(type="a.b.v1", retry=Retry(dead_letter=True), max_attempts=1)] * 5)
-    await remote.fetch(db, [a_wish(5)])
+    await remote.fetch(db, [fetch_request(5)])
     nothing = UUID(int=1)
     answers = await remote_reports.record(
         db,
@@ -84,7 +82,7 @@ async def test_a_batch_of_reports_is_one_transaction_and_each_is_judged_for_itse
 
 async def test_a_report_that_cannot_be_stored_fails_alone(db: Tenant) -> None:
     ids = await jobs.submit(db, [SPEC] * 8)
-    await remote.fetch(db, [a_wish(8)])
+    await remote.fetch(db, [fetch_request(8)])
     told = [RemoteReport(id_, Succeeded("{" if n == 3 else "1")) for n, id_ in enumerate(ids)]
     answers = await remote_reports.record(db, told)
     assert Counter(type(answer).__name__ for answer in answers) == {"Job": 7, "Invalid": 1}
@@ -93,7 +91,7 @@ async def test_a_report_that_cannot_be_stored_fails_alone(db: Tenant) -> None:
 
 async def test_a_success_that_cannot_be_stored_fails_alone_in_a_batch_without_rows(db: Tenant) -> None:
     ids = await jobs.submit(db, [SPEC] * 8)
-    await remote.fetch(db, [a_wish(8)])
+    await remote.fetch(db, [fetch_request(8)])
     reports = [RemoteReport(id_, Succeeded("{" if n == 3 else "1"), worker="w") for n, id_ in enumerate(ids)]
     answers = await remote_reports.record_batch(db, reports)
     assert Counter(type(answer).__name__ for answer in answers) == {"NewState": 7, "Invalid": 1}
@@ -101,7 +99,7 @@ async def test_a_success_that_cannot_be_stored_fails_alone_in_a_batch_without_ro
     assert [event.event_type for event in await jobs.events(db, ids[0])] == ["created", "leased", "succeeded"]
 
 
-async def test_our_own_claims_leave_late_and_limited_jobs_alone(db: Tenant, clock: Clock) -> None:
+async def test_claims_of_a_python_worker_skip_expired_and_rate_limited_jobs(db: Tenant, clock: Clock) -> None:
     clock.move(timedelta())
     now = await db.now()
     late = JobSpec(type="a.b.v1", expires_at=now + timedelta(seconds=1))
@@ -114,7 +112,7 @@ async def test_our_own_claims_leave_late_and_limited_jobs_alone(db: Tenant, cloc
     assert len(claimed) == 2  # one of the three, and the plain one
 
 
-async def test_our_own_worker_executes_what_others_push_and_sees_to_time_limits_itself(database: str) -> None:
+async def test_a_python_worker_executes_a_pushed_job_that_has_a_timeout(database: str) -> None:
     async with Windlass(database, settings=Settings()) as app:
         seen: list[object] = []
         stop = asyncio.Event()

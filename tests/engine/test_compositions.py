@@ -77,7 +77,7 @@ async def test_a_failed_step_ends_a_chain(db: Tenant, worker: ManualWorker) -> N
     ],
     ids=["all succeed", "one fails", "a callback fails", "both fail"],
 )
-async def test_a_batch_is_judged_by_its_callbacks(
+async def test_the_outcome_of_a_batch_depends_on_its_callbacks(
     db: Tenant, worker: ManualWorker, endings: dict[str, Any], called: set[str], ends: str
 ) -> None:
     run = await compositions.create(db, batch(job("a.b"), job("a.b"), job("a.b")))
@@ -87,10 +87,12 @@ async def test_a_batch_is_judged_by_its_callbacks(
     assert sum(name.startswith("on_") for name in worker.seen) == len(called)
 
 
-async def test_what_is_inside_begins_at_once_and_tells_what_is_around_it(db: Tenant, worker: ManualWorker) -> None:
+async def test_inner_compositions_start_immediately_and_report_to_the_outer_one(
+    db: Tenant, worker: ManualWorker
+) -> None:
     inner = chain(job("in.a"), job("in.b"))
     run = await compositions.create(db, chain(group(inner, job("g.b")), job("last")))
-    jobs = await worker.take()  # nobody ticked
+    jobs = await worker.take()  # before any tick
     assert {one.type for one in jobs} == {"in.a", "g.b"}
     await worker.play()
     for one in jobs:
@@ -102,7 +104,7 @@ async def test_what_is_inside_begins_at_once_and_tells_what_is_around_it(db: Ten
     assert await events_of(db, run) == ["running", "started", "completed"]
 
 
-async def test_ids_of_clients_are_kept(db: Tenant) -> None:
+async def test_ids_chosen_by_clients_are_kept_and_must_be_unique(db: Tenant) -> None:
     own = str(uuid4())
     run = await compositions.create(
         db, chain(group(job("x"), id="wf_in"), job("y", fields={"id": str(of_name("job_1"))}), id="wf_out")
@@ -123,14 +125,14 @@ async def test_ids_of_clients_are_kept(db: Tenant) -> None:
         await compositions.cancel(db, "wf_out")
 
 
-async def test_shapes_are_shared_and_hidden(db: Tenant) -> None:
+async def test_compositions_of_the_same_shape_share_one_hidden_workflow_version(db: Tenant) -> None:
     runs = [await compositions.create(db, batch(job("a.b", n), name=f"batch {n}")) for n in range(3)]
     views = [await look(db, run) for run in runs]
     assert len({view.node.version_id for view in views}) == 1
     assert not (await workflows.list_(db)).workflows
 
 
-async def test_eight_levels(db: Tenant, worker: ManualWorker) -> None:
+async def test_compositions_can_be_nested_eight_levels_deep(db: Tenant, worker: ManualWorker) -> None:
     inner = chain(job("leaf", 8))
     for _ in range(7):
         inner = chain(inner)
@@ -143,9 +145,7 @@ async def test_eight_levels(db: Tenant, worker: ManualWorker) -> None:
     assert await state(db, run) == "completed"
 
 
-async def test_a_composition_has_no_time_limit_but_the_one_it_was_given(
-    db: Tenant, worker: ManualWorker, clock: Clock
-) -> None:
+async def test_a_composition_expires_only_if_it_has_a_timeout(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
     patient = await compositions.create(db, chain(job("a.a"), group(job("a.b"), id="wf_in")))
     await worker.end(await worker.take_one("step-0"))
     await tick(db)
@@ -160,7 +160,7 @@ async def test_a_composition_has_no_time_limit_but_the_one_it_was_given(
     ]
 
 
-async def test_a_retry_of_a_composition_has_no_time_limit_either(
+async def test_a_retry_of_a_composition_without_a_timeout_does_not_expire(
     db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     await compositions.create(db, chain(job("a.a"), job("a.b"), id="wf_1"))
@@ -172,7 +172,7 @@ async def test_a_retry_of_a_composition_has_no_time_limit_either(
     assert (await composition_views.view(db, "wf_2")).node.retry_of == "wf_1"
 
 
-async def test_what_a_step_is_given_has_a_limit_and_the_last_results_go_first(
+async def test_parent_results_beyond_the_size_limit_are_omitted_oldest_first(
     db: Tenant, worker: ManualWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parent_results, "EACH", 250)

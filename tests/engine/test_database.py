@@ -11,7 +11,7 @@ from windlass.engine.maintenance import Place, check_commands, without_password
 from windlass.errors import Invalid
 from windlass.settings import Settings
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="about what root does")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,9 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="about what root does")
         ("postgresql://ann:one@db/shop?password=secret", "postgresql://ann@db/shop", "one"),
     ],
 )
-def test_a_url_is_shown_without_its_passwords_wherever_they_stand(url: str, shown: str, password: str | None) -> None:
+def test_a_url_is_shown_without_the_passwords_of_its_user_info_and_query(
+    url: str, shown: str, password: str | None
+) -> None:
     assert without_password(url) == (shown, password)
 
 
@@ -40,5 +42,5 @@ async def test_root_does_not_execute_commands_that_the_user_of_the_embedded_serv
     assert not (tmp_path / "home").exists()  # nothing was started for it
 
 
-def test_commands_for_a_database_of_ones_own_are_the_operators_decision(tmp_path: Path) -> None:
+def test_commands_are_allowed_with_an_external_database(tmp_path: Path) -> None:
     check_commands(Place(url="postgresql://db/shop", home=tmp_path))

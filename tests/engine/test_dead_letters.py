@@ -17,7 +17,7 @@ from windlass.errors import Invalid
 Client = Any
 SPEC = JobSpec(type="a.b.v1", max_attempts=1)
 
-# What is told, and what it has in common with its like.
+# An error message and its normalized form, by which dead letters are grouped.
 KINDS = [
     ("boom", "boom"),
     ("  boom \n at line 7", "boom"),
@@ -38,19 +38,19 @@ KINDS = [
 ]
 
 
-async def test_an_error_is_told_without_what_differs_from_time_to_time(conn: Client) -> None:
+async def test_the_kind_of_an_error_replaces_ids_numbers_and_quoted_text_with_placeholders(conn: Client) -> None:
     for error, kind in KINDS:
         assert await conn.fetchval("select windlass.error_kind($1, null)", error) == kind
 
 
-async def test_the_type_counts_if_it_is_that_of_the_error(conn: Client) -> None:
+async def test_the_kind_of_an_error_includes_the_type_if_the_last_recorded_error_matches(conn: Client) -> None:
     told = '[{"type": "KeyError", "message": "old"}, {"type": "ValueError", "message": "boom"}]'
     assert await conn.fetchval("select windlass.error_kind('boom', $1)", told) == "ValueError: boom"
     assert await conn.fetchval("select windlass.error_kind('by plain SQL', $1)", told) == "by plain SQL"
 
 
 async def failed(db: Tenant, *messages: str, **fields: Any) -> list[Any]:
-    """Jobs that failed for these reasons, in this order."""
+    """Create jobs that failed with these messages, in this order; return their ids."""
     worker = await ManualWorker.registered(db)
     ids = []
     for message in messages:
@@ -60,7 +60,7 @@ async def failed(db: Tenant, *messages: str, **fields: Any) -> list[Any]:
     return ids
 
 
-async def test_groups_have_a_count_an_example_and_both_ends(db: Tenant) -> None:
+async def test_groups_have_a_count_an_example_and_the_times_of_their_first_and_last_failure(db: Tenant) -> None:
     a = await failed(db, "no order 1", "no order 2")
     b = await failed(db, "no order 3", type="a.c.v1")
     c = await failed(db, "timed out", "no order 4")
@@ -84,7 +84,7 @@ async def test_groups_have_a_count_an_example_and_both_ends(db: Tenant) -> None:
     assert (await dead_letters.groups(db, DeadLetterFilter(queue="sql"))).groups == []
 
 
-async def test_a_group_is_retried_a_batch_at_a_time_and_leaves_the_dead_letters(db: Tenant) -> None:
+async def test_a_group_is_retried_in_batches_and_leaves_the_dead_letters(db: Tenant) -> None:
     ids = await failed(db, *(f"no order {n}" for n in range(5)), "other")
     wanted = DeadLetterFilter(type="a.b.v1", queue="default", error="ValueError: no order <n>")
     assert await dead_letters.matching(db, wanted) == 5
@@ -97,7 +97,7 @@ async def test_a_group_is_retried_a_batch_at_a_time_and_leaves_the_dead_letters(
     assert await dead_letters.retry(db, wanted) == dead_letters.BatchResult([], [], 0, None)
 
 
-async def test_dropped_ones_are_gone_and_what_plain_sql_failed_is_among_them(db: Tenant, conn: Client) -> None:
+async def test_dropping_dead_letters_deletes_them_including_jobs_failed_by_plain_sql(db: Tenant, conn: Client) -> None:
     await failed(db, "no order 1")
     await conn.execute("""insert into workflow.workflow_run (type, payload, status, last_error)
       values ('a.b.v1', '{}', 'failed', 'no order 2')""")
@@ -107,7 +107,7 @@ async def test_dropped_ones_are_gone_and_what_plain_sql_failed_is_among_them(db:
     assert (await dead_letters.groups(db)).groups == []
 
 
-async def test_steps_are_retried_by_their_runs_and_are_not_dropped(db: Tenant) -> None:
+async def test_dead_letters_of_steps_are_retried_through_their_runs_and_cannot_be_dropped(db: Tenant) -> None:
     run = await begin(db, node("a", max_attempts=1))
     worker = await ManualWorker.registered(db)
     await worker.play({"a": Fails("no order 1", for_good=True)})
@@ -117,7 +117,7 @@ async def test_steps_are_retried_by_their_runs_and_are_not_dropped(db: Tenant) -
     [group] = (await dead_letters.groups(db)).groups
     assert (group.of_run, group.count) == (True, 2)
     assert (await dead_letters.drop(db, DeadLetterFilter(error=group.error))).jobs == []
-    with pytest.raises(Invalid, match="go with their runs"):
+    with pytest.raises(Invalid, match="are deleted with their runs"):
         await dead_letters.drop(db, DeadLetterFilter(of_runs=True))
     done = await dead_letters.retry(db, DeadLetterFilter(error=group.error))
     assert (done.jobs, done.runs) == ([], [run])

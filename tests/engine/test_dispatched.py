@@ -83,7 +83,7 @@ async def test_a_task_is_dispatched_until_its_launch_reports_that_it_runs(flow: 
     assert await flow.shown() == ("running", "lost", "lost: gpu does not list it any more")
 
 
-async def test_the_next_attempt_is_dispatched_whatever_the_last_one_reported(flow: Flow, clock: Clock) -> None:
+async def test_the_next_attempt_is_dispatched_even_if_the_last_one_was_running(flow: Flow, clock: Clock) -> None:
     clock.move(timedelta())
     await flow.start()
     job = await flow.claim()
@@ -99,14 +99,14 @@ async def test_the_next_attempt_is_dispatched_whatever_the_last_one_reported(flo
     assert (await flow.task()).status == "dispatched"
 
 
-async def test_a_job_that_reports_progress_by_itself_runs(flow: Flow) -> None:
+async def test_a_job_that_reports_its_own_progress_is_running(flow: Flow) -> None:
     await flow.start()
     job = await flow.claim()
     await checkpoints.record_progress(flow.caller, job.id, 0.5, "half", {"launch": "a rocket"})
     assert await flow.shown() == ("running", "running", "half")
 
 
-async def test_a_fanned_out_task_runs_as_soon_as_one_of_its_instances_does(flow: Flow) -> None:
+async def test_a_fanned_out_task_is_running_as_soon_as_one_of_its_instances_is(flow: Flow) -> None:
     await flow.start(parallel=3)
     first, second = await flow.claim(), await flow.claim()
     task = await flow.task()

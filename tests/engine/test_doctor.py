@@ -43,7 +43,7 @@ WORKER = WorkerRow("w", "host", 1, ["default"], ["billing.%"], 10, "running", 0,
         (replace(SERVER, timezone="Europe/Berlin"), {"time zone": Level.WARNING}),
     ],
 )
-def test_a_server_that_could_lose_or_shift_things_is_named(server: Server, expected: dict[str, Level]) -> None:
+def test_unsafe_postgres_settings_are_reported(server: Server, expected: dict[str, Level]) -> None:
     findings = [finding for finding in judge_server(server) if finding.level is not Level.OK]
     assert {finding.check: finding.level for finding in findings} == expected
     assert all(finding.fix for finding in findings)
@@ -61,7 +61,7 @@ def test_a_server_that_could_lose_or_shift_things_is_named(server: Server, expec
         (WORKER, {"billing.charge.v1": ("python", True)}, []),
     ],
 )
-def test_a_line_that_nobody_will_serve_is_found(
+def test_waiting_jobs_that_no_worker_serves_are_reported(
     worker: WorkerRow, registry: dict[str, tuple[str, bool]], expected: list[Level]
 ) -> None:
     assert [finding.level for finding in judge_lines([LATE], [worker], registry)] == expected
@@ -71,11 +71,11 @@ def test_a_line_that_nobody_will_serve_is_found(
     assert (paused.level, paused.fix) == (Level.WARNING, "windlass queues resume default")
 
 
-def test_a_schema_that_is_behind_names_what_is_missing() -> None:
+def test_an_outdated_schema_is_reported_with_the_command_that_migrates_it() -> None:
     assert judge_schema(["0002 hooks"]).fix == "windlass db migrate"
 
 
-async def test_a_session_that_keeps_an_old_snapshot_is_found(
+async def test_a_session_that_holds_an_old_snapshot_is_reported(
     db: Tenant, clock: Clock, conn: "asyncpg.Connection[Any]"
 ) -> None:
     async with conn.transaction(isolation="repeatable_read"):
@@ -86,10 +86,10 @@ async def test_a_session_that_keeps_an_old_snapshot_is_found(
     pid = conn.get_server_pid()
     assert [finding.level for finding in before] == [Level.OK]
     assert [finding.fix for finding in after] == [f"end it: select pg_terminate_backend({pid})"]
-    assert "has kept a snapshot for 5m" in after[0].message or "has kept a snapshot for 4m" in after[0].message
+    assert "has held a snapshot for 5m" in after[0].message or "has held a snapshot for 4m" in after[0].message
 
 
-async def test_a_paused_queue_explains_why_its_jobs_wait(db: Tenant, clock: Clock) -> None:
+async def test_jobs_that_wait_in_a_paused_queue_are_reported_as_such(db: Tenant, clock: Clock) -> None:
     await jobs.submit(db, [JobSpec(type="a.b.v1")])
     await queues.pause(db, "default")
     clock.move(timedelta(minutes=5))
@@ -97,7 +97,7 @@ async def test_a_paused_queue_explains_why_its_jobs_wait(db: Tenant, clock: Cloc
     assert waiting.message.endswith("the queue is paused")
 
 
-async def test_a_database_without_a_schema_is_a_problem_and_not_an_error(
+async def test_a_missing_schema_is_reported_as_a_problem_instead_of_raising(
     db: Tenant, conn: "asyncpg.Connection[Any]"
 ) -> None:
     await conn.execute("drop schema windlass cascade")
@@ -118,7 +118,7 @@ POOL = PoolRow("gpu", "kubernetes", 5, None, "w1", None, NOON, timedelta(seconds
         (replace(POOL, name="other"), "jobs wait for gpu, and there is no such pool"),
     ],
 )
-def test_a_pool_that_jobs_wait_for_and_that_cannot_be_used_is_named(row: PoolRow, message: str | None) -> None:
+def test_an_unusable_pool_with_waiting_jobs_is_reported(row: PoolRow, message: str | None) -> None:
     line = Waiting("acme/windlass.pool.gpu", "windlass.command", timedelta(minutes=3))
     findings = list(judge_pools([row], [line]))
     assert [(finding.level, finding.message) for finding in findings] == ([(Level.PROBLEM, message)] if message else [])
@@ -136,7 +136,7 @@ def test_a_pool_that_jobs_wait_for_and_that_cannot_be_used_is_named(row: PoolRow
         (replace(POOL, silence=timedelta(minutes=5)), "file:///home/windlass/objects", False),
     ],
 )
-def test_a_pool_whose_jobs_may_not_reach_the_object_store_is_named(
+def test_a_pool_whose_jobs_may_be_unable_to_reach_the_object_store_is_reported(
     row: PoolRow, url: str | None, is_named: bool
 ) -> None:
     findings = list(judge_object_store([row], url))

@@ -48,7 +48,7 @@ async def test_an_event_starts_a_run_of_every_workflow_that_names_it(db: Tenant)
     assert {(await runs.get(db, run)).workflow for run in await started(db)} == {"order", "mail"}
 
 
-async def test_only_events_for_which_the_if_holds_start_a_run(db: Tenant) -> None:
+async def test_only_events_that_satisfy_the_if_condition_start_a_run(db: Tenant) -> None:
     await deploy(db, event="paid", **{"if": "input.cents > 1000 && trigger.headers.event-key == 'eu'"})
     for key, cents in (("eu", 1000), ("us", 1001), ("eu", 1001)):
         await messages.publish(db, "paid", key=key, payload={"cents": cents})
@@ -57,7 +57,7 @@ async def test_only_events_for_which_the_if_holds_start_a_run(db: Tenant) -> Non
     assert (await runs.get(db, run)).input == {"cents": 1001}
 
 
-async def test_each_event_starts_one_run_however_many_loops_there_are(db: Tenant, other_db: Tenant) -> None:
+async def test_concurrent_loops_start_one_run_for_each_event(db: Tenant, other_db: Tenant) -> None:
     await deploy(db, event="paid")
     for number in range(20):
         await messages.publish(db, "paid", key=str(number), payload={"cents": number})
@@ -98,13 +98,13 @@ async def test_an_event_starts_nothing_in_another_org(db: Tenant) -> None:
         ({"event": "paid", "if": "input.cents >"}, "trigger.if: "),
     ],
 )
-def test_mistakes_of_an_event_trigger(trigger: dict[str, Any], mistake: str) -> None:
+def test_an_invalid_event_trigger_is_refused_with_its_field(trigger: dict[str, Any], mistake: str) -> None:
     with pytest.raises(InvalidWorkflow) as refused:
         parse({"name": "order", "trigger": trigger, "tasks": TASKS})
     assert str(refused.value).startswith(mistake)
 
 
-def test_the_trigger_is_part_of_the_document() -> None:
+def test_an_event_trigger_is_part_of_the_document() -> None:
     workflow = parse({"name": "order", "trigger": {"event": "paid", "if": "input.cents > 1"}, "tasks": TASKS})
     assert workflow.trigger == EventTrigger("paid", "input.cents > 1")
     assert parse(workflow.to_document()) == workflow

@@ -31,7 +31,7 @@ async def acme(db: Tenant) -> Tenant:
     return acme
 
 
-async def test_a_worker_claims_what_fits_and_more_when_jobs_end(acme: Tenant) -> None:
+async def test_a_worker_claims_up_to_the_limit_and_more_when_jobs_end(acme: Tenant) -> None:
     worker = ManualWorker(acme)
     first = await worker.take()
     assert len(first) == 3
@@ -40,7 +40,9 @@ async def test_a_worker_claims_what_fits_and_more_when_jobs_end(acme: Tenant) ->
     assert len(await worker.take()) == 1
 
 
-async def test_workers_that_claim_at_once_share_the_room(acme: Tenant, other_db: Tenant, conn: Connection) -> None:
+async def test_workers_that_claim_concurrently_share_the_limit(
+    acme: Tenant, other_db: Tenant, conn: Connection
+) -> None:
     workers = [ManualWorker(acme, "w1"), ManualWorker(other_db.tenant("acme"), "w2")]
     for _ in range(4):
         claims = await asyncio.gather(*(worker.take() for worker in workers for _ in range(3)))
@@ -72,7 +74,7 @@ async def test_the_end_of_a_job_wakes_its_queue(acme: Tenant) -> None:
     assert "acme/default" in topics
 
 
-async def test_a_lost_lease_leaks_no_room(acme: Tenant, clock: Clock) -> None:
+async def test_a_lost_lease_frees_its_slot(acme: Tenant, clock: Clock) -> None:
     assert len(await ManualWorker(acme, "dead").take()) == 3
     assert await ManualWorker(acme, "w2").take() == []
     clock.move(timedelta(minutes=1))
@@ -80,13 +82,13 @@ async def test_a_lost_lease_leaks_no_room(acme: Tenant, clock: Clock) -> None:
     assert len(await ManualWorker(acme, "w2").take()) == 3
 
 
-async def test_the_other_orgs_are_not_held_up(acme: Tenant, db: Tenant) -> None:
+async def test_the_limit_of_one_org_does_not_delay_other_orgs(acme: Tenant, db: Tenant) -> None:
     await jobs.submit(db, [JobSpec(type="a.b.v1", payload={})] * 10)
     await ManualWorker(acme).take()
     assert len(await ManualWorker(db).take()) == 10
 
 
-async def test_nothing_of_a_disabled_org_is_claimed(acme: Tenant, db: Tenant) -> None:
+async def test_jobs_of_a_disabled_org_are_not_claimed(acme: Tenant, db: Tenant) -> None:
     await orgs.disable(db, "acme")
     assert await ManualWorker(acme).take() == []
     assert await remote.fetch(acme, [Fetch(queues=["default"], count=5, worker="h", lease=timedelta(seconds=5))]) == [
@@ -96,7 +98,7 @@ async def test_nothing_of_a_disabled_org_is_claimed(acme: Tenant, db: Tenant) ->
     assert len(await ManualWorker(acme).take()) == 3
 
 
-async def test_a_larger_plan_makes_room(acme: Tenant, db: Tenant) -> None:
+async def test_a_raised_limit_allows_more_claims(acme: Tenant, db: Tenant) -> None:
     worker = ManualWorker(acme)
     await worker.take()
     await plans.put(db, "small", {"executions_at_once": 5})

@@ -46,7 +46,7 @@ class Lag:
 
 @asynccontextmanager
 async def watched() -> AsyncIterator[Lag]:
-    """The garbage collector is off: what it costs depends on all that the test process has in memory."""
+    """The garbage collector is off because its cost depends on everything the test process has in memory."""
     lag = Lag()
     gc.disable()
     task = asyncio.create_task(lag.watch())
@@ -58,7 +58,7 @@ async def watched() -> AsyncIterator[Lag]:
 
 
 async def discovered(db: Tenant, conn: Connection, count: int) -> UUID:
-    """A run whose first step found so many items, by plain SQL."""
+    """Return a run whose first step returned `count` items, recorded by plain SQL."""
     await workflows.publish_many(db, [{"name": "fan", "tasks": TASKS}])
     [run] = await start.start(db, "fan", [RunSpec()])
     await conn.execute(
@@ -83,17 +83,17 @@ async def expand(db: Tenant, conn: Connection, count: int) -> Lag:
 
 
 @pytest.mark.exclusive
-async def test_a_fan_out_with_templates_does_not_block_the_loop(db: Tenant, conn: Connection) -> None:
+async def test_a_fan_out_with_templates_does_not_block_the_event_loop(db: Tenant, conn: Connection) -> None:
     assert (await expand(db, conn, 30_000)).longest < LONGEST
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
-async def test_a_million_items_with_a_template_work(db: Tenant, conn: Connection) -> None:
+async def test_a_fan_out_over_a_million_items_does_not_block_the_event_loop(db: Tenant, conn: Connection) -> None:
     assert (await expand(db, conn, 1_000_000)).longest < LONGEST
 
 
-async def test_instances_whose_templates_have_no_value_are_counted_together(db: Tenant, conn: Connection) -> None:
+async def test_instances_whose_templates_have_no_value_get_no_job(db: Tenant, conn: Connection) -> None:
     tasks = {**TASKS, "process": {**TASKS["process"], "input": {"x": "{{item.missing}}"}}}
     await workflows.publish_many(db, [{"name": "fan", "tasks": tasks}])
     [run] = await start.start(db, "fan", [RunSpec()])

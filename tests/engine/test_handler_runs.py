@@ -122,7 +122,7 @@ async def test_a_workflow_that_does_not_exist_fails_the_handler(app: Windlass, c
     assert row.last_error == "no workflow childe: did you mean child?"
 
 
-async def test_runs_below_handlers_go_only_so_deep(app: Windlass, clock: Clock, conn: Any) -> None:
+async def test_the_depth_of_runs_started_by_handlers_is_limited(app: Windlass, clock: Clock, conn: Any) -> None:
     @app.job("parent.deep.v1", max_attempts=1)
     async def parent(ctx: Context) -> Any:
         try:
@@ -134,5 +134,5 @@ async def test_runs_below_handlers_go_only_so_deep(app: Windlass, clock: Clock, 
     row = await ended(app, await app.submit("parent.deep.v1"), clock)
     assert row.status == "failed"
     assert await conn.fetchval("select max(depth) from windlass.run") == 10
-    errors = await conn.fetch("select last_error from workflow.workflow_run where last_error like 'runs below runs%'")
+    errors = await conn.fetch("select last_error from workflow.workflow_run where last_error like 'child runs can be%'")
     assert len(errors) == 1

@@ -52,7 +52,7 @@ async def test_rows_are_written_once_however_often_the_handler_runs(app: Windlas
     )  # fmt: skip
 
 
-async def test_a_function_that_raises_leaves_nothing(app: Windlass, conn: Any) -> None:
+async def test_the_transaction_of_a_function_that_raises_is_rolled_back(app: Windlass, conn: Any) -> None:
     async def broken(connection: Any, fails: bool) -> None:
         await pay(connection, 1)
         if fails:
@@ -92,13 +92,13 @@ async def test_a_sync_handler_has_transactions_too(app: Windlass, conn: Any) -> 
     assert await conn.fetchval("select count(*) from shop.account") == 3
 
 
-async def test_a_commit_without_an_answer_is_not_repeated(
+async def test_a_commit_whose_response_was_lost_is_not_repeated(
     app: Windlass, conn: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin = Database.begin
 
     class Losing:
-        """A transaction whose commit succeeds, but whose connection is lost before the answer arrives."""
+        """A transaction whose commit succeeds, but whose connection is lost before the response arrives."""
 
         def __init__(self, db: Database) -> None:
             self._inner = begin(db)
@@ -132,7 +132,7 @@ async def test_an_attempt_that_lost_its_lease_commits_nothing(app: Windlass, con
     async def handle(ctx: Context) -> None:
         try:
             await ctx.transaction("pay", slow)
-        except BaseException as error:  # the worker may learn of the cancellation first, and stop the handler
+        except BaseException as error:  # the worker may receive the cancellation first and stop the handler
             errors.append(type(error))
             raise
 
@@ -173,7 +173,7 @@ async def test_the_time_is_recorded_before_a_function_is_called(app: Windlass, c
         assert [row.name for row in (await store.recorded(connection, [job]))[job]] == ["now"]
 
 
-def test_without_a_worker_there_is_time_but_no_transaction() -> None:
+def test_a_context_without_a_worker_has_the_time_but_no_transactions() -> None:
     ctx = Context(UUID(int=1), "a.b.v1", 1, 3, "default", 1, 1, START, {}, lambda _: None)
     assert ctx.now().tzinfo is UTC
     assert 0 <= ctx.random() < 1

@@ -23,7 +23,7 @@ SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 # Bodies and headers
 
 
-async def test_headers_are_kept_without_what_lets_one_in_elsewhere(db: Tenant, conn: Connection) -> None:
+async def test_headers_are_stored_without_credentials(db: Tenant, conn: Connection) -> None:
     run, _ = await waiting(db)
     secret = {"authorization": "Bearer s", "cookie": "a=s", "proxy_authorization": "s", "x_api_key": "s"}
     await call(db, run, b"{}", x_from="bank", content_type="application/json", **secret)
@@ -63,14 +63,14 @@ async def test_templates_and_ifs_can_read_the_headers(db: Tenant) -> None:
         (b"1" * 5000, "1" * 5000),
     ],
 )
-async def test_a_body_is_json_or_else_a_text(db: Tenant, body: bytes, value: Any) -> None:
+async def test_a_body_is_parsed_as_json_or_else_kept_as_a_string(db: Tenant, body: bytes, value: Any) -> None:
     run, worker = await waiting(db)
     await call(db, run, body)
     await worker.play()
     assert worker.payloads["ship"] == [{"got": value}]
 
 
-async def test_a_nul_inside_of_json_is_replaced_where_the_value_is_passed_on(db: Tenant) -> None:
+async def test_a_nul_in_a_json_body_is_replaced_in_the_input_of_the_next_step(db: Tenant) -> None:
     run, worker = await waiting(db)
     await call(db, run, rb'{"a": "\u0000"}')
     await worker.play()
@@ -78,7 +78,7 @@ async def test_a_nul_inside_of_json_is_replaced_where_the_value_is_passed_on(db:
     assert "\\x00" in str(worker.payloads["ship"])
 
 
-async def test_a_body_has_a_megabyte_at_most(db: Tenant, conn: Connection) -> None:
+async def test_a_body_is_limited_to_one_megabyte(db: Tenant, conn: Connection) -> None:
     run, _ = await waiting(db)
     with pytest.raises(Invalid, match=f"the body is {BODY_LIMIT + 1} bytes, the limit is {BODY_LIMIT}"):
         await call(db, run, b"x" * (BODY_LIMIT + 1))
@@ -87,7 +87,7 @@ async def test_a_body_has_a_megabyte_at_most(db: Tenant, conn: Connection) -> No
     assert await conn.fetchval("select length(body) from windlass.hook") == BODY_LIMIT
 
 
-async def test_a_large_body_that_is_passed_on_is_refused_as_an_input_with_a_sentence(db: Tenant) -> None:
+async def test_a_body_that_is_too_large_for_an_input_fails_the_step_with_a_reason(db: Tenant) -> None:
     run, worker = await waiting(db)
     await call(db, run, b"x" * BODY_LIMIT)
     await worker.play()
@@ -107,7 +107,7 @@ SIGNED = PAID | {"wait_for_webhook": {"timeout": "1h", "secret": SECRET}}
 # Signatures
 
 
-async def test_with_a_secret_a_callback_must_be_signed_and_fresh(db: Tenant, clock: Clock) -> None:
+async def test_a_callback_to_a_hook_with_a_secret_must_be_signed_and_recent(db: Tenant, clock: Clock) -> None:
     now = datetime(2031, 5, 5, tzinfo=UTC)
     clock.set(now)
     run, _ = await waiting(db, paid=SIGNED)
@@ -124,7 +124,7 @@ async def test_with_a_secret_a_callback_must_be_signed_and_fresh(db: Tenant, clo
     assert await call(db, run, b"1", **signed(b"1", now)) == NEW
 
 
-async def test_a_signed_callback_that_was_heard_is_refused_after_a_rerun(db: Tenant, clock: Clock) -> None:
+async def test_a_signed_callback_cannot_be_replayed_after_a_rerun(db: Tenant, clock: Clock) -> None:
     now = datetime(2031, 5, 5, tzinfo=UTC)
     clock.set(now)
     run, worker = await waiting(db, paid=SIGNED)
@@ -143,7 +143,7 @@ async def test_a_signed_callback_that_was_heard_is_refused_after_a_rerun(db: Ten
     assert await call(db, run, b'"yes"', **signed(b'"yes"', now, id_="msg_2")) == NEW
 
 
-async def test_templates_of_a_later_round_have_the_new_address(db: Tenant) -> None:
+async def test_templates_of_a_rerun_have_the_new_callback_address(db: Tenant) -> None:
     run, worker = await waiting(db)
     await call(db, run)
     await worker.play()
@@ -153,7 +153,7 @@ async def test_templates_of_a_later_round_have_the_new_address(db: Tenant) -> No
     assert (first != second, second) == (True, await token_of(db, run))
 
 
-async def test_whoever_cannot_sign_learns_nothing_about_the_run(db: Tenant, clock: Clock) -> None:
+async def test_an_unsigned_callback_reveals_nothing_about_the_run(db: Tenant, clock: Clock) -> None:
     now = datetime(2031, 5, 5, tzinfo=UTC)
     clock.set(now)
     run, _ = await waiting(db, paid=SIGNED)

@@ -20,7 +20,7 @@ from windlass.testing import Clock
 # Timeouts
 
 
-async def test_the_time_is_over_exactly_when_it_is_over(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_a_wait_times_out_exactly_at_its_deadline(db: Tenant, clock: Clock, conn: Connection) -> None:
     clock.set(datetime(2031, 5, 5, 12, tzinfo=UTC))
     run, _ = await waiting(db)
     assert await conn.fetchval("select due_at from windlass.timer") == datetime(2031, 5, 5, 13, tzinfo=UTC)
@@ -34,7 +34,7 @@ async def test_the_time_is_over_exactly_when_it_is_over(db: Tenant, clock: Clock
     assert (await state(db, run), await timers(conn)) == ("failed", 0)
 
 
-async def test_the_time_counts_from_the_wait_and_not_from_the_start(db: Tenant, clock: Clock) -> None:
+async def test_the_timeout_counts_from_the_start_of_the_wait_and_not_of_the_run(db: Tenant, clock: Clock) -> None:
     clock.set(datetime(2031, 5, 5, tzinfo=UTC))
     run = await run_of(db, ask=ASK, paid=PAID, ship=SHIP)
     clock.move(timedelta(days=3))
@@ -45,7 +45,7 @@ async def test_the_time_counts_from_the_wait_and_not_from_the_start(db: Tenant, 
     assert await letters(db, run) == "stk"
 
 
-async def test_a_timeout_can_be_branched_on_and_is_then_handled(db: Tenant, clock: Clock) -> None:
+async def test_a_timeout_that_an_if_branches_on_counts_as_handled(db: Tenant, clock: Clock) -> None:
     late = {"needs": ["paid"], "if": "tasks.paid.status == 'timeout'", "job": "test.late.v1"}
     run = await run_of(db, ask=ASK, paid=PAID, late=late)
     worker = await play(db)
@@ -64,7 +64,9 @@ async def test_a_wait_without_a_timeout_waits_until_the_run_ends(db: Tenant, clo
 
 
 @pytest.mark.parametrize("how", ["cancel", "expire", "callback"])
-async def test_a_wait_that_ends_otherwise_leaves_no_timer(db: Tenant, clock: Clock, conn: Connection, how: str) -> None:
+async def test_a_wait_that_ends_before_its_timeout_leaves_no_timer(
+    db: Tenant, clock: Clock, conn: Connection, how: str
+) -> None:
     run, _ = await waiting(db)
     assert await timers(conn) == 1
     if how == "cancel":
@@ -84,7 +86,7 @@ async def test_a_wait_that_ends_otherwise_leaves_no_timer(db: Tenant, clock: Clo
 
 
 @pytest.mark.parametrize("rival", ["cancel", "timeout", "both"])
-async def test_callback_timeout_and_cancel_at_once_have_one_winner(
+async def test_a_concurrent_callback_timeout_and_cancel_have_one_winner(
     db: Tenant, other_db: Tenant, clock: Clock, conn: Connection, rival: str
 ) -> None:
     await deploy(db, paid={"wait_for_webhook": {"timeout": "1h"}}, ship=SHIP)
@@ -117,7 +119,7 @@ async def test_callback_timeout_and_cancel_at_once_have_one_winner(
     assert await timers(conn) == 0
 
 
-async def test_who_holds_the_run_first_wins_and_the_others_hear_it(
+async def test_a_callback_that_locks_the_run_after_a_cancel_is_gone(
     db: Tenant, other_db: Tenant, clock: Clock, conn: Connection
 ) -> None:
     """The callback waits for the run's lock; meanwhile the run is cancelled."""
@@ -136,7 +138,7 @@ async def test_who_holds_the_run_first_wins_and_the_others_hear_it(
     assert (await letters(db, run), await state(db, run)) == ("scc", "cancelled")
 
 
-async def test_a_callback_that_was_first_is_heard_though_the_time_is_over(
+async def test_a_callback_that_locks_the_run_before_the_timeout_ends_the_wait(
     db: Tenant, other_db: Tenant, clock: Clock, conn: Connection
 ) -> None:
     run, _ = await waiting(db)
@@ -146,7 +148,7 @@ async def test_a_callback_that_was_first_is_heard_though_the_time_is_over(
     await conn.fetch("select from windlass.run where id = $1 for update", run)
     calling = asyncio.create_task(call(db, run))
     await queued(conn, 1)
-    assert await sweep.wake(other_db) == 0  # somebody works on the run: it does not wait for them
+    assert await sweep.wake(other_db) == 0  # another session has locked the run: it is skipped
     await block.rollback()
     assert await calling == NEW
     assert await tick(other_db) == 0
@@ -154,7 +156,7 @@ async def test_a_callback_that_was_first_is_heard_though_the_time_is_over(
 
 
 async def queued(conn: Connection, count: int) -> None:
-    """Until so many wait for a lock."""
+    """Wait until `count` sessions wait for a lock."""
     look = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
     async with asyncio.timeout(30):
         while await conn.fetchval(look) < count:
@@ -164,7 +166,7 @@ async def queued(conn: Connection, count: int) -> None:
 # Retries and reruns
 
 
-async def test_a_retry_after_the_timeout_waits_again_and_can_be_called(db: Tenant, clock: Clock) -> None:
+async def test_a_retry_after_the_timeout_waits_again_for_a_callback(db: Tenant, clock: Clock) -> None:
     run, worker = await waiting(db)
     token = await token_of(db, run)
     clock.move(HOUR)
@@ -177,7 +179,7 @@ async def test_a_retry_after_the_timeout_waits_again_and_can_be_called(db: Tenan
     assert (await state(db, run), worker.payloads["ship"]) == ("completed", [{"got": "late"}])
 
 
-async def test_a_retry_has_the_whole_time_again(db: Tenant, clock: Clock) -> None:
+async def test_a_retry_has_the_full_timeout_again(db: Tenant, clock: Clock) -> None:
     run, worker = await waiting(db)
     clock.move(HOUR)
     await worker.play()
@@ -190,7 +192,7 @@ async def test_a_retry_has_the_whole_time_again(db: Tenant, clock: Clock) -> Non
     assert await letters(db, run) == "stk"
 
 
-async def test_a_retry_of_what_comes_after_keeps_the_callback(db: Tenant) -> None:
+async def test_a_retry_of_a_later_step_keeps_the_callback(db: Tenant) -> None:
     run, worker = await waiting(db)
     await call(db, run, b'"kept"')
     await worker.play({"ship": Fails(for_good=True)})
@@ -201,7 +203,7 @@ async def test_a_retry_of_what_comes_after_keeps_the_callback(db: Tenant) -> Non
     assert await call(db, run) == AGAIN
 
 
-async def test_a_rerun_of_the_wait_forgets_the_callback_and_takes_another(db: Tenant, conn: Connection) -> None:
+async def test_a_rerun_of_the_wait_discards_the_callback_and_accepts_another(db: Tenant, conn: Connection) -> None:
     run, worker = await waiting(db)
     await call(db, run, b'"old"', x_n="1")
     await worker.play()
@@ -214,7 +216,7 @@ async def test_a_rerun_of_the_wait_forgets_the_callback_and_takes_another(db: Te
     assert worker.payloads["ship"] == [{"got": "old"}, {"got": "new"}]
 
 
-async def test_a_rerun_from_further_up_forgets_it_too_and_keeps_the_next_early_one(db: Tenant) -> None:
+async def test_a_rerun_of_an_earlier_step_discards_the_callback_and_keeps_the_next_early_one(db: Tenant) -> None:
     run, worker = await waiting(db)
     await call(db, run, b'"old"')
     await worker.play()
@@ -226,8 +228,8 @@ async def test_a_rerun_from_further_up_forgets_it_too_and_keeps_the_next_early_o
     assert worker.payloads["ship"] == [{"got": "old"}, {"got": "new"}]
 
 
-async def test_an_early_callback_of_a_failed_round_is_kept_for_the_retry(db: Tenant) -> None:
-    """The step never waited and never heard it: the sender will not send again."""
+async def test_an_early_callback_of_a_failed_run_is_kept_for_the_retry(db: Tenant) -> None:
+    """The step never received it, and the sender will not send it again."""
     run = await run_of(db, ask=ASK, paid=PAID, ship=SHIP)
     await call(db, run, b'"early"')
     worker = await play(db, ask=Fails(for_good=True))
@@ -237,7 +239,7 @@ async def test_an_early_callback_of_a_failed_round_is_kept_for_the_retry(db: Ten
     assert (await state(db, run), worker.payloads["ship"]) == ("completed", [{"got": "early"}])
 
 
-async def test_a_run_whose_time_was_over_before_it_began_has_its_address_after_a_retry(
+async def test_a_run_that_expired_before_it_started_has_a_callback_address_after_a_retry(
     db: Tenant, clock: Clock
 ) -> None:
     document = {"name": "w", "concurrency": 1, "tasks": {"ask": ASK, "paid": PAID}}

@@ -45,7 +45,7 @@ async def test_the_address_begins_with_the_public_url(db: Tenant) -> None:
     assert payload["url"] == f"https://windlass.example/flows/wh/{await token_of(db, run)}"
 
 
-async def test_every_run_and_step_has_a_token_of_its_own(db: Tenant) -> None:
+async def test_every_run_and_step_has_its_own_token(db: Tenant) -> None:
     await deploy(db, paid=PAID | {"needs": []}, sent=PAID | {"needs": []})
     ids = [await begin(db) for _ in range(20)]
     tokens = {await token_of(db, run, step) for run in ids for step in ("paid", "sent")}
@@ -53,7 +53,7 @@ async def test_every_run_and_step_has_a_token_of_its_own(db: Tenant) -> None:
     assert {len(token) for token in tokens} == {43}  # 256 bits
 
 
-async def test_the_database_keeps_the_hash_of_a_token_and_no_token(db: Tenant, conn: Connection) -> None:
+async def test_the_database_stores_only_the_hash_of_a_token(db: Tenant, conn: Connection) -> None:
     run, _ = await waiting(db)
     token = await token_of(db, run)
     assert await conn.fetchval("select token_hash from windlass.hook") == token_digest(token)
@@ -62,12 +62,16 @@ async def test_the_database_keeps_the_hash_of_a_token_and_no_token(db: Tenant, c
     assert token.encode().hex() not in kept
 
 
-async def test_it_is_made_when_the_run_begins_though_the_step_waits_much_later(db: Tenant, conn: Connection) -> None:
+async def test_a_callback_address_is_created_when_the_run_starts_and_not_when_the_step_waits(
+    db: Tenant, conn: Connection
+) -> None:
     run = await run_of(db, ask=ASK, paid=PAID)
     assert (await letters(db, run), await rows(conn), await timers(conn)) == ("a.", 1, 0)
 
 
-async def test_a_run_that_waits_for_a_place_gets_it_when_it_begins(db: Tenant, conn: Connection) -> None:
+async def test_a_run_held_by_the_concurrency_limit_gets_its_address_when_it_starts(
+    db: Tenant, conn: Connection
+) -> None:
     document = {"name": "w", "concurrency": 1, "tasks": {"ask": ASK, "paid": PAID}}
     await workflows.publish(db, parse(document))
     first, second = await begin(db), await begin(db)
@@ -80,7 +84,7 @@ async def test_a_run_that_waits_for_a_place_gets_it_when_it_begins(db: Tenant, c
     assert await call(db, second) == NEW
 
 
-async def test_a_run_below_a_step_has_addresses_of_its_own(db: Tenant, conn: Connection) -> None:
+async def test_a_child_run_has_its_own_callback_addresses(db: Tenant, conn: Connection) -> None:
     await deploy(db, "below", ask=ASK, paid=PAID)
     run = await run_of(db, sub={"workflow": "below"})
     await tick(db)
@@ -92,7 +96,7 @@ async def test_a_run_below_a_step_has_addresses_of_its_own(db: Tenant, conn: Con
     assert await runs.output(db, run) == {"n": 1}
 
 
-async def test_a_wait_without_anything_before_it_waits_at_once(db: Tenant, conn: Connection) -> None:
+async def test_a_wait_without_needs_begins_with_its_run(db: Tenant, conn: Connection) -> None:
     run = await run_of(db, paid={"wait_for_webhook": True})
     assert (await letters(db, run), await timers(conn)) == ("a", 0)
     assert await call(db, run) == NEW
@@ -117,7 +121,7 @@ async def test_a_callback_ends_the_wait_and_its_body_is_the_output(db: Tenant, c
     assert await state(db, run) == "completed"
 
 
-async def test_an_early_callback_is_kept_and_heard_when_the_step_is_reached(db: Tenant, conn: Connection) -> None:
+async def test_an_early_callback_is_kept_and_applied_when_the_step_is_reached(db: Tenant, conn: Connection) -> None:
     run = await run_of(db, ask=ASK, paid=PAID, ship=SHIP)
     assert await call(db, run, b'"early"') == NEW
     assert await letters(db, run) == "a.."
@@ -126,7 +130,7 @@ async def test_an_early_callback_is_kept_and_heard_when_the_step_is_reached(db: 
     assert (await state(db, run), await timers(conn)) == ("completed", 0)
 
 
-async def test_an_early_callback_survives_the_end_of_the_process(database: str) -> None:
+async def test_an_early_callback_survives_a_restart_of_the_process(database: str) -> None:
     first = await Tenant.open(DatabaseOptions(url=database), keys=KEYS)
     run = await run_of(first, ask=ASK, paid=PAID, ship=SHIP)
     await call(first, run, b"[1, 2]", x_from="bank")
@@ -146,18 +150,18 @@ async def test_an_early_callback_of_a_skipped_step_changes_nothing(db: Tenant) -
     assert (await letters(db, run), await state(db, run)) == ("skk", "completed")
 
 
-async def test_a_second_callback_is_welcome_and_changes_nothing(db: Tenant, conn: Connection) -> None:
+async def test_a_second_callback_is_accepted_and_changes_nothing(db: Tenant, conn: Connection) -> None:
     run, worker = await waiting(db)
     await call(db, run, b'"first"')
     kept = await conn.fetchrow("select * from windlass.hook")
     assert await call(db, run, b'"second"') == AGAIN
     await worker.play()
     assert worker.payloads["ship"] == [{"got": "first"}]
-    assert await call(db, run, b'"third"') == AGAIN  # the run has ended, and it was heard
+    assert await call(db, run, b'"third"') == AGAIN  # the run has ended and had received a callback
     assert await conn.fetchrow("select * from windlass.hook") == kept
 
 
-async def test_ten_callbacks_at_once_count_as_one(db: Tenant, other_db: Tenant, conn: Connection) -> None:
+async def test_ten_concurrent_callbacks_count_as_one(db: Tenant, other_db: Tenant, conn: Connection) -> None:
     run, _ = await waiting(db)
     each = [call(process, run, json.dumps(n).encode()) for n, process in enumerate([db, other_db] * 5)]
     answers = await asyncio.gather(*each)
@@ -167,13 +171,13 @@ async def test_ten_callbacks_at_once_count_as_one(db: Tenant, other_db: Tenant, 
 
 
 @pytest.mark.parametrize("token", ["", "x", "A" * 43, "é", "\x00", "\ud800", "A" * 100_000])
-async def test_an_unknown_token_is_not_found_whatever_it_is(db: Tenant, token: str) -> None:
+async def test_unknown_and_malformed_tokens_are_not_found(db: Tenant, token: str) -> None:
     await waiting(db)
     with pytest.raises(NotFound, match="no callback address of this token"):
         await hooks.receive(db, token, b"{}", {})
 
 
-async def test_replaying_everything_changes_nothing(db: Tenant, conn: Connection) -> None:
+async def test_repeated_callbacks_and_ticks_after_the_end_of_a_run_change_nothing(db: Tenant, conn: Connection) -> None:
     run, worker = await waiting(db)
     await call(db, run, b"1")
     await worker.play()
@@ -189,7 +193,7 @@ async def test_replaying_everything_changes_nothing(db: Tenant, conn: Connection
 # Callbacks of steps that no longer wait
 
 
-async def test_a_callback_after_the_time_is_gone(db: Tenant, clock: Clock) -> None:
+async def test_a_callback_after_the_timeout_is_gone(db: Tenant, clock: Clock) -> None:
     run, worker = await waiting(db)
     clock.move(HOUR)
     await worker.play()
@@ -205,7 +209,7 @@ async def test_a_callback_of_a_cancelled_run_is_gone(db: Tenant) -> None:
         await call(db, run)
 
 
-async def test_a_callback_of_a_skipped_step_is_gone_though_its_run_goes_on(db: Tenant) -> None:
+async def test_a_callback_of_a_skipped_step_is_gone_while_its_run_continues(db: Tenant) -> None:
     run = await run_of(db, ask=ASK, paid=PAID | {"if": "false"}, long={"job": "test.long.v1"})
     worker = await ServiceWorker.registered(db)
     for job in await worker.take():
@@ -216,7 +220,7 @@ async def test_a_callback_of_a_skipped_step_is_gone_though_its_run_goes_on(db: T
         await call(db, run)
 
 
-async def test_a_callback_of_a_run_that_ended_without_it_is_gone(db: Tenant, clock: Clock) -> None:
+async def test_a_callback_of_an_expired_run_is_gone(db: Tenant, clock: Clock) -> None:
     await deploy(db, ask=ASK, paid=PAID)
     run = await begin(db, max_duration=timedelta(minutes=1))
     clock.move(timedelta(minutes=2))

@@ -86,13 +86,13 @@ async def test_a_row_for_another_org_is_not_inserted(rival: Tenant) -> None:
             )
 
 
-async def test_a_transaction_without_an_org_sees_nothing(db: Tenant, rival: Tenant, conn: Conn) -> None:
+async def test_a_transaction_without_an_org_reads_no_rows(db: Tenant, rival: Tenant, conn: Conn) -> None:
     async with conn.transaction():
         await conn.execute("set local role windlass_api")
         assert await conn.fetchval("select count(*) from windlass.run") == 0
 
 
-async def test_an_isolated_caller_works_as_any_other(rival: Tenant) -> None:
+async def test_an_isolated_caller_can_use_the_jobs_of_its_own_org(rival: Tenant) -> None:
     [id_] = await jobs.submit(rival, [JobSpec(type="a.b.v1", payload={}, idempotency_key="k")])
     assert await jobs.submit(rival, [JobSpec(type="a.b.v1", payload={}, idempotency_key="k")]) == [id_]
     assert [job.id for job in (await jobs.list_(rival)).jobs] == [id_]

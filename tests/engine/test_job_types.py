@@ -32,14 +32,16 @@ async def test_a_type_is_listed_with_its_schema_in_the_order_of_the_fields(db: T
     assert list(orders.schema["properties"]) == ["sku", "n"]
 
 
-async def test_lists_go_on_after_a_type(db: Tenant) -> None:
+async def test_types_are_listed_in_pages(db: Tenant) -> None:
     await registered(db, "w1", *(served("d", ORDER, f"t{n}") for n in range(3)))
     first = await types.list_(db, limit=2)
     assert [type_.type for type_ in first.items] == ["t0", "t1"]
     assert [type_.type for type_ in (await types.list_(db, after=first.next or "", limit=2)).items] == ["t2"]
 
 
-async def test_live_workers_with_different_schemas_are_a_drift_until_one_stops(db: Tenant, clock: Clock) -> None:
+async def test_live_workers_with_different_schemas_are_reported_as_drift_until_one_stops(
+    db: Tenant, clock: Clock
+) -> None:
     await registered(db, "old", served("d1"), version="1")
     clock.move(timedelta(seconds=10))
     await registered(db, "new", served("d2", LATER), version="2")
@@ -55,7 +57,7 @@ async def test_live_workers_with_different_schemas_are_a_drift_until_one_stops(d
     assert [(one.digest, one.workers) for one in detail.history] == [("d2", 1), ("d1", 0)]
 
 
-async def test_a_worker_that_starts_again_serves_only_what_it_publishes_now(db: Tenant) -> None:
+async def test_a_restarted_worker_serves_only_the_schemas_it_publishes_now(db: Tenant) -> None:
     await registered(db, "w1", served("d1"))
     await registered(db, "w1", served("d2", LATER))
     detail = await types.get(db, "orders.pack.v1")
@@ -65,12 +67,12 @@ async def test_a_worker_that_starts_again_serves_only_what_it_publishes_now(db: 
 async def test_a_type_that_no_live_worker_serves_is_still_known(db: Tenant, clock: Clock) -> None:
     await registered(db, "w1", served("d1"))
     clock.move(timedelta(days=2))
-    await upkeep.tend(db, age=timedelta(days=3650))  # forgets the worker
+    await upkeep.tend(db, age=timedelta(days=3650))  # deletes the worker
     detail = await types.get(db, "orders.pack.v1")
     assert (detail.workers, detail.drift, detail.schema) == (0, False, ORDER)
 
 
-async def test_other_orgs_see_the_types_and_not_the_workers(db: Tenant) -> None:
+async def test_other_orgs_see_the_types_but_not_the_ids_of_the_workers(db: Tenant) -> None:
     await registered(db, "w1", served("d1"))
     acme = db.database.tenant("acme", isolated=True)
     detail = await types.get(acme, "orders.pack.v1")

@@ -20,7 +20,7 @@ from windlass.errors import Conflict, Invalid, NotFound, WindlassError
 # Listing
 
 
-async def test_an_unknown_job_is_not_found_whatever_is_asked(db: Tenant, other_org: Tenant) -> None:
+async def test_every_operation_on_an_unknown_job_raises_not_found(db: Tenant, other_org: Tenant) -> None:
     theirs = await submit(other_org)
     for id_ in (uuid4(), theirs):
         for ask in (jobs.get, jobs.cancel, jobs.reopen, jobs.delete, jobs.events, jobs.logs):
@@ -32,11 +32,11 @@ async def test_an_unknown_job_is_not_found_whatever_is_asked(db: Tenant, other_o
 
 @pytest.fixture(params=["default", "acme"])
 async def each_org(db: Tenant, request: pytest.FixtureRequest) -> Tenant:
-    """Orgs other than `default` are listed from an index of their own, and callers of theirs are isolated."""
+    """Orgs other than `default` are listed from their own index, and their callers are isolated."""
     if request.param == "default":
         return db
     await orgs.create(db, request.param)
-    await jobs.submit(db, [SPEC])  # of another org, which no list has
+    await jobs.submit(db, [SPEC])  # of another org: must not be listed
     return db.tenant(request.param, isolated=True)
 
 
@@ -72,7 +72,7 @@ async def listed(db: Tenant, **filters: Any) -> set[UUID]:
     return {job.id for job in (await jobs.list_(db, **filters)).jobs}
 
 
-async def test_every_filter_narrows_and_they_combine(each_org: Tenant) -> None:
+async def test_each_filter_narrows_the_list_and_filters_can_be_combined(each_org: Tenant) -> None:
     db = each_org
     done = await submit(db, tags=["red"])
     await finish(db, done, "succeeded")
@@ -101,7 +101,7 @@ async def test_every_filter_narrows_and_they_combine(each_org: Tenant) -> None:
     assert await listed(db, tag="blue", statuses=["cancelled"]) == set()
 
 
-async def test_a_filter_that_makes_no_sense_is_refused_by_name(db: Tenant) -> None:
+async def test_an_invalid_filter_is_refused_with_its_name(db: Tenant) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"limit": 0}, "limit"),
         ({"limit": 1001}, "limit"),
@@ -168,7 +168,7 @@ async def test_only_failed_and_cancelled_jobs_can_be_reopened(db: Tenant, status
 
 
 @pytest.mark.parametrize("status", LIVE_OR_NOT)
-async def test_any_job_can_be_hidden_once(db: Tenant, status: str) -> None:
+async def test_any_job_can_be_deleted_once(db: Tenant, status: str) -> None:
     id_ = await in_state(db, status)
     await jobs.delete(db, id_)
     for ask in (jobs.get, jobs.cancel, jobs.reopen, jobs.delete, jobs.events):
@@ -186,7 +186,7 @@ async def test_a_reason_that_cannot_be_stored_is_refused_and_cancels_nothing(db:
     assert (await jobs.get(db, id_)).status == "pending"
 
 
-async def test_two_who_cancel_at_once_do_not_both_succeed(db: Tenant) -> None:
+async def test_only_one_of_several_concurrent_cancellations_succeeds(db: Tenant) -> None:
     id_ = await submit(db)
     told = await asyncio.gather(*(jobs.cancel(db, id_) for _ in range(6)), return_exceptions=True)
     assert sum(answer is None for answer in told) == 1
@@ -197,7 +197,7 @@ async def test_two_who_cancel_at_once_do_not_both_succeed(db: Tenant) -> None:
 # Event trail and errors
 
 
-async def test_the_trail_tells_the_whole_story_in_order(db: Tenant) -> None:
+async def test_the_event_trail_contains_every_transition_in_order(db: Tenant) -> None:
     id_ = await submit(db, max_attempts=2)
     for move in (JobMove.RETRY, JobMove.FAIL):
         [job] = await take(db)
@@ -221,7 +221,7 @@ async def test_the_trail_tells_the_whole_story_in_order(db: Tenant) -> None:
     assert {event.created_at.tzinfo for event in trail} == {UTC}
 
 
-async def test_lines_are_kept_by_attempt_and_a_line_sent_twice_is_kept_once(db: Tenant) -> None:
+async def test_log_lines_are_kept_per_attempt_and_a_duplicate_is_ignored(db: Tenant) -> None:
     id_ = await submit(db)
     at = datetime(2030, 1, 1, tzinfo=UTC)
     lines = [(id_, 0, attempt, n, at, "INFO", f"{attempt}.{n}") for attempt in (1, 2) for n in (1, 2)]

@@ -31,7 +31,7 @@ async def test_a_key_has_the_documented_form_and_is_valid(db: Tenant) -> None:
     assert not await is_valid(db, ApiKey("unknown12345", made.key.secret))
 
 
-async def test_the_secret_is_nowhere_in_the_database(db: Tenant, conn: Any) -> None:
+async def test_the_secret_is_not_stored_in_the_database(db: Tenant, conn: Any) -> None:
     made = await keys.create(db, role="admin")
     rotated = await keys.rotate(db, made.key.id)
     rows = await conn.fetch("select k::text from windlass.api_key k union all select a::text from windlass.audit a")
@@ -42,7 +42,7 @@ async def test_the_secret_is_nowhere_in_the_database(db: Tenant, conn: Any) -> N
     assert "key.rotate" in stored
 
 
-async def test_two_servers_that_need_the_first_pepper_at_once_agree_on_it(db: Tenant, other_db: Tenant) -> None:
+async def test_two_servers_agree_on_the_pepper(db: Tenant, other_db: Tenant) -> None:
     made = await keys.create(db, role="viewer")
     assert await is_valid(other_db, made.key)
 
@@ -78,7 +78,7 @@ async def test_after_a_rotation_the_old_secret_is_valid_for_a_day(db: Tenant, cl
     assert await is_valid(db, new.key)
 
 
-async def test_a_rotation_can_end_the_old_secret_at_once_and_revoking_ends_both(db: Tenant) -> None:
+async def test_a_rotation_can_invalidate_the_old_secret_at_once_and_revoking_invalidates_both(db: Tenant) -> None:
     first = await keys.create(db, role="viewer", name="ci")
     second = await keys.rotate(db, "ci")
     third = await keys.rotate(db, "ci", at_once=True)
@@ -88,7 +88,7 @@ async def test_a_rotation_can_end_the_old_secret_at_once_and_revoking_ends_both(
     assert [await is_valid(db, one.key) for one in (third, fourth)] == [False, False]
 
 
-async def test_two_valid_keys_of_an_org_have_different_names(db: Tenant, other_org: Tenant) -> None:
+async def test_two_valid_keys_of_an_org_must_have_different_names(db: Tenant, other_org: Tenant) -> None:
     await orgs.create(db, "acme")
     await keys.create(db, role="viewer", name="ci")
     with pytest.raises(Conflict, match="org default has a key 'ci'"):
@@ -122,14 +122,16 @@ async def test_keys_of_another_org_are_not_found(db: Tenant, other_org: Tenant) 
         ({"role": "viewer", "label": " "}, "label"),
     ],
 )
-async def test_a_bad_key_is_refused_with_the_field(db: Tenant, options: dict[str, Any], field: str) -> None:
+async def test_invalid_options_of_a_key_are_refused_with_the_field(
+    db: Tenant, options: dict[str, Any], field: str
+) -> None:
     with pytest.raises(Invalid) as refused:
         await keys.create(db, **options)
     assert refused.value.field == field
     assert (await keys.list_(db)).items == []
 
 
-async def test_a_caller_cannot_give_a_key_more_than_it_has(db: Tenant) -> None:
+async def test_a_caller_cannot_create_a_key_with_more_permissions_than_its_own(db: Tenant) -> None:
     admin = db.tenant(actor="key:boss", scopes=Role.ADMIN.scopes)
     with pytest.raises(Forbidden, match="key:boss lacks the scope commands") as refused:
         await keys.create(admin, scopes=["read", "commands"])
@@ -140,7 +142,7 @@ async def test_a_caller_cannot_give_a_key_more_than_it_has(db: Tenant) -> None:
     assert (await keys.create(bound, role="viewer", label="tenant-1")).row.label == "tenant-1"
 
 
-async def test_the_audit_log_has_what_was_done_to_keys(db: Tenant) -> None:
+async def test_changes_to_keys_are_audited(db: Tenant) -> None:
     boss = db.tenant(actor="key:boss")
     await keys.create(boss, role="viewer", name="ci")
     await keys.rotate(boss, "ci")

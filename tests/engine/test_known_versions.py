@@ -22,7 +22,7 @@ NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 
 @pytest.fixture
 async def other(database: str) -> AsyncIterator[Tenant]:
-    """The same database in another process, which does not see what this one remembers."""
+    """The same database in another process, which does not share the cache of this one."""
     db = await Tenant.open(DatabaseOptions(url=database))
     yield db
     await db.close()
@@ -37,7 +37,7 @@ async def started(db: Tenant, **options: Any) -> UUID:
     return run
 
 
-async def test_a_start_after_the_first_does_not_read_the_version_again(db: Tenant) -> None:
+async def test_a_start_after_the_first_uses_the_cached_version(db: Tenant) -> None:
     await publish(db, node("a"))
     await started(db)
     statements: list[str] = []
@@ -56,7 +56,7 @@ async def test_a_run_starts_on_the_version_that_another_process_has_published(db
     assert await version_of(db, await started(db)) == 2
 
 
-async def test_no_run_starts_while_another_process_has_the_workflow_disabled(
+async def test_no_run_starts_while_the_workflow_is_disabled_by_another_process(
     db: Tenant, other: Tenant, conn: Connection
 ) -> None:
     await publish(db, node("a"))
@@ -70,9 +70,7 @@ async def test_no_run_starts_while_another_process_has_the_workflow_disabled(
     assert await state(db, await started(db)) == "running"
 
 
-async def test_a_name_that_another_process_deleted_and_used_again_is_the_new_workflow(
-    db: Tenant, other: Tenant
-) -> None:
+async def test_a_run_starts_on_a_workflow_that_another_process_deleted_and_recreated(db: Tenant, other: Tenant) -> None:
     await publish(db, node("a"))
     old = await started(db)
     await workflows.delete(other, "w")
@@ -91,7 +89,7 @@ async def test_a_batch_starts_on_one_version(db: Tenant, other: Tenant) -> None:
     assert {await version_of(db, run) for run in ids} == {2}
 
 
-async def test_an_input_that_the_known_version_takes_and_the_live_one_does_not_is_refused(
+async def test_an_input_that_only_the_cached_version_accepts_is_refused(
     db: Tenant, other: Tenant, conn: Connection
 ) -> None:
     await publish(db, node("a"))
@@ -103,7 +101,7 @@ async def test_an_input_that_the_known_version_takes_and_the_live_one_does_not_i
     assert await version_of(db, await started(db, input={"n": 1})) == 2
 
 
-async def test_an_input_that_only_the_live_version_takes_is_accepted(db: Tenant, other: Tenant) -> None:
+async def test_an_input_that_only_the_live_version_accepts_is_accepted(db: Tenant, other: Tenant) -> None:
     await publish(db, node("a"), input=NUMBER)
     await started(db, input={"n": 1})
     await publish(other, node("a"))

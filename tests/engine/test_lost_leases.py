@@ -29,7 +29,9 @@ def holder(request: pytest.FixtureRequest, db: Tenant) -> Holder:
 # Expired leases
 
 
-async def test_an_expired_lease_returns_to_pending_whoever_held_it(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_an_expired_lease_of_any_worker_returns_its_job_to_pending(
+    db: Tenant, clock: Clock, conn: Connection
+) -> None:
     ours = await submit(db)
     await take(db)
     now = clock.now() or datetime.now(UTC)
@@ -58,7 +60,7 @@ async def test_a_heartbeat_keeps_a_lease(db: Tenant, clock: Clock, holder: Holde
 
 
 async def rounds(db: Tenant, clock: Clock, continuity: Continuity, *waits: float) -> list[int]:
-    """Rounds of recovery, so many seconds apart: how many jobs each released."""
+    """Run recovery after each of these waits, in seconds; return how many jobs each round released."""
     released = []
     for wait in waits:
         clock.move(timedelta(seconds=wait))
@@ -71,7 +73,7 @@ async def rounds(db: Tenant, clock: Clock, continuity: Continuity, *waits: float
 # Gaps between heartbeats
 
 
-async def test_after_a_gap_every_holder_has_the_time_of_one_lease_to_be_heard(
+async def test_after_a_gap_every_worker_has_one_lease_duration_to_send_a_heartbeat(
     db: Tenant, clock: Clock, holder: Holder
 ) -> None:
     await submit(db)
@@ -83,7 +85,7 @@ async def test_after_a_gap_every_holder_has_the_time_of_one_lease_to_be_heard(
     assert await rounds(db, clock, continuity, 1) == [1]
 
 
-async def test_a_holder_that_is_not_heard_after_a_gap_either_loses_its_lease(
+async def test_a_worker_that_sends_no_heartbeat_after_a_gap_loses_its_lease(
     db: Tenant, clock: Clock, holder: Holder
 ) -> None:
     await submit(db)
@@ -91,14 +93,18 @@ async def test_a_holder_that_is_not_heard_after_a_gap_either_loses_its_lease(
     assert await rounds(db, clock, Continuity(), 0, 60, *[1] * 29, 0.9, 0.2) == [0] * 32 + [1]
 
 
-async def test_a_gap_that_left_time_for_a_heartbeat_delays_nothing(db: Tenant, clock: Clock, holder: Holder) -> None:
+async def test_a_gap_that_leaves_time_for_a_heartbeat_does_not_delay_the_release(
+    db: Tenant, clock: Clock, holder: Holder
+) -> None:
     await submit(db)
     await holder.take()
     assert await rounds(db, clock, Continuity(), 0, 9, *[1] * 21, 0.5) == [0] * 23 + [1]
 
 
-async def test_a_gap_that_ends_with_the_release_itself_counts_too(db: Tenant, clock: Clock, holder: Holder) -> None:
-    """The answer that shows the gap is that of the statement that would release."""
+async def test_a_gap_that_only_the_release_statement_detects_delays_the_release(
+    db: Tenant, clock: Clock, holder: Holder
+) -> None:
+    """The gap first shows in the result of the statement that would release the lease."""
     await submit(db)
     await holder.take()
     continuity = Continuity()
@@ -107,7 +113,9 @@ async def test_a_gap_that_ends_with_the_release_itself_counts_too(db: Tenant, cl
     assert await upkeep.release_expired(db, continuity=continuity) == UpkeepResult()
 
 
-async def test_a_process_that_takes_over_from_a_dead_one_sees_no_gap(db: Tenant, clock: Clock, holder: Holder) -> None:
+async def test_a_standby_that_takes_over_from_a_dead_leader_sees_no_gap(
+    db: Tenant, clock: Clock, holder: Holder
+) -> None:
     await submit(db)
     await holder.take()
     waiting = Continuity()
@@ -115,7 +123,7 @@ async def test_a_process_that_takes_over_from_a_dead_one_sees_no_gap(db: Tenant,
     assert await rounds(db, clock, waiting, *[0.5] * 60, 0.5) == [0] * 60 + [1]
 
 
-async def test_a_process_that_starts_after_an_outage_gives_everybody_a_lease(
+async def test_a_process_that_starts_after_an_outage_waits_one_lease_duration_before_a_release(
     db: Tenant, clock: Clock, holder: Holder
 ) -> None:
     await submit(db)
@@ -125,7 +133,7 @@ async def test_a_process_that_starts_after_an_outage_gives_everybody_a_lease(
     assert await rounds(db, clock, Continuity(), 0, *[1] * 29, 1) == [0] * 30 + [1]
 
 
-async def test_a_process_that_starts_after_an_orderly_end_does_not_wait(
+async def test_a_process_that_starts_after_a_clean_shutdown_does_not_wait(
     db: Tenant, clock: Clock, holder: Holder
 ) -> None:
     await submit(db)
@@ -138,7 +146,7 @@ async def test_a_process_that_starts_after_an_orderly_end_does_not_wait(
 
 
 async def suspects(holder: Holder, clock: Clock, conn: Connection, count: int) -> list[UUID]:
-    """Jobs that one more loss would end, all in the hands of one worker of ours."""
+    """Return jobs that would fail with one more lost lease, all held by one Python worker."""
     db = holder.db
     ids = await jobs.submit(db, [replace(SPEC, max_attempts=2)] * count)
     await turn.register(db, id_="w1", host="h", pid=1, queues=["default"], types=["a"], concurrency=9)
@@ -153,7 +161,7 @@ async def suspects(holder: Holder, clock: Clock, conn: Connection, count: int) -
 # Suspects
 
 
-async def test_suspects_that_are_lost_together_are_not_charged_for_it(
+async def test_suspects_that_lose_their_leases_together_are_not_charged_an_attempt(
     db: Tenant, clock: Clock, conn: Connection, holder: Holder
 ) -> None:
     ids = await suspects(holder, clock, conn, 3)
@@ -164,7 +172,7 @@ async def test_suspects_that_are_lost_together_are_not_charged_for_it(
     assert await conn.fetchval("select bool_and(alone) from workflow.workflow_run")
 
 
-async def test_suspects_of_a_dead_worker_are_judged_together_though_they_expire_one_by_one(
+async def test_suspects_of_a_dead_worker_are_released_together_once_all_their_leases_expired(
     db: Tenant, clock: Clock, conn: Connection
 ) -> None:
     ids = await suspects(Holder(db, has_lease=False), clock, conn, 2)
@@ -176,7 +184,7 @@ async def test_suspects_of_a_dead_worker_are_judged_together_though_they_expire_
     assert await upkeep.release_expired(db) == UpkeepResult(released=2)
 
 
-async def test_a_suspect_that_is_lost_by_itself_ends(
+async def test_a_suspect_that_loses_its_lease_alone_fails(
     db: Tenant, clock: Clock, conn: Connection, holder: Holder
 ) -> None:
     await suspects(holder, clock, conn, 1)
@@ -184,8 +192,10 @@ async def test_a_suspect_that_is_lost_by_itself_ends(
     assert await upkeep.release_expired(db) == UpkeepResult(failed=1)
 
 
-async def test_suspects_of_a_worker_that_is_not_ours_are_charged(db: Tenant, clock: Clock, conn: Connection) -> None:
-    """It does not begin with one at a time, so nothing would ever end them."""
+async def test_suspects_of_a_worker_that_is_not_a_python_worker_are_charged_an_attempt(
+    db: Tenant, clock: Clock, conn: Connection
+) -> None:
+    """Such a worker does not execute suspects one at a time, so they would never fail."""
     await suspects(Holder(db, has_lease=False), clock, conn, 2)
     await conn.execute("update windlass.worker set pid = 0")
     clock.move(LEASE * 2)
@@ -200,10 +210,10 @@ async def losses_until_the_end(holder: Holder, clock: Clock, id_: UUID) -> int:
         if swept == UpkeepResult(failed=1):
             return losses
         assert swept == UpkeepResult(released=1)
-    raise AssertionError("it never ends")
+    raise AssertionError("the job does not end")
 
 
-async def test_a_poison_job_ends_as_failed(db: Tenant, clock: Clock, holder: Holder) -> None:
+async def test_a_poison_job_fails_after_its_max_attempts(db: Tenant, clock: Clock, holder: Holder) -> None:
     id_ = await submit(db, max_attempts=3)
     assert await losses_until_the_end(holder, clock, id_) == 3
     job = await jobs.get(db, id_)
@@ -213,19 +223,23 @@ async def test_a_poison_job_ends_as_failed(db: Tenant, clock: Clock, holder: Hol
     assert await take(db) == []
 
 
-async def test_a_bare_sql_row_gets_five_more_losses(db: Tenant, clock: Clock, conn: Connection, holder: Holder) -> None:
+async def test_a_row_of_plain_sql_may_lose_its_lease_five_more_times(
+    db: Tenant, clock: Clock, conn: Connection, holder: Holder
+) -> None:
     id_ = await by_sql(conn, max_attempts=2)
     assert await losses_until_the_end(holder, clock, id_) == 7
 
 
-async def test_losses_and_failures_use_up_the_same_attempts(db: Tenant, clock: Clock, holder: Holder) -> None:
+async def test_lost_leases_and_failures_count_against_the_same_attempts(
+    db: Tenant, clock: Clock, holder: Holder
+) -> None:
     id_ = await submit(db, max_attempts=3)
     [job] = await holder.take()
     await record(db, Setback(job, JobMove.RETRY, {"message": "boom"}, timedelta()))
     assert await losses_until_the_end(holder, clock, id_) == 2
 
 
-async def test_a_reopened_poison_job_has_its_attempts_again(db: Tenant, clock: Clock, holder: Holder) -> None:
+async def test_a_reopened_poison_job_has_all_its_attempts_again(db: Tenant, clock: Clock, holder: Holder) -> None:
     id_ = await submit(db, max_attempts=2)
     await losses_until_the_end(holder, clock, id_)
     await jobs.reopen(db, id_)
@@ -235,7 +249,7 @@ async def test_a_reopened_poison_job_has_its_attempts_again(db: Tenant, clock: C
 # Leader terms
 
 
-async def test_a_lease_without_an_end_is_given_one(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_a_lease_without_an_expiry_is_given_one(db: Tenant, clock: Clock, conn: Connection) -> None:
     silent = await by_sql(conn, status="leased", leased_by="me", updated_at=datetime.now(UTC) - timedelta(days=9))
     fresh = await by_sql(conn, status="leased", leased_by="me", updated_at=clock.now())
     await upkeep.date_open_leases(db)
@@ -246,10 +260,10 @@ async def test_a_lease_without_an_end_is_given_one(db: Tenant, clock: Clock, con
     assert (await upkeep.release_expired(db)).released == 1
 
 
-async def test_a_long_look_for_lost_leases_is_followed_by_a_rest(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_a_slow_scan_for_lost_leases_is_followed_by_a_pause(db: Tenant, clock: Clock, conn: Connection) -> None:
     loop = LeaseRecovery(db, "one")
     await loop.tick()
-    loop._release_at = time.monotonic() + 60  # as after a look of six seconds
+    loop._release_at = time.monotonic() + 60  # as after a scan of six seconds
     await by_sql(conn, status="leased", leased_by="dead", lease_until=clock.now() or datetime.now(UTC))
     for _ in range(12):  # a gap of its own rounds would be taken for an outage
         clock.move(timedelta(seconds=5))

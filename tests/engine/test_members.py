@@ -18,7 +18,7 @@ async def roles(db: Tenant) -> dict[str, str]:
     return {row.email: row.role for row in (await members.list_(db)).items}
 
 
-async def test_a_member_is_added_changed_and_removed_whatever_the_case_of_the_address(db: Tenant) -> None:
+async def test_a_member_is_added_changed_and_removed_by_a_case_insensitive_address(db: Tenant) -> None:
     added = await members.put(db, "Alice@Example.COM", role="viewer")
     assert (added.email, added.role) == (ALICE, "viewer")
     changed = await members.put(db, ALICE, role="admin")
@@ -29,7 +29,7 @@ async def test_a_member_is_added_changed_and_removed_whatever_the_case_of_the_ad
         await members.remove(db, ALICE)
 
 
-async def test_the_only_admin_cannot_give_up_that_role_but_others_can_take_it(db: Tenant) -> None:
+async def test_the_only_admin_cannot_give_up_the_role_but_another_caller_can_remove_the_admin(db: Tenant) -> None:
     await members.put(db, ALICE, role="admin")
     alice = logged_in(db, ALICE)
     with pytest.raises(Conflict, match=r"alice@example\.com is the only admin of org default"):
@@ -52,7 +52,7 @@ async def test_a_member_cannot_be_given_scopes_that_the_caller_lacks(db: Tenant)
 
 
 @pytest.mark.parametrize("email", ["", "alice", "a@b@c", "a b@c", "@x.org", "a@", "a\n@x.org", "a@" + "b" * 254])
-async def test_what_is_no_address_is_refused(db: Tenant, email: str) -> None:
+async def test_an_invalid_address_is_refused(db: Tenant, email: str) -> None:
     with pytest.raises(Invalid) as refused:
         await members.put(db, email, role="viewer")
     assert refused.value.field == "email"

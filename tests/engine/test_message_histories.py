@@ -43,7 +43,7 @@ operations: st.SearchStrategy[Step] = st.one_of(
 
 @dataclass
 class ModelRun:
-    """What a run should look like. Messages are numbered; a run with a key receives events, one without signals."""
+    """The expected state of a run. Messages are numbered; a run with a key receives events, one without signals."""
 
     key: str | None
     created: int
@@ -102,7 +102,7 @@ class ModelRun:
 
 
 class History:
-    """Does the same to the database and to the model."""
+    """Applies each operation to the database and to the model."""
 
     def __init__(self, db: Tenant, clock: Clock) -> None:
         self.db, self.clock, self.now = db, clock, 0
@@ -195,7 +195,7 @@ class History:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(operations, min_size=5, max_size=30))
-def test_runs_receive_what_the_model_says(database: str, history: list[Step]) -> None:
+def test_runs_receive_the_messages_that_the_model_predicts(database: str, history: list[Step]) -> None:
     async def play() -> None:
         clock = Clock()
         clock.set(datetime.now(UTC))

@@ -40,7 +40,7 @@ async def wait(
 
 
 async def received(db: Tenant, conn: Connection) -> dict[tuple[UUID, str], Any]:
-    """Route everything; return what handlers have received, by job and place."""
+    """Route all messages; return the values that handlers have received, by job and wait."""
     while await messages.route(db):
         pass
     await messages.wake_handlers(db)
@@ -51,7 +51,7 @@ async def received(db: Tenant, conn: Connection) -> dict[tuple[UUID, str], Any]:
 # Events
 
 
-async def test_an_event_reaches_every_place_that_waits_for_its_name_and_key(db: Tenant, conn: Connection) -> None:
+async def test_an_event_reaches_every_wait_for_its_name_and_key(db: Tenant, conn: Connection) -> None:
     first, second = await waiting(db, key="42"), await waiting(db, key="42")
     await waiting(db, key="43")
     await waiting(db, "refunded", key="42")
@@ -60,7 +60,7 @@ async def test_an_event_reaches_every_place_that_waits_for_its_name_and_key(db: 
     assert await received(db, conn) == {(first, "wait"): {"cents": 995}, (second, "wait"): {"cents": 995}}
 
 
-async def test_a_place_receives_one_event_and_its_job_becomes_due(db: Tenant, conn: Connection) -> None:
+async def test_a_wait_receives_one_event_and_its_job_becomes_due(db: Tenant, conn: Connection) -> None:
     job = await waiting(db, key="42")
     assert await take(db) == []
     for number in (1, 2):
@@ -69,7 +69,7 @@ async def test_a_place_receives_one_event_and_its_job_becomes_due(db: Tenant, co
     assert [claimed.id for claimed in await take(db)] == [job]
 
 
-async def test_an_event_that_came_early_is_kept_and_the_oldest_comes_first(db: Tenant, conn: Connection) -> None:
+async def test_early_events_are_kept_and_received_oldest_first(db: Tenant, conn: Connection) -> None:
     job = await submit(db, run_at=NEVER)
     for number in (1, 2):
         await messages.publish(db, "paid", key="42", payload=number)
@@ -78,7 +78,7 @@ async def test_an_event_that_came_early_is_kept_and_the_oldest_comes_first(db: T
     assert await received(db, conn) == {(job, "wait"): 1}
 
 
-async def test_an_event_from_before_the_job_is_not_for_it(db: Tenant, conn: Connection, clock: Clock) -> None:
+async def test_an_event_older_than_the_job_is_not_received(db: Tenant, conn: Connection, clock: Clock) -> None:
     await messages.publish(db, "paid", key="42", payload="old")
     clock.move(timedelta(seconds=1))
     job = await waiting(db, key="42")
@@ -97,7 +97,7 @@ async def test_the_next_wait_of_a_handler_receives_the_next_event(db: Tenant, co
     assert await received(db, conn) == {(job, "wait"): 1, (job, "wait#2"): 2}
 
 
-async def test_a_wait_for_several_ends_with_the_last_of_them(db: Tenant, conn: Connection) -> None:
+async def test_a_wait_for_several_events_ends_with_the_last_one(db: Tenant, conn: Connection) -> None:
     job = await waiting(db, "vote", key="", count=3)
     for number in range(4):
         assert await received(db, conn) == ({} if number < 3 else {(job, "wait"): [0, 1, 2]})
@@ -115,7 +115,7 @@ async def test_an_event_of_another_org_is_not_received(db: Tenant, conn: Connect
 # Signals
 
 
-async def test_a_signal_is_received_once_by_the_place_that_has_waited_longest(db: Tenant, conn: Connection) -> None:
+async def test_a_signal_is_received_once_by_the_oldest_wait(db: Tenant, conn: Connection) -> None:
     job = await waiting(db, place="first")
     await wait(db, job, place="second", count=2)
     for number in range(1, 3):
@@ -144,11 +144,11 @@ async def test_only_a_live_job_of_the_org_can_be_signalled(db: Tenant, conn: Con
     await jobs.cancel(db, job)
     with pytest.raises(Gone, match="has ended"):
         await messages.signal(db, job, "paid")
-    assert await messages.signal(db, job, "paid", id_="m1") == AGAIN  # the sender only repeats itself
+    assert await messages.signal(db, job, "paid", id_="m1") == AGAIN  # a repeated request of the sender
     assert await conn.fetchval("select count(*) from windlass.message") == 1
 
 
-async def test_signals_that_are_not_received_are_limited(
+async def test_the_number_of_unreceived_signals_is_limited(
     db: Tenant, conn: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(messages, "MOST_SIGNALS", 2)
@@ -166,7 +166,7 @@ async def test_signals_that_are_not_received_are_limited(
 # Ids and bad input
 
 
-async def test_a_doubled_id_changes_nothing(db: Tenant, conn: Connection) -> None:
+async def test_a_message_with_a_known_id_changes_nothing(db: Tenant, conn: Connection) -> None:
     job = await waiting(db, key="42", count=2)
     assert await messages.publish(db, "paid", key="42", payload=1, id_="m1") == NEW
     assert await messages.publish(db, "paid", key="42", payload=2, id_="m1") == AGAIN
@@ -188,7 +188,7 @@ async def test_a_doubled_id_changes_nothing(db: Tenant, conn: Connection) -> Non
         ("payload", {"payload": "x" * 1_048_577}),
     ],
 )
-async def test_a_bad_message_is_refused_with_the_name_of_the_field(
+async def test_an_invalid_message_is_refused_with_its_field(
     db: Tenant, conn: Connection, field: str, arguments: dict[str, Any]
 ) -> None:
     with pytest.raises(Invalid) as refusal:
@@ -197,10 +197,10 @@ async def test_a_bad_message_is_refused_with_the_name_of_the_field(
     assert await conn.fetchval("select count(*) from windlass.message") == 0
 
 
-# At the same time
+# Concurrency
 
 
-async def test_the_transaction_of_a_sender_blocks_no_other_and_its_message_counts_from_its_commit(
+async def test_an_uncommitted_message_blocks_no_other_and_is_received_after_its_commit(
     db: Tenant, conn: Connection
 ) -> None:
     job = await waiting(db, "vote", key="", count=2)
@@ -211,7 +211,7 @@ async def test_the_transaction_of_a_sender_blocks_no_other_and_its_message_count
     assert await received(db, conn) == {(job, "wait"): ["quick", "slow"]}
 
 
-async def test_a_message_and_a_wait_that_begin_together_find_each_other(db: Tenant, conn: Connection) -> None:
+async def test_a_message_and_a_wait_of_concurrent_transactions_are_matched(db: Tenant, conn: Connection) -> None:
     job = await submit(db, run_at=NEVER)
     async with db.begin() as sender, db.begin() as owner:
         await messages.publish(db, "paid", key="42", payload=1, connection=sender)
@@ -220,7 +220,9 @@ async def test_a_message_and_a_wait_that_begin_together_find_each_other(db: Tena
     assert await received(db, conn) == {(job, "wait"): 1}
 
 
-async def test_routers_of_several_processes_give_a_signal_once(db: Tenant, other_db: Tenant, conn: Connection) -> None:
+async def test_routers_of_several_processes_deliver_a_signal_once(
+    db: Tenant, other_db: Tenant, conn: Connection
+) -> None:
     owners = [await waiting(db) for _ in range(20)]
     for owner in owners:
         for number in (1, 2):
@@ -231,7 +233,7 @@ async def test_routers_of_several_processes_give_a_signal_once(db: Tenant, other
     assert taken == len(owners)
 
 
-async def test_a_waiter_that_another_session_holds_delays_only_its_own_message(db: Tenant, conn: Connection) -> None:
+async def test_a_waiter_locked_by_another_session_delays_only_its_own_message(db: Tenant, conn: Connection) -> None:
     held, free = await waiting(db), await waiting(db)
     await messages.route(db)
     async with conn.transaction():
@@ -247,7 +249,7 @@ async def test_a_waiter_that_another_session_holds_delays_only_its_own_message(d
 # The end of a wait
 
 
-async def test_a_wait_that_is_given_up_has_either_its_message_or_none(db: Tenant, conn: Connection) -> None:
+async def test_a_wait_that_is_given_up_returns_its_message_or_none(db: Tenant, conn: Connection) -> None:
     early, late = await waiting(db), await waiting(db)
     await messages.signal(db, early, "paid", payload="in time")
     await messages.route(db)
@@ -255,12 +257,12 @@ async def test_a_wait_that_is_given_up_has_either_its_message_or_none(db: Tenant
         assert await waiters.give_up(owner, early, "wait") == waiters.Received("in time")
         assert await waiters.give_up(owner, late, "wait") is None
     await messages.signal(db, late, "paid", payload="too late")
-    assert await received(db, conn) == {}  # the attempt records what it got itself
+    assert await received(db, conn) == {}  # the attempt itself records what it received
     await wait(db, late, place="wait#2")
     assert await received(db, conn) == {(late, "wait#2"): "too late"}
 
 
-async def test_a_job_that_a_worker_holds_is_left_alone(db: Tenant, conn: Connection) -> None:
+async def test_a_leased_job_is_not_changed_by_a_message_for_it(db: Tenant, conn: Connection) -> None:
     job = await submit(db)
     await take(db)
     await wait(db, job)
@@ -270,7 +272,7 @@ async def test_a_job_that_a_worker_holds_is_left_alone(db: Tenant, conn: Connect
         assert await waiters.give_up(owner, job, "wait") == waiters.Received(1)
 
 
-async def test_a_job_that_ended_or_started_over_does_not_receive_what_others_wait_for(
+async def test_a_wait_from_before_its_job_was_reopened_is_closed_and_receives_nothing(
     db: Tenant, conn: Connection
 ) -> None:
     job = await waiting(db, place="before")
@@ -286,7 +288,9 @@ async def test_a_job_that_ended_or_started_over_does_not_receive_what_others_wai
     ]
 
 
-async def test_what_was_received_for_a_job_that_ended_is_closed(db: Tenant, conn: Connection) -> None:
+async def test_a_message_received_before_its_job_was_cancelled_and_reopened_is_discarded(
+    db: Tenant, conn: Connection
+) -> None:
     job = await waiting(db)
     await messages.signal(db, job, "paid")
     await messages.route(db)
@@ -326,7 +330,7 @@ async def test_old_messages_are_deleted(db: Tenant, conn: Connection, clock: Clo
     assert await messages.signal(db, job, "paid", id_="m1") == NEW
 
 
-async def test_what_a_job_waited_for_is_deleted_with_it(db: Tenant, conn: Connection, clock: Clock) -> None:
+async def test_the_waits_of_a_job_are_deleted_with_it(db: Tenant, conn: Connection, clock: Clock) -> None:
     job = await waiting(db)
     await jobs.cancel(db, job)
     clock.move(timedelta(days=2))
@@ -334,7 +338,7 @@ async def test_what_a_job_waited_for_is_deleted_with_it(db: Tenant, conn: Connec
     assert await conn.fetchval("select count(*) from windlass.waiter") == 0
 
 
-async def test_a_name_and_key_that_cannot_be_routed_are_set_aside_alone_and_tried_again(
+async def test_messages_that_cannot_be_routed_are_set_aside_by_name_and_key_and_retried(
     db: Tenant, conn: Connection, clock: Clock
 ) -> None:
     bad, good = await waiting(db, "bad"), await waiting(db, "good")

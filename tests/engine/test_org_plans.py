@@ -12,7 +12,7 @@ from windlass.errors import Conflict, Invalid, NotFound
 ENTRIES = "select actor, action, object, data::jsonb ->> 'plan' as plan from windlass.audit order by id"
 
 
-async def test_the_plans_of_the_start_are_those_of_the_tier_table(db: Tenant) -> None:
+async def test_the_initial_plans_match_the_tier_table(db: Tenant) -> None:
     free, pro, unlimited = await plans.list_(db)
     assert [(plan.name, plan.orgs) for plan in (free, pro, unlimited)] == [("free", 0), ("pro", 0), ("unlimited", 1)]
     assert (free.workflows, free.steps_per_workflow, free.runs_at_once) == (3, 5, 1)
@@ -21,7 +21,7 @@ async def test_the_plans_of_the_start_are_those_of_the_tier_table(db: Tenant) ->
     assert (pro.executions_per_month, pro.executions_at_once, pro.schedules) == (1_000_000, 5, True)
 
 
-async def test_a_plan_is_made_changed_assigned_and_deleted_and_each_is_audited(
+async def test_plans_are_created_changed_assigned_and_deleted_and_each_change_is_audited(
     db: Tenant, conn: "asyncpg.Connection[Any]"
 ) -> None:
     made = await plans.put(db, "team", {"workflows": 7, "schedules": False})
@@ -59,21 +59,23 @@ async def test_a_plan_is_made_changed_assigned_and_deleted_and_each_is_audited(
         ("team", {"worflows": 1}, "worflows"),
     ],
 )
-async def test_a_bad_plan_is_refused_with_its_field(db: Tenant, name: str, limits: dict[str, Any], field: str) -> None:
+async def test_an_invalid_plan_is_refused_with_its_field(
+    db: Tenant, name: str, limits: dict[str, Any], field: str
+) -> None:
     with pytest.raises(Invalid) as refused:
         await plans.put(db, name, limits)
     assert refused.value.field == field
     assert len(await plans.list_(db)) == 3
 
 
-async def test_the_plan_of_new_orgs_stays_without_limits(db: Tenant) -> None:
+async def test_the_plan_of_new_orgs_cannot_be_limited_or_deleted(db: Tenant) -> None:
     with pytest.raises(Conflict, match="'unlimited' has no limits"):
         await plans.put(db, "unlimited", {"workflows": 1})
     with pytest.raises(Conflict, match="cannot be deleted"):
         await plans.delete(db, "unlimited")
 
 
-async def test_only_what_exists_is_assigned_or_deleted(db: Tenant) -> None:
+async def test_unknown_orgs_and_plans_are_not_found(db: Tenant) -> None:
     with pytest.raises(NotFound, match="no org nobody"):
         await plans.assign(db, "nobody", "free")
     with pytest.raises(NotFound, match="no plan gold"):

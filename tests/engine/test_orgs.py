@@ -35,7 +35,7 @@ async def test_an_org_is_created_listed_disabled_and_enabled_and_the_audit_log_h
 
 
 @pytest.mark.parametrize("name", ["", "Acme", "a_b", "-a", "a-", "a/b", "a" * 64])
-async def test_a_name_that_is_no_org_is_refused(db: Tenant, name: str) -> None:
+async def test_an_invalid_org_name_is_refused(db: Tenant, name: str) -> None:
     with pytest.raises(Invalid) as refused:
         await orgs.create(db, name)
     assert refused.value.field == "org"
@@ -49,7 +49,7 @@ async def test_an_org_that_exists_is_not_created_again(db: Tenant) -> None:
     assert len(await entries(db)) == 1
 
 
-async def test_a_plan_that_does_not_exist_is_refused_with_those_that_do(db: Tenant) -> None:
+async def test_an_unknown_plan_is_refused_with_a_list_of_the_existing_ones(db: Tenant) -> None:
     with pytest.raises(Invalid, match="plan is 'gold': one of free, pro, unlimited") as refused:
         await orgs.create(db, "acme", plan="gold")
     assert refused.value.field == "plan"
@@ -63,17 +63,17 @@ async def test_a_plan_that_does_not_exist_is_refused_with_those_that_do(db: Tena
         "insert into workflow.workflow_run (type, payload, queue) values ('a.b.v1', '{}', 'acme/mail')",
     ],
 )
-async def test_a_name_that_a_queue_of_default_begins_with_is_refused(
+async def test_an_org_name_that_is_a_prefix_of_a_queue_of_default_is_refused(
     db: Tenant, conn: "asyncpg.Connection[Any]", row: str
 ) -> None:
-    """Queues of the version before may have such names."""
+    """Queues created by the previous version may have such names."""
     await conn.execute(row)
     with pytest.raises(Conflict, match="org default has a queue 'acme/mail'"):
         await orgs.create(db, "acme")
     await orgs.create(db, "acm")
 
 
-async def test_the_first_org_cannot_be_disabled_and_an_unknown_one_is_not_found(db: Tenant) -> None:
+async def test_the_default_org_cannot_be_disabled_and_an_unknown_org_is_not_found(db: Tenant) -> None:
     with pytest.raises(Conflict, match="org default cannot be disabled"):
         await orgs.disable(db, "default")
     for change in (orgs.disable, orgs.enable):

@@ -35,7 +35,7 @@ async def weeks(conn: Connection) -> list[str]:
 
 @asynccontextmanager
 async def writing(conn: Connection) -> AsyncIterator[None]:
-    """Write events all the time; a writer that waits for a lock for longer than a second gets an error."""
+    """Write events continuously; a writer that waits for a lock for longer than a second gets an error."""
     over = asyncio.Event()
 
     async def write() -> None:
@@ -51,7 +51,7 @@ async def writing(conn: Connection) -> AsyncIterator[None]:
         await task
 
 
-async def test_writers_do_not_wait_for_a_week_that_cannot_be_dropped_because_it_is_read(
+async def test_a_partition_that_a_reader_keeps_from_being_dropped_does_not_block_writers(
     db: Tenant, conn: Connection, other: Connection
 ) -> None:
     old = await conn.fetchval("select windlass.make_event_partition(windlass.now() - interval '100 days')")
@@ -71,7 +71,7 @@ async def test_writers_do_not_wait_for_a_week_that_cannot_be_dropped_because_it_
     assert old not in await weeks(other)
 
 
-async def test_a_week_is_made_beside_a_transaction_that_wrote_to_the_trail(
+async def test_a_partition_is_created_while_a_transaction_with_writes_to_the_trail_is_open(
     db: Tenant, conn: Connection, other: Connection
 ) -> None:
     before = await weeks(conn)
@@ -82,10 +82,12 @@ async def test_a_week_is_made_beside_a_transaction_that_wrote_to_the_trail(
         assert await weeks(other) == before
     checks = "select count(*) from pg_constraint where conrelid = $1::text::regclass and contype = 'c'"
     counts = {await conn.fetchval(checks, f"workflow.{name}") for name in await weeks(conn)}
-    assert len(counts) == 1  # the constraint that made the attachment quick does not stay
+    assert len(counts) == 1  # the temporary constraint that makes the attachment fast is dropped
 
 
-async def test_lines_of_a_week_that_nobody_made_in_time_move_into_it(db: Tenant, conn: Connection) -> None:
+async def test_events_in_the_default_partition_move_to_the_partition_of_their_week(
+    db: Tenant, conn: Connection
+) -> None:
     week = (await weeks(conn))[0]
     await conn.execute(f"drop table workflow.{week}")
     await conn.execute(WRITE)

@@ -61,7 +61,7 @@ def untyped(ctx, items) -> None: ...  # type: ignore[no-untyped-def]
 
 
 async def serves(db: Database, worker: str, handlers: dict[str, Callable[..., Any]]) -> None:
-    """A worker with these handlers has started."""
+    """Register a worker with these handlers."""
     await turn.register(db, id_=worker, host="here", pid=1, queues=["default"], types=list(handlers), concurrency=1)
     schemas = []
     for type_, call in handlers.items():
@@ -75,7 +75,7 @@ async def jobs_of(conn: Conn) -> int:
     return int(await conn.fetchval("select count(*) from workflow.workflow_run"))
 
 
-MISFITS: list[tuple[str, Any, str, str]] = [
+INVALID_PAYLOADS: list[tuple[str, Any, str, str]] = [
     ("pack.v1", {"items": [{"count": 1}]}, "payload.items.0.sku", '"sku" is a required property'),
     ("pack.v1", {"items": [{"sku": "s", "count": "1"}]}, "payload.items.0.count", '"1" is not of type "integer"'),
     ("pack.v1", {}, "payload.items", '"items" is a required property'),
@@ -87,7 +87,7 @@ MISFITS: list[tuple[str, Any, str, str]] = [
     ("whole.v1", [{"sku": "s", "count": "é"}], "payload.0.count", 'is not of type "integer"'),
     ("summed.v1", ["a", "b"], "payload.0", 'is not of type "integer"'),
 ]
-FITTING: list[tuple[str, Any]] = [
+VALID_PAYLOADS: list[tuple[str, Any]] = [
     ("pack.v1", {"items": [{"sku": "é"}], "by": "2030-01-01"}),
     ("pack.v1", {"items": [Item("s")]}),
     ("pack.v1", [[{"sku": "s"}]]),
@@ -99,7 +99,7 @@ FITTING: list[tuple[str, Any]] = [
 ]
 
 
-async def test_a_payload_that_does_not_fit_is_refused_with_its_field(app: Windlass, conn: Conn) -> None:
+async def test_an_invalid_payload_is_refused_with_its_field(app: Windlass, conn: Conn) -> None:
     handlers: dict[str, Callable[..., Any]] = {
         "pack.v1": pack,
         "whole.v1": whole,
@@ -107,16 +107,16 @@ async def test_a_payload_that_does_not_fit_is_refused_with_its_field(app: Windla
         "untyped.v1": untyped,
     }
     await serves((await app.open()).database, "w1", handlers)
-    for type_, payload, field, message in MISFITS:
+    for type_, payload, field, message in INVALID_PAYLOADS:
         with pytest.raises(Invalid) as refusal:
             await app.submit(type_, payload)
         assert (refusal.value.field, message in str(refusal.value)) == (field, True), (payload, str(refusal.value))
     assert await jobs_of(conn) == 0
-    for type_, payload in FITTING:
+    for type_, payload in VALID_PAYLOADS:
         await app.submit(type_, payload)
 
 
-async def test_a_batch_is_refused_with_the_index_of_its_first_misfit_and_nothing_is_written(
+async def test_a_batch_is_refused_as_a_whole_with_the_index_of_its_first_invalid_payload(
     app: Windlass, conn: Conn
 ) -> None:
     await serves((await app.open()).database, "w1", {"pack.v1": pack, "whole.v1": whole})
@@ -129,7 +129,7 @@ async def test_a_batch_is_refused_with_the_index_of_its_first_misfit_and_nothing
     assert len(await app.submit_many(fitting)) == 600
 
 
-async def test_a_payload_that_one_of_several_live_schemas_accepts_is_accepted(app: Windlass) -> None:
+async def test_a_payload_that_any_of_several_live_schemas_accepts_is_accepted(app: Windlass) -> None:
     db = (await app.open()).database
     await serves(db, "old", {"pack.v1": pack})
     with pytest.raises(Invalid):
@@ -144,7 +144,7 @@ async def test_a_payload_that_one_of_several_live_schemas_accepts_is_accepted(ap
     await app.submit("pack.v1", {"gift": True})
 
 
-async def test_only_live_workers_count(db: Tenant, clock: Clock) -> None:
+async def test_only_schemas_of_live_workers_are_checked(db: Tenant, clock: Clock) -> None:
     misfit = [JobSpec(type="pack.v1", payload={})]
     await serves(db.database, "w1", {"pack.v1": pack})
     with pytest.raises(Invalid):
@@ -154,7 +154,7 @@ async def test_only_live_workers_count(db: Tenant, clock: Clock) -> None:
     assert await jobs.submit(db, misfit)
 
 
-async def test_other_orgs_are_checked_too_and_other_processes_learn_of_a_new_worker(
+async def test_other_orgs_are_checked_too_and_other_processes_are_notified_of_a_new_worker(
     db: Tenant, other_db: Tenant
 ) -> None:
     misfit = [JobSpec(type="pack.v1", payload={})]
@@ -174,7 +174,7 @@ async def test_other_orgs_are_checked_too_and_other_processes_learn_of_a_new_wor
         await jobs.submit(acme, misfit)
 
 
-async def test_submits_do_not_query_each(db: Tenant, conn: Conn) -> None:
+async def test_submits_use_the_cached_schemas(db: Tenant, conn: Conn) -> None:
     await serves(db.database, "w1", {"pack.v1": pack})
     await jobs.submit(db, [JobSpec(type="pack.v1", payload={"items": []})])
     await conn.execute("update windlass.worker set digests = null")
@@ -183,7 +183,7 @@ async def test_submits_do_not_query_each(db: Tenant, conn: Conn) -> None:
         await jobs.submit(db, [JobSpec(type="pack.v1", payload={})])
 
 
-async def test_in_a_transaction_of_the_caller_what_is_known_is_used(app: Windlass, conn: Conn) -> None:
+async def test_a_submit_in_a_transaction_of_the_caller_uses_the_cached_schemas(app: Windlass, conn: Conn) -> None:
     db = await app.open()
     await serves(db.database, "w1", {"pack.v1": pack})
     await app.submit("pack.v1", {"items": []})
@@ -194,7 +194,7 @@ async def test_in_a_transaction_of_the_caller_what_is_known_is_used(app: Windlas
     assert await jobs_of(conn) == 2
 
 
-async def test_a_check_that_cannot_be_done_does_not_hold_up_a_job(
+async def test_a_check_that_exceeds_its_deadline_does_not_block_a_submit(
     app: Windlass, caplog: pytest.LogCaptureFixture
 ) -> None:
     db = await app.open()
@@ -205,22 +205,22 @@ async def test_a_check_that_cannot_be_done_does_not_hold_up_a_job(
         await app.submit("pack.v1", {})
     finally:
         await db.schema_validator.close()
-    assert "payloads of pack.v1 are not checked before they run: TooSlow: " in caplog.text
+    assert "payloads of pack.v1 are not validated at submission: TooSlow: " in caplog.text
 
 
 BROKEN = {
     "ends at once": "",
     "ends after the request": "input()",
     "kills itself": "import os; input(); os.kill(os.getpid(), 9)",
-    "answers no JSON": "while True: input(); print('Traceback', flush=True)",
-    "answers another object": "while True: input(); print('{\"a\": 1}', flush=True)",
-    "refuses what was not asked": "while True: input(); print('[7]', flush=True)",
-    "answers without end": "print('x' * 2_000_000, flush=True); input()",
+    "response is not JSON": "while True: input(); print('Traceback', flush=True)",
+    "response is another object": "while True: input(); print('{\"a\": 1}', flush=True)",
+    "response has an unknown index": "while True: input(); print('[7]', flush=True)",
+    "response does not end": "print('x' * 2_000_000, flush=True); input()",
 }
 
 
 @pytest.mark.parametrize("program", BROKEN.values(), ids=BROKEN)
-async def test_jobs_are_accepted_while_the_validator_is_broken_and_their_worker_checks_them(
+async def test_jobs_are_accepted_while_the_validator_is_broken_and_checked_by_their_worker(
     app: Windlass, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str
 ) -> None:
     script = tmp_path / "broken.py"
@@ -232,7 +232,7 @@ async def test_jobs_are_accepted_while_the_validator_is_broken_and_their_worker_
         await app.submit_many([{"type": "pack.v1", "payload": {}}, {"type": "whole.v1", "payload": {}}])
         good = await app.submit("pack.v1", {"items": [{"sku": "s"}]})
         await (await app.open()).schema_validator.close()
-    warned = [line for line in caplog.messages if "not checked before they run" in line]
+    warned = [line for line in caplog.messages if "not validated at submission" in line]
     assert [line.split(" are ")[0] for line in warned] == ["payloads of pack.v1", "payloads of whole.v1"]
     app.job("pack.v1")(pack)
     await run_until_idle(app)
@@ -254,7 +254,7 @@ async def test_a_validator_that_was_killed_is_replaced(app: Windlass) -> None:
         await app.submit("pack.v1", {})
 
 
-def test_a_type_that_cannot_be_checked_is_named_once_a_minute() -> None:
+def test_a_type_that_cannot_be_checked_is_logged_at_most_once_a_minute() -> None:
     known = KnownTypes()
     assert [known.may_warn("a.v1", now) for now in (0.0, 1.0, 59.9, 60.0, 61.0)] == [True, False, False, True, False]
     assert known.may_warn("b.v1", 61.0)
@@ -262,7 +262,7 @@ def test_a_type_that_cannot_be_checked_is_named_once_a_minute() -> None:
     assert known.warned.keys() == {"c.v1"}
 
 
-async def test_the_schema_says_which_parameters_the_items_of_an_array_are() -> None:
+async def test_the_schema_maps_the_items_of_an_array_to_parameters() -> None:
     typed = Handler.of("summed.v1", summed).payload_type
     assert typed is not None
     assert typed.schema[POSITIONAL] == ["first", MORE]
@@ -271,7 +271,9 @@ async def test_the_schema_says_which_parameters_the_items_of_an_array_are() -> N
 # With a worker
 
 
-async def test_a_worker_publishes_its_handlers_and_fails_what_was_not_checked(database: str, conn: Conn) -> None:
+async def test_a_worker_publishes_its_schemas_and_fails_invalid_jobs_that_were_not_checked(
+    database: str, conn: Conn
+) -> None:
     async with Windlass(database, settings=Settings(code_version="7")) as app:
         app.job("orders.pack.v1")(pack)
         app.job("orders.%")(lambda: None)
@@ -296,7 +298,7 @@ async def test_a_worker_publishes_its_handlers_and_fails_what_was_not_checked(da
         assert (version.code_version, version.workers) == ("7", 0)  # it has stopped
 
 
-async def test_a_type_that_the_registry_gives_to_another_runtime_is_not_published(app: Windlass, conn: Conn) -> None:
+async def test_a_type_that_the_registry_assigns_to_another_runtime_is_not_published(app: Windlass, conn: Conn) -> None:
     app.job("orders.pack.v1")(pack)
     app.job("orders.send.v1")(whole)
     await app.submit("orders.send.v1", {"sku": "s"})
@@ -307,7 +309,7 @@ async def test_a_type_that_the_registry_gives_to_another_runtime_is_not_publishe
     assert [type_.type for type_ in (await types.list_(await app.open())).items] == ["orders.send.v1"]
 
 
-async def test_the_guide_to_typed_handlers_holds(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_examples_in_the_guide_to_typed_handlers_work(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/type-your-handlers.md").read_text("utf-8")
     blocks = dict(re.findall(r"^```(python|console)\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
     module = ModuleType("typed_guide")
@@ -321,7 +323,7 @@ async def test_the_guide_to_typed_handlers_holds(database: str, monkeypatch: pyt
     assert f"error: {refusal.value}\n" in blocks["console"]
 
 
-async def test_the_doctor_names_workers_that_disagree(db: Tenant) -> None:
+async def test_the_doctor_reports_workers_with_different_schemas(db: Tenant) -> None:
     await serves(db.database, "old", {"pack.v1": pack})
     await serves(db.database, "new", {"pack.v1": pack_later})
     [finding] = [finding for finding in await examine(db.database) if "several schemas of pack.v1" in finding.message]

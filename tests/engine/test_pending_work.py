@@ -49,7 +49,7 @@ async def look(db: Tenant) -> PendingWork:
 
 
 async def reported(db: Tenant) -> set[str]:
-    """The work that the look reports, by name."""
+    """Return the names of the pending work that the query reports."""
     work = await look(db)
     found = {f"jobs.{name}" for name, value in work.jobs._asdict().items() if value}
     found |= {f"runs.{name}" for name, value in work.runs._asdict().items() if value}
@@ -102,7 +102,7 @@ async def many_jobs_of_one_insert(db: Tenant, conn: Connection, clock: Clock) ->
 
 
 @case("timers.job", upkeep.become_due)
-async def a_job_whose_time_has_come(db: Tenant, conn: Connection, clock: Clock) -> object:
+async def a_delayed_job_that_is_due(db: Tenant, conn: Connection, clock: Clock) -> object:
     id_ = await submit(db, delay=MINUTE)
     clock.move(MINUTE)
     return id_
@@ -116,14 +116,14 @@ async def a_sleep_that_ends(db: Tenant, conn: Connection, clock: Clock) -> objec
 
 
 @case("timers.run", sweep.expire)
-async def a_run_whose_time_is_over(db: Tenant, conn: Connection, clock: Clock) -> object:
+async def a_run_past_its_max_duration(db: Tenant, conn: Connection, clock: Clock) -> object:
     run = await begin(db, node("a"), max_duration=MINUTE)
     clock.move(MINUTE)
     return run
 
 
 @case("runs.starts", lambda db: sweep.PendingRuns(db).start())
-async def a_run_for_which_there_is_room_again(db: Tenant, conn: Connection, clock: Clock) -> None:
+async def a_held_run_with_a_free_slot(db: Tenant, conn: Connection, clock: Clock) -> None:
     await publish(db, node("a"), concurrency=1)
     first, _ = await begin(db), await begin(db)
     await runs.cancel(db, first)
@@ -148,7 +148,7 @@ async def a_step_that_plain_sql_ends(db: Tenant, conn: Connection, clock: Clock)
 
 
 @case("runs.events", sweep.sweep_runs)
-async def a_notice_of_the_run_above(db: Tenant, conn: Connection, clock: Clock) -> None:
+async def a_cancellation_by_the_parent_run(db: Tenant, conn: Connection, clock: Clock) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child())
     await sweep.PendingRuns(db).start()
@@ -178,7 +178,7 @@ async def a_schedule_of_a_workflow(db: Tenant, conn: Connection, clock: Clock) -
 
 
 @case("schedules.ready", workflow_schedules.tick)
-async def a_tick_that_waited_for_the_run_before_it(db: Tenant, conn: Connection, clock: Clock) -> None:
+async def a_buffered_tick_that_is_ready(db: Tenant, conn: Connection, clock: Clock) -> None:
     await workflows.publish(db, timed(overlap="buffer"))
     for _ in range(2):
         clock.move(HOUR)
@@ -198,7 +198,7 @@ async def a_schedule_of_the_open_job_spec(db: Tenant, conn: Connection, clock: C
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_what_is_reported_is_done_and_then_reported_no_more(
+async def test_reported_work_is_done_by_its_duty_and_then_no_longer_reported(
     db: Tenant, conn: Connection, clock: Clock, name: str
 ) -> None:
     create, duty = CASES[name]
@@ -207,7 +207,7 @@ async def test_what_is_reported_is_done_and_then_reported_no_more(
     await create(db, conn, clock)
     assert kind in await reported(db)
     assert await duty(db) > 0
-    while await duty(db):  # a run that is cancelled leaves a notice for the run above
+    while await duty(db):  # a cancelled run leaves an event for its parent run
         pass
     assert kind not in await reported(db)
 
@@ -217,7 +217,7 @@ async def test_what_is_reported_is_done_and_then_reported_no_more(
     [
         (Kind.JOB, "jobs.expired, a_job_that_was_not_started_in_time"),
         (Kind.JOB, "jobs.overdue, an_attempt_that_exceeds_its_timeout"),
-        (Kind.JOB, "timers.job, a_job_whose_time_has_come"),
+        (Kind.JOB, "timers.job, a_delayed_job_that_is_due"),
         (Kind.RUN, "timers.sleep, a_sleep_that_ends"),
         (Kind.RUN, "runs.events, a_step_that_plain_sql_ends"),
         (Kind.SCHEDULE, "schedules.job, a_schedule_of_plain_sql"),
@@ -225,7 +225,7 @@ async def test_what_is_reported_is_done_and_then_reported_no_more(
         (Kind.CRON, "schedules.cron, a_schedule_of_the_open_job_spec"),
     ],
 )
-async def test_what_is_in_quarantine_is_neither_reported_nor_done(
+async def test_quarantined_work_is_neither_reported_nor_done(
     db: Tenant, conn: Connection, clock: Clock, kind: Kind, name: str
 ) -> None:
     create, duty = CASES[name]
@@ -239,11 +239,11 @@ def test_every_kind_of_work_has_a_case() -> None:
     kinds = {name.partition(",")[0] for name in CASES}
     parts = PendingWork.__annotations__
     names = {f"{part}.{field}" for part in ("jobs", "timers", "schedules", "runs") for field in parts[part]._fields}
-    # A tick that waits is no work: it is ready when what it waits for has ended. `cron_ready` has its own tests.
+    # A waiting tick is not pending work until the run that it waits for has ended. `cron_ready` has its own tests.
     assert names - kinds == {"schedules.waits", "schedules.cron_ready"}
 
 
-# What the look says about the process
+# Pending work of the process
 
 
 async def test_leased_jobs_are_reported_until_none_is_left(db: Tenant, clock: Clock) -> None:
@@ -256,7 +256,7 @@ async def test_leased_jobs_are_reported_until_none_is_left(db: Tenant, clock: Cl
     assert not (await look(db)).process.leased
 
 
-async def test_usage_is_to_be_counted_when_it_has_not_begun_and_when_there_are_new_events(
+async def test_uncounted_usage_is_reported_before_the_first_count_and_after_new_events(
     db: Tenant, conn: Connection
 ) -> None:
     assert (await look(db)).process.uncounted
@@ -272,7 +272,7 @@ async def test_usage_is_to_be_counted_when_it_has_not_begun_and_when_there_are_n
     assert not (await look(db)).process.uncounted
 
 
-async def test_events_that_are_no_executions_are_looked_at_once(db: Tenant) -> None:
+async def test_events_that_are_not_executions_do_not_stay_uncounted(db: Tenant) -> None:
     await submit(db)
     await usage.count(db)
     await take(db)
@@ -297,7 +297,9 @@ async def test_active_subscriptions_are_reported(db: Tenant) -> None:
     assert not (await look(db)).process.subscriptions
 
 
-async def test_an_unknown_id_in_quarantine_hides_nothing(db: Tenant, conn: Connection, clock: Clock) -> None:
+async def test_an_unknown_id_in_the_quarantine_hides_no_pending_work(
+    db: Tenant, conn: Connection, clock: Clock
+) -> None:
     await a_job_that_was_not_started_in_time(db, conn, clock)
     await quarantine.set_aside(db, Kind.JOB, str(uuid4()), ValueError("strange"))
     assert "jobs.expired" in await reported(db)

@@ -21,7 +21,7 @@ from windlass.errors import Conflict, NotFound
 from windlass.testing import Clock
 
 
-async def test_the_jobs_of_a_pool_are_counted_for_the_org_and_for_the_operator_over_all_orgs(db: Tenant) -> None:
+async def test_the_jobs_of_a_pool_are_counted_per_org_and_for_the_operator_across_all_orgs(db: Tenant) -> None:
     await pools.offer(db, [("gpu", "kubernetes", 50, "train:7"), ("other", "ray", 1, None)])
     await pools.report(db, "gpu", holder="w1", problem=None)
     await orgs.create(db, "acme")
@@ -37,8 +37,8 @@ async def test_the_jobs_of_a_pool_are_counted_for_the_org_and_for_the_operator_o
         assert (seen.waiting, seen.running, seen.holder) == (*counts, None)
 
 
-async def test_a_pool_that_no_process_offers_is_not_alive_and_says_what_to_do(db: Tenant, clock: Clock) -> None:
-    clock.move(timedelta())  # from now on it stands still
+async def test_a_pool_that_no_process_offers_is_not_alive_and_has_a_fix(db: Tenant, clock: Clock) -> None:
+    clock.move(timedelta())  # freezes the clock
     await pools.offer(db, [("gpu", "kubernetes", 1, None), ("subprocess", "subprocess", 1, None)])
     assert [(pool.alive, pool.fix) for pool in await pools.list_(db)] == [(True, None)] * 2
     clock.move(ALIVE_WITHIN + timedelta(seconds=1))
@@ -52,15 +52,17 @@ async def test_a_pool_that_no_process_offers_is_not_alive_and_says_what_to_do(db
     assert "start windlass worker --allow-commands" in local.fix
 
 
-async def test_a_pool_with_a_problem_says_how_to_find_the_cause(db: Tenant) -> None:
+async def test_a_pool_with_a_problem_has_a_fix_that_finds_the_cause(db: Tenant) -> None:
     await pools.offer(db, [("gpu", "kubernetes", 1, None)])
     await pools.report(db, "gpu", holder="w1", problem="jobs.batch is forbidden")
     pool = await pools.get(db, "gpu")
     assert (pool.alive, pool.problem) == (True, "jobs.batch is forbidden")
-    assert pool.fix == "run `windlass pools test gpu` where its worker runs, and mend what that reports"
+    assert pool.fix == "run `windlass pools test gpu` where its worker runs, and fix what it reports"
 
 
-async def test_only_a_pool_that_no_process_offers_is_forgotten_and_that_is_recorded(db: Tenant, clock: Clock) -> None:
+async def test_only_a_pool_that_no_process_offers_can_be_forgotten_and_this_is_audited(
+    db: Tenant, clock: Clock
+) -> None:
     clock.move(timedelta())
     await pools.offer(db, [("gpu", "kubernetes", 1, None)])
     with pytest.raises(Conflict, match="stop the workers that offer it first"):

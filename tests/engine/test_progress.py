@@ -17,7 +17,7 @@ from windlass.engine.jobs.checkpoints import ProgressReport
 from windlass.testing import run_until_idle
 
 
-def test_a_share_is_kept_between_nothing_and_all() -> None:
+def test_a_fraction_is_clamped_to_the_range_from_0_to_1() -> None:
     assert [fraction_of(value) for value in (-1, 0, 0.25, 1, 7, math.inf)] == [0, 0, 0.25, 1, 1, 1]
     assert fraction_of(40, whole=100, field="percentage") == 0.4
     for value in (None, "0.5", True, math.nan, [1]):
@@ -25,7 +25,7 @@ def test_a_share_is_kept_between_nothing_and_all() -> None:
             fraction_of(value)
 
 
-async def test_what_a_worker_says_last_counts_and_stays(app: Windlass) -> None:
+async def test_the_last_reported_progress_is_kept_after_the_end_of_the_job(app: Windlass) -> None:
     db = await app.open()
     job = await app.submit("a.b.v1")
     assert await checkpoints.progress(db, job) is None
@@ -43,7 +43,7 @@ async def test_what_a_worker_says_last_counts_and_stays(app: Windlass) -> None:
     assert (found.fraction, found.message, found.data) == (0.4, "under way", {"rows": 4})
 
 
-async def test_a_handlers_last_word_is_written_and_those_before_are_bundled(app: Windlass, conn: Any) -> None:
+async def test_progress_reports_are_coalesced_and_the_last_one_is_written(app: Windlass, conn: Any) -> None:
     await conn.execute("create table writes (n int); insert into writes values (0)")
     counted = "begin update writes set n = n + 1; return new; end"
     await conn.execute(f"create function seen() returns trigger language plpgsql as $$ {counted} $$")
@@ -66,7 +66,7 @@ async def test_a_handlers_last_word_is_written_and_those_before_are_bundled(app:
     assert await conn.fetchval("select n from writes") <= 3
 
 
-async def test_who_lost_the_job_is_not_heard(app: Windlass, conn: Any) -> None:
+async def test_progress_reports_after_a_lost_lease_are_ignored(app: Windlass, conn: Any) -> None:
     db = await app.open()
     job = await app.submit("a.b.v1")
     await conn.execute("update workflow.workflow_run set status = 'leased', leased_by = 'second', claim_no = 2")
@@ -81,7 +81,7 @@ async def test_who_lost_the_job_is_not_heard(app: Windlass, conn: Any) -> None:
     assert found.fraction == 0.2
 
 
-async def test_it_is_shown_over_http_and_by_the_command(
+async def test_progress_is_shown_over_http_and_by_the_cli(
     app: Windlass, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = await app.submit("a.b.v1")

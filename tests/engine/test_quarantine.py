@@ -31,7 +31,7 @@ HALF = r'{"status": "ok", "note": "half an emoji: \ud83d, and a NUL: \u0000"}'
 # Text that Postgres cannot store
 
 
-async def test_an_if_over_an_answer_with_half_a_surrogate_pair_is_judged_and_the_answer_kept(db: Tenant) -> None:
+async def test_an_if_can_read_a_response_with_half_a_surrogate_pair(db: Tenant) -> None:
     await deploy(
         db,
         "shop",
@@ -49,7 +49,7 @@ async def test_an_if_over_an_answer_with_half_a_surrogate_pair_is_judged_and_the
     assert "half an emoji: ?" in reason
 
 
-async def test_a_callback_with_text_that_postgres_cannot_hold_is_taken_and_passed_on(db: Tenant) -> None:
+async def test_a_callback_with_text_that_postgres_cannot_store_is_accepted_and_passed_on(db: Tenant) -> None:
     await deploy(
         db,
         "shop",
@@ -69,8 +69,8 @@ async def test_a_callback_with_text_that_postgres_cannot_hold_is_taken_and_passe
 # A run that cannot be advanced
 
 
-async def test_a_worker_is_not_blamed_for_a_run_that_cannot_be_advanced(db: Tenant, conn: Client, clock: Clock) -> None:
-    """The outcome is recorded, the innocent ones in the same turn too, and the run goes on when it is repaired."""
+async def test_reports_for_a_run_that_cannot_be_advanced_are_recorded(db: Tenant, conn: Client, clock: Clock) -> None:
+    """The outcome is recorded, as are the other reports of the turn; the run continues once it is repaired."""
     clock.set(NOON)
     broken = await begin(db, node("a"), node("b", "a"))
     good = [await begin(db) for _ in range(5)]
@@ -91,7 +91,7 @@ async def test_a_worker_is_not_blamed_for_a_run_that_cannot_be_advanced(db: Tena
     assert await aside(db) == []
 
 
-async def test_pauses_between_tries_grow_and_the_count_is_kept(db: Tenant, conn: Client, clock: Clock) -> None:
+async def test_delays_between_retries_double_and_failures_are_counted(db: Tenant, conn: Client, clock: Clock) -> None:
     clock.set(NOON)
     run = await begin(db, node("a"), node("b", "a"))
     await conn.execute("update windlass.run set steps = 'a'; update workflow.workflow_run set status = 'succeeded'")
@@ -110,7 +110,7 @@ async def test_pauses_between_tries_grow_and_the_count_is_kept(db: Tenant, conn:
 
 
 async def test_a_run_that_was_set_aside_still_expires(db: Tenant, conn: Client, clock: Clock) -> None:
-    """Its other events cannot be applied; its end can."""
+    """Its other events cannot be applied, but its expiry can."""
     clock.set(NOON)
     await deploy(db, "short", {"a": {"job": "a.v1"}, "b": {"needs": ["a"], "job": "b.v1"}}, max_duration="1m")
     run = await start(db, "short")
@@ -120,7 +120,7 @@ async def test_a_run_that_was_set_aside_still_expires(db: Tenant, conn: Client, 
     assert (await runs.view(db, run)).row.state == "timeout"
 
 
-async def test_five_hundred_ends_of_one_broken_run_do_not_hide_those_of_another(db: Tenant, conn: Client) -> None:
+async def test_many_completions_of_a_broken_run_do_not_delay_those_of_another_run(db: Tenant, conn: Client) -> None:
     await deploy(db, "wide", {"a": {"job": "a.v1", "parallel": 600}})
     broken, good = await start(db, "wide"), await begin(db, node("a"), node("b", "a"))
     await conn.execute("update windlass.run set fans = '[]' where id = $1", broken)
@@ -144,7 +144,7 @@ async def unreadable(conn: Client, change: str) -> None:
 # A version that this process cannot read
 
 
-async def test_a_key_that_a_newer_release_wrote_is_ignored(
+async def test_a_document_key_written_by_a_newer_release_is_ignored(
     db: Tenant, conn: Client, database: str, clock: Clock
 ) -> None:
     run = await begin(db, node("a"), node("b", "a"))
@@ -156,10 +156,10 @@ async def test_a_key_that_a_newer_release_wrote_is_ignored(
     await older.close()
 
 
-async def test_jobs_of_a_version_that_cannot_be_read_are_executed_and_innocent_ones_too(
+async def test_jobs_of_an_unreadable_version_are_executed_and_delay_no_other_jobs(
     db: Tenant, conn: Client, database: str, clock: Clock
 ) -> None:
-    """A step of a kind that only a newer release knows: this process leaves the run to one that can read it."""
+    """Only a newer release knows this kind of step: this process leaves the run to a process that can read it."""
     clock.set(NOON)
     run = await begin(db, node("a"), node("b", "a"))
     await jobs.submit(db, [JobSpec(type="plain.v1")] * 10)
@@ -182,7 +182,7 @@ async def test_jobs_of_a_version_that_cannot_be_read_are_executed_and_innocent_o
     await older.close()
 
 
-async def test_a_held_run_that_cannot_begin_keeps_no_other_run_from_anything(
+async def test_a_held_run_that_cannot_start_does_not_block_other_runs(
     db: Tenant, conn: Client, database: str, clock: Clock
 ) -> None:
     await deploy(db, "narrow", {"a": {"job": "a.v1"}}, concurrency=1)
@@ -195,14 +195,14 @@ async def test_a_held_run_that_cannot_begin_keeps_no_other_run_from_anything(
         await sweeper.tick()
     assert await letters(db, good) == "sa"
     assert await letters(db, held[0]) == "s"
-    assert await letters(db, held[2]) == "a"  # the second stands aside, the third has its place
+    assert await letters(db, held[2]) == "a"  # the second is set aside, the third takes its slot
     assert ("run", str(held[1])) in await aside(db)
 
 
 # Operators
 
 
-async def test_the_doctor_names_what_is_set_aside_and_how_to_try_it_again(db: Tenant) -> None:
+async def test_the_doctor_reports_quarantine_entries_and_how_to_retry_them(db: Tenant) -> None:
     assert [found.level for found in judge_quarantine([])] == [Level.OK]
     await quarantine.set_aside(db, Kind.RUN, "a b", ValueError("strange"))
     await quarantine.set_aside(db, Kind.DUTY, "timers.due", ValueError("odd"), retry=False)
@@ -214,7 +214,7 @@ async def test_the_doctor_names_what_is_set_aside_and_how_to_try_it_again(db: Te
     assert "retry" not in duty.fix
 
 
-async def test_a_person_can_have_something_tried_again_at_once(db: Tenant, conn: Client, clock: Clock) -> None:
+async def test_an_operator_can_retry_a_quarantine_entry_immediately(db: Tenant, conn: Client, clock: Clock) -> None:
     clock.set(NOON)
     run = await begin(db, node("a"), node("b", "a"))
     await conn.execute("update workflow.workflow_run set status = 'succeeded'")
@@ -232,7 +232,9 @@ async def test_a_person_can_have_something_tried_again_at_once(db: Tenant, conn:
         await quarantine.retry_now(db, Kind.DUTY, "timers.due")
 
 
-async def test_entries_of_jobs_go_when_the_jobs_have_ended(db: Tenant, conn: Client, clock: Clock) -> None:
+async def test_quarantine_entries_of_jobs_are_deleted_when_the_jobs_have_ended(
+    db: Tenant, conn: Client, clock: Clock
+) -> None:
     clock.set(NOON)
     [ended], [live] = [await jobs.submit(db, [JobSpec(type="a.v1")]) for _ in range(2)]
     for id_ in (ended, live):

@@ -21,7 +21,9 @@ from windlass.testing import Clock
 
 
 @pytest.mark.parametrize("when", ["infinity", "-infinity"])
-async def test_a_schedule_at_the_end_of_time_stops_no_other(db: Tenant, conn: Client, clock: Clock, when: str) -> None:
+async def test_a_schedule_with_an_infinite_next_run_does_not_block_others(
+    db: Tenant, conn: Client, clock: Clock, when: str
+) -> None:
     clock.set(NOON)
     insert = """insert into workflow.workflow_schedule (type, schedule, next_run_at)
                 values ($1, '* * * * *', $2::text::timestamptz)"""
@@ -51,7 +53,7 @@ async def test_a_schedule_that_raises_is_set_aside_and_the_others_fire(db: Tenan
 # Claims
 
 
-async def test_a_row_that_cannot_be_claimed_goes_out_of_line_and_those_behind_it_are_claimed(
+async def test_a_row_that_cannot_be_claimed_is_set_aside_and_the_rows_behind_it_are_claimed(
     db: Tenant, conn: Client, clock: Clock
 ) -> None:
     clock.set(NOON)
@@ -75,7 +77,7 @@ async def test_a_row_that_cannot_be_claimed_goes_out_of_line_and_those_behind_it
 # Loops
 
 
-async def test_a_duty_that_fails_does_not_keep_the_next_one_from_its_turn(db: Tenant) -> None:
+async def test_a_failing_duty_does_not_block_the_next_one(db: Tenant) -> None:
     duties = Duties(db, "test")
 
     async def bad() -> int:
@@ -88,12 +90,12 @@ async def test_a_duty_that_fails_does_not_keep_the_next_one_from_its_turn(db: Te
     assert await duties.run("good", good, 0) == 7
     [entry] = await quarantine.list_(db)
     assert (entry.kind, entry.key, entry.reason) == ("duty", "test.bad", "strange")
-    again = Duties(db, "test")  # after a restart, with the defect mended
+    again = Duties(db, "test")  # after a restart, with the defect fixed
     assert await again.run("bad", good, 0) == 7
     assert await quarantine.list_(db) == []
 
 
-async def test_the_timer_loop_waits_a_moment_when_another_session_holds_what_is_due(
+async def test_the_timer_loop_pauses_when_another_session_has_locked_the_due_run(
     db: Tenant, conn: Client, clock: Clock
 ) -> None:
     clock.set(NOON)
@@ -108,7 +110,7 @@ async def test_the_timer_loop_waits_a_moment_when_another_session_holds_what_is_
     assert await letters(db, run) == "s"
 
 
-async def test_a_locked_workflow_row_does_not_stop_the_settler(db: Tenant, conn: Client) -> None:
+async def test_a_locked_workflow_row_does_not_block_the_sweeper(db: Tenant, conn: Client) -> None:
     await deploy(db, "narrow", {"a": {"job": "a.v1"}}, concurrency=1)
     await start(db, "narrow")
     await start(db, "narrow")
@@ -123,7 +125,7 @@ async def test_a_locked_workflow_row_does_not_stop_the_settler(db: Tenant, conn:
 # Rows of plain SQL
 
 
-async def test_a_huge_number_in_a_row_is_read_as_text(db: Tenant, conn: Client) -> None:
+async def test_a_huge_number_in_a_row_is_read_as_a_string(db: Tenant, conn: Client) -> None:
     await conn.execute(
         """insert into workflow.workflow_run (type, payload, result, status)
            values ('odd.v1', '{"n": 1}', ('[1e5000]')::jsonb, 'succeeded'), ('good.v1', '{}', '1', 'succeeded')"""
@@ -133,7 +135,7 @@ async def test_a_huge_number_in_a_row_is_read_as_text(db: Tenant, conn: Client) 
     assert results["odd.v1"] == ["1" + "0" * 5000]
 
 
-async def test_a_fan_out_over_a_huge_number_does_not_stop_innocent_jobs(db: Tenant, conn: Client) -> None:
+async def test_a_fan_out_over_a_huge_number_creates_all_its_jobs(db: Tenant, conn: Client) -> None:
     await deploy(
         db,
         "wide",
@@ -153,7 +155,9 @@ async def test_a_fan_out_over_a_huge_number_does_not_stop_innocent_jobs(db: Tena
 # Leases, expiry and due times
 
 
-async def test_a_row_whose_lease_cannot_be_released_stops_no_other(db: Tenant, conn: Client, clock: Clock) -> None:
+async def test_a_row_whose_lease_cannot_be_released_does_not_block_others(
+    db: Tenant, conn: Client, clock: Clock
+) -> None:
     ids = [(await jobs.submit(db, [JobSpec(type="a.v1", max_attempts=9)]))[0] for _ in range(6)]
     await conn.execute(
         """update workflow.workflow_run set status = 'leased', leased_by = 'gone', claim_no = 1,
@@ -169,4 +173,4 @@ async def test_a_row_whose_lease_cannot_be_released_stops_no_other(db: Tenant, c
     )
     assert (await upkeep.release_expired(db)).released == 5
     assert await aside(db) == [("job", str(ids[2]))]
-    assert (await upkeep.release_expired(db)).released == 0  # it rests
+    assert (await upkeep.release_expired(db)).released == 0  # it is set aside

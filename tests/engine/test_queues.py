@@ -1,4 +1,4 @@
-"""Queues: depth, age and rate; a pause applies to the next claim of our workers."""
+"""Queues: depth, age and rate; a pause applies to the next claim of a Python worker."""
 
 import asyncio
 from dataclasses import replace
@@ -26,7 +26,7 @@ SPEC = JobSpec(type="a.b.v1")
 HOUR = timedelta(hours=1)
 
 
-async def test_a_pause_binds_the_next_claim_even_from_a_lane_that_was_known(db: Tenant) -> None:
+async def test_a_pause_applies_to_the_next_claim_even_on_a_lane_that_was_read_before(db: Tenant) -> None:
     await jobs.submit(db, [SPEC, replace(SPEC, queue="sql")])
     lanes = [(replace(lane, seq=0), 9) for lane in await turn.look(db, ["default", "sql"])]
     await queues.pause(db, "default")
@@ -38,7 +38,7 @@ async def test_a_pause_binds_the_next_claim_even_from_a_lane_that_was_known(db: 
     assert [job.queue for job in taken] == ["default"]
 
 
-async def test_what_is_held_when_a_queue_is_paused_is_finished(db: Tenant) -> None:
+async def test_a_job_that_was_leased_before_a_pause_can_finish(db: Tenant) -> None:
     [id_] = await jobs.submit(db, [SPEC])
     worker = await ManualWorker.registered(db)
     [job] = await worker.take()
@@ -47,7 +47,7 @@ async def test_what_is_held_when_a_queue_is_paused_is_finished(db: Tenant) -> No
     assert (await jobs.get(db, id_)).status == "succeeded"
 
 
-async def test_a_foreign_poller_does_not_see_the_pause(db: Tenant, conn: Client) -> None:
+async def test_a_worker_that_polls_with_plain_sql_ignores_the_pause(db: Tenant, conn: Client) -> None:
     await jobs.submit(db, [SPEC])
     await queues.pause(db, "default")
     claimed = await conn.fetchval("""update workflow.workflow_run set status = 'leased', leased_by = 'go-1',
@@ -56,7 +56,7 @@ async def test_a_foreign_poller_does_not_see_the_pause(db: Tenant, conn: Client)
     assert claimed == "default"
 
 
-async def test_a_worker_leaves_a_paused_queue_alone_and_a_resume_wakes_it(app: Windlass) -> None:
+async def test_a_worker_skips_a_paused_queue_and_a_resume_wakes_it(app: Windlass) -> None:
     done: asyncio.Queue[str] = asyncio.Queue()
     app.job("a.b.v1")(lambda queue: done.put_nowait(queue))
     app.job("a.c.v1")(lambda queue: done.put_nowait(queue))
@@ -75,7 +75,7 @@ async def test_a_worker_leaves_a_paused_queue_alone_and_a_resume_wakes_it(app: W
     await working
 
 
-async def test_depth_age_and_rate(db: Tenant, clock: Clock) -> None:
+async def test_a_queue_has_a_depth_an_age_and_a_rate(db: Tenant, clock: Clock) -> None:
     clock.move(HOUR)
     await jobs.submit(db, [SPEC] * 3 + [replace(SPEC, type="a.c.v1", priority=5), replace(SPEC, delay=HOUR)])
     await jobs.submit(db, [replace(SPEC, queue="later", delay=2 * HOUR)] * 2)
@@ -98,7 +98,9 @@ async def test_depth_age_and_rate(db: Tenant, clock: Clock) -> None:
     assert (await queues.get(db, "later")).row.due == 2
 
 
-async def test_the_rate_of_a_busy_minute_is_that_of_its_latest_lines(db: Tenant, clock: Clock, conn: Client) -> None:
+async def test_the_rate_of_a_busy_minute_is_estimated_from_its_latest_events(
+    db: Tenant, clock: Clock, conn: Client
+) -> None:
     clock.move(HOUR)
     [id_] = await jobs.submit(db, [SPEC])
     now = clock.now()
@@ -133,7 +135,7 @@ async def test_queues_are_listed_by_name_in_pages(db: Tenant) -> None:
 
 
 @pytest.mark.parametrize("name", ["", " ", "a\x00b", "x" * 256, "\ud800"], ids=ascii)
-async def test_a_name_that_is_none_is_refused(db: Tenant, name: str) -> None:
+async def test_an_invalid_queue_name_is_refused(db: Tenant, name: str) -> None:
     for act in (queues.get, queues.pause, queues.resume):
         with pytest.raises(Invalid, match="queue"):
             await act(db, name)

@@ -31,7 +31,7 @@ def fetch(queue: str = "default", worker: str = "w", count: int = 10) -> list[Fe
     return [Fetch(queues=[queue], count=count, worker=worker)]
 
 
-async def test_a_fetch_hands_out_jobs_of_its_own_org_only(db: Tenant, acme: Tenant) -> None:
+async def test_a_fetch_returns_only_jobs_of_its_own_org(db: Tenant, acme: Tenant) -> None:
     await add(db)
     await add(acme, 2)
     assert [job.payload["org"] for job in (await remote.fetch(acme, fetch()))[0]] == ["acme", "acme"]
@@ -87,8 +87,8 @@ async def test_the_same_worker_id_in_two_orgs_is_two_workers(db: Tenant, acme: T
         await registry.get(db.tenant("other"), "w")
 
 
-async def test_our_workers_find_the_queues_of_every_org_in_turn(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
-    """With more orgs than one look visits, the next look goes on where the last one ended."""
+async def test_python_workers_visit_the_queues_of_all_orgs_in_turn(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
+    """With more orgs than one query visits, the next query continues where the last one ended."""
     names = [f"org-{n:03}" for n in range(600)]
     await conn.execute("insert into windlass.org (name) select unnest($1::text[])", names)
     await conn.execute(
@@ -107,7 +107,7 @@ async def test_our_workers_find_the_queues_of_every_org_in_turn(db: Tenant, conn
     assert await turn.look(db, ["other"], pages=pages) == []
 
 
-async def test_plain_sql_names_the_queue_as_its_org_does(
+async def test_plain_sql_uses_the_queue_names_of_its_org(
     db: Tenant, acme: Tenant, conn: "asyncpg.Connection[Any]"
 ) -> None:
     await conn.execute("insert into workflow.workflow_run (type, payload, org) values ('a.b.v1', '{}', 'acme')")

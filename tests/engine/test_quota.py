@@ -42,7 +42,9 @@ async def count(conn: Connection, table: str = "workflow.workflow_run") -> int:
     return number
 
 
-async def test_a_batch_beyond_the_month_is_refused_whole_and_a_smaller_one_is_not(db: Tenant, conn: Connection) -> None:
+async def test_a_batch_beyond_the_monthly_limit_is_refused_as_a_whole_and_a_smaller_one_is_not(
+    db: Tenant, conn: Connection
+) -> None:
     await limit(db, executions_per_month=5)
     await jobs.submit(db, jobs_of(3))
     with pytest.raises(QuotaExceeded) as refused:
@@ -59,7 +61,7 @@ async def test_a_batch_beyond_the_month_is_refused_whole_and_a_smaller_one_is_no
     assert await count(conn) == 5
 
 
-async def test_the_next_month_begins_at_zero(db: Tenant, clock: Clock) -> None:
+async def test_usage_is_reset_at_the_start_of_the_next_month(db: Tenant, clock: Clock) -> None:
     clock.set(datetime(2030, 6, 30, 23, 59, tzinfo=UTC))
     await limit(db, executions_per_month=2)
     await usage.count(db)
@@ -74,7 +76,7 @@ async def test_the_next_month_begins_at_zero(db: Tenant, clock: Clock) -> None:
     await jobs.submit(db, jobs_of(2))
 
 
-async def test_a_job_whose_key_exists_is_never_refused(db: Tenant, conn: Connection) -> None:
+async def test_a_job_with_a_known_idempotency_key_is_never_refused(db: Tenant, conn: Connection) -> None:
     await limit(db, executions_per_month=1)
     [first] = await jobs.submit(db, jobs_of(1, idempotency_key="k"))
     assert await jobs.submit(db, jobs_of(1, idempotency_key="k")) == [first]
@@ -83,7 +85,7 @@ async def test_a_job_whose_key_exists_is_never_refused(db: Tenant, conn: Connect
     assert await count(conn) == 1
 
 
-async def test_what_was_counted_is_not_counted_twice(db: Tenant) -> None:
+async def test_counted_executions_are_not_counted_twice(db: Tenant) -> None:
     await usage.count(db)
     await limit(db, executions_per_month=4)
     await jobs.submit(db, jobs_of(2))
@@ -106,7 +108,7 @@ async def test_runs_count_as_executions_and_a_known_key_does_not(db: Tenant, con
     assert await count(conn, "windlass.run") == 1
 
 
-async def test_a_child_beyond_the_month_fails_its_step_with_the_reason(db: Tenant) -> None:
+async def test_a_child_run_beyond_the_monthly_limit_fails_its_step_with_the_reason(db: Tenant) -> None:
     await publish(db, node("a"), name="child")
     await publish(db, Step(name="sub", action=ChildAction("child", {})), name="w")
     await limit(db, executions_per_month=1)
@@ -117,7 +119,7 @@ async def test_a_child_beyond_the_month_fails_its_step_with_the_reason(db: Tenan
     assert "has used 1 of 1 executions" in why
 
 
-async def test_a_composition_counts_its_jobs(db: Tenant, conn: Connection) -> None:
+async def test_each_job_of_a_composition_counts_as_an_execution(db: Tenant, conn: Connection) -> None:
     await limit(db, executions_per_month=2)
     parts = (Part(type="a.b.v1"), Part(type="a.b.v1"), Part(type="a.b.v1"))
     with pytest.raises(QuotaExceeded) as refused:
@@ -127,7 +129,9 @@ async def test_a_composition_counts_its_jobs(db: Tenant, conn: Connection) -> No
     await compositions.create(db, Composition(kind=CompositionKind.GROUP, parts=parts[:2]))
 
 
-async def test_runs_at_once_are_exact_however_many_start(db: Tenant, other_db: Tenant, conn: Connection) -> None:
+async def test_the_limit_of_concurrent_runs_is_exact_under_concurrent_starts(
+    db: Tenant, other_db: Tenant, conn: Connection
+) -> None:
     await publish(db, node("a"))
     await limit(db, runs_at_once=3)
     answers = await asyncio.gather(*(begin(of) for _ in range(10) for of in (db, other_db)), return_exceptions=True)
@@ -138,11 +142,11 @@ async def test_runs_at_once_are_exact_however_many_start(db: Tenant, other_db: T
     }
     live = [answer for answer in answers if not isinstance(answer, BaseException)]
     await runs.cancel(db, live[0])
-    await begin(db)  # at once: room is counted when it is needed
+    await begin(db)  # immediately: free slots are counted on demand
     assert await count(conn, "windlass.run") == 4
 
 
-async def test_child_runs_do_not_count_as_runs_at_once(db: Tenant) -> None:
+async def test_child_runs_do_not_count_towards_the_limit_of_concurrent_runs(db: Tenant) -> None:
     await publish(db, node("a"), name="child")
     await publish(db, Step(name="sub", action=ChildAction("child", {})), name="w")
     await limit(db, runs_at_once=1)
@@ -176,7 +180,9 @@ async def test_a_skipped_tick_replaces_nothing(db: Tenant, conn: Connection, clo
     assert [row["state"] for row in await runs_of(conn)] == ["running"]
 
 
-async def test_a_cron_of_the_open_job_spec_skips_too(db: Tenant, conn: Connection, clock: Clock) -> None:
+async def test_a_tick_of_an_open_job_spec_cron_beyond_the_limit_is_skipped(
+    db: Tenant, conn: Connection, clock: Clock
+) -> None:
     clock.set(NOON)
     spec = JobSpec(type="a.b.v1", payload=[])
     options: dict[str, Any] = {"expression": "0 * * * *", "timezone": "UTC", "overlap": Overlap.ALLOW, "asked": {}}
@@ -211,7 +217,7 @@ async def test_publishing_is_limited_by_workflows_steps_and_triggers(db: Tenant,
     await workflows.publish(db, asked("c"))
 
 
-async def test_two_publishers_do_not_both_take_the_last_place(db: Tenant, other_db: Tenant) -> None:
+async def test_concurrent_publishers_do_not_exceed_the_limit_of_workflows(db: Tenant, other_db: Tenant) -> None:
     await limit(db, workflows=1)
     answers = await asyncio.gather(
         *(workflows.publish(of, asked(f"w{n}")) for n in range(4) for of in (db, other_db)), return_exceptions=True
@@ -220,7 +226,7 @@ async def test_two_publishers_do_not_both_take_the_last_place(db: Tenant, other_
     assert len(published) == 1
 
 
-async def test_an_org_that_has_more_than_its_plan_keeps_it(db: Tenant) -> None:
+async def test_an_org_with_more_workflows_than_its_plan_allows_keeps_them(db: Tenant) -> None:
     for name in ("a", "b", "c"):
         await workflows.publish(db, asked(name))
     await limit(db, workflows=1)
@@ -229,7 +235,7 @@ async def test_an_org_that_has_more_than_its_plan_keeps_it(db: Tenant) -> None:
         await workflows.publish(db, asked("d"))
 
 
-async def test_the_limits_of_one_org_are_not_those_of_another(db: Tenant, conn: Connection) -> None:
+async def test_the_limits_of_one_org_do_not_apply_to_another(db: Tenant, conn: Connection) -> None:
     await conn.execute("insert into windlass.org (name) values ('acme')")
     acme = db.tenant("acme")
     await plans.put(db, "small", {"executions_per_month": 1})
@@ -240,7 +246,7 @@ async def test_the_limits_of_one_org_are_not_those_of_another(db: Tenant, conn: 
     await jobs.submit(db, jobs_of(10))
 
 
-async def test_an_org_without_limits_asks_nothing(db: Tenant) -> None:
+async def test_an_org_without_limits_causes_no_quota_queries(db: Tenant) -> None:
     await jobs.submit(db, jobs_of(1))
     statements: list[str] = []
     async with db.once() as conn:

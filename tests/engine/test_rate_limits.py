@@ -50,37 +50,39 @@ async def end(db: Tenant, id_: UUID) -> None:
     await remote_reports.record(db, [RemoteReport(id_, Succeeded("1"))])
 
 
-async def in_line(conn: Connection) -> int:
+async def in_lane(conn: Connection) -> int:
     count: int = await conn.fetchval("select count(*) from workflow.workflow_run where status = 'pending' and due")
     return count
 
 
-async def test_a_dozen_jobs_of_a_blocked_key_hide_nobody_from_a_fetch_of_one(db: Tenant, conn: Connection) -> None:
+async def test_many_jobs_of_a_blocked_key_hide_no_other_job_from_a_fetch_of_one(db: Tenant, conn: Connection) -> None:
     first, *blocked = await push(db, HOURLY, 13)
     free = await jobs.submit(db, [FREE] * 3)
     assert [await fetch(db) for _ in range(5)] == [[first], [free[0]], [free[1]], [free[2]], []]
-    assert await in_line(conn) == 0
+    assert await in_lane(conn) == 0
     assert len(blocked) == await conn.fetchval("select count(*) from windlass.rate_line")
 
 
-async def test_a_dozen_jobs_of_a_blocked_key_hide_nobody_from_our_own_worker(db: Tenant, conn: Connection) -> None:
+async def test_many_jobs_of_a_blocked_key_hide_no_other_job_from_a_python_worker(db: Tenant, conn: Connection) -> None:
     first, *_ = await push(db, HOURLY, 13)
     free = await jobs.submit(db, [FREE] * 3)
     assert [job.id for job in await claim(db)] == [first, *free]
-    assert await in_line(conn) == 0
+    assert await in_lane(conn) == 0
     assert await claim(db) == []
 
 
-async def test_a_claim_reads_nothing_of_a_blocked_key_once_it_left_the_line(db: Tenant, conn: Connection) -> None:
+async def test_a_claim_does_not_read_jobs_of_a_blocked_key_once_they_left_the_lane(
+    db: Tenant, conn: Connection
+) -> None:
     await push(db, HOURLY, 1)
     await claim(db)
     await push(db, HOURLY, 500)
-    while await in_line(conn):
+    while await in_lane(conn):
         assert await claim(db) == []
     assert await turn.look(db, ["default"]) == []
 
 
-async def test_jobs_of_a_key_are_handed_out_in_their_order_and_at_their_rate(db: Tenant, clock: Clock) -> None:
+async def test_jobs_of_a_key_are_claimed_in_order_and_at_the_rate_of_the_key(db: Tenant, clock: Clock) -> None:
     ids = await push(db, Limit(key="k", rate=1.0, period=timedelta(minutes=1)), 5)
     taken = await fetch(db, 10)
     for _ in range(4):
@@ -91,7 +93,7 @@ async def test_jobs_of_a_key_are_handed_out_in_their_order_and_at_their_rate(db:
     assert taken == ids
 
 
-async def test_a_new_job_does_not_overtake_those_that_wait(db: Tenant, clock: Clock) -> None:
+async def test_a_new_job_does_not_overtake_waiting_jobs_of_its_key(db: Tenant, clock: Clock) -> None:
     ids = await push(db, HOURLY, 3)
     assert await fetch(db, 10) == ids[:1]
     ids += await push(db, HOURLY, 1)
@@ -102,7 +104,7 @@ async def test_a_new_job_does_not_overtake_those_that_wait(db: Tenant, clock: Cl
     assert taken == ids[1:]
 
 
-async def test_the_end_of_a_job_lets_the_next_one_of_its_key_in_at_once(db: Tenant) -> None:
+async def test_the_end_of_a_job_admits_the_next_job_of_its_key_immediately(db: Tenant) -> None:
     ids = await push(db, ALONE, 4)
     taken = await fetch(db, 10)
     for _ in range(3):
@@ -112,7 +114,7 @@ async def test_the_end_of_a_job_lets_the_next_one_of_its_key_in_at_once(db: Tena
     assert taken == ids
 
 
-async def test_an_end_that_plain_sql_records_lets_the_next_one_in(db: Tenant, conn: Connection) -> None:
+async def test_a_completion_by_plain_sql_admits_the_next_job_of_its_key(db: Tenant, conn: Connection) -> None:
     first, second = await push(db, ALONE, 2)
     assert await fetch(db, 10) == [first]
     assert await fetch(db, 10) == []
@@ -120,7 +122,7 @@ async def test_an_end_that_plain_sql_records_lets_the_next_one_in(db: Tenant, co
     assert await fetch(db, 10) == [second]
 
 
-async def test_ends_in_one_statement_let_as_many_jobs_of_each_key_in(db: Tenant, conn: Connection) -> None:
+async def test_completions_in_one_statement_admit_as_many_jobs_of_each_key(db: Tenant, conn: Connection) -> None:
     key = 'a "quoted", key'
     pair = await push(db, Limit(key="pair", concurrency=2), 5)
     alone = await push(db, Limit(key=key, concurrency=1), 3)
@@ -132,7 +134,7 @@ async def test_ends_in_one_statement_let_as_many_jobs_of_each_key_in(db: Tenant,
     assert await fetch(db, 10) == []
 
 
-async def test_jobs_that_are_cancelled_together_may_be_running_and_waiting(db: Tenant) -> None:
+async def test_running_and_waiting_jobs_of_a_key_can_be_cancelled_together(db: Tenant) -> None:
     ids = await push(db, ALONE, 3)
     assert await fetch(db, 10) == ids[:1]
     assert await jobs.cancel_many(db, ids[:2]) == set(ids[:2])
@@ -140,7 +142,7 @@ async def test_jobs_that_are_cancelled_together_may_be_running_and_waiting(db: T
     assert await fetch(db, 10) == ids[2:]
 
 
-async def test_a_limit_that_is_raised_lets_waiting_jobs_in(db: Tenant) -> None:
+async def test_a_raised_limit_admits_waiting_jobs(db: Tenant) -> None:
     ids = await push(db, ALONE, 3)
     assert await fetch(db, 10) == ids[:1]
     ids += await push(db, replace(ALONE, concurrency=3), 1)
@@ -148,7 +150,7 @@ async def test_a_limit_that_is_raised_lets_waiting_jobs_in(db: Tenant) -> None:
     assert await fetch(db, 10) == ids[1:3]
 
 
-async def test_a_waiting_job_in_a_queue_that_nobody_serves_does_not_block_its_key(db: Tenant, clock: Clock) -> None:
+async def test_a_waiting_job_in_a_queue_without_workers_does_not_block_its_key(db: Tenant, clock: Clock) -> None:
     [first] = await push(db, HOURLY, 1)
     await push(db, HOURLY, 2, queue="nobody")
     [mine] = await push(db, HOURLY, 1)
@@ -166,7 +168,7 @@ async def test_a_fetch_for_several_workers_counts_each_job_once(db: Tenant) -> N
     assert [[job.id for job in each] for each in found] == [[ids[0]], [ids[1]], []]
 
 
-async def test_claims_at_the_same_moment_keep_to_the_limit(db: Tenant, database: str) -> None:
+async def test_concurrent_claims_respect_the_limit(db: Tenant, database: str) -> None:
     limit = Limit(key="k", concurrency=3)
     await push(db, limit, 40)
     done = most = 0
@@ -180,7 +182,7 @@ async def test_claims_at_the_same_moment_keep_to_the_limit(db: Tenant, database:
     assert most == 3
 
 
-async def test_reports_of_our_own_worker_let_the_next_one_in(db: Tenant) -> None:
+async def test_a_report_of_a_python_worker_admits_the_next_job_of_its_key(db: Tenant) -> None:
     await push(db, ALONE, 2)
     [first] = await claim(db)
     assert await claim(db) == []
@@ -188,7 +190,7 @@ async def test_reports_of_our_own_worker_let_the_next_one_in(db: Tenant) -> None
     assert len(await claim(db)) == 1
 
 
-async def test_jobs_that_are_gone_are_forgotten(db: Tenant, conn: Connection) -> None:
+async def test_rate_limit_entries_of_cancelled_jobs_are_deleted(db: Tenant, conn: Connection) -> None:
     ids = await push(db, HOURLY, 4)
     await fetch(db, 10)
     await jobs.cancel_many(db, ids)
@@ -196,7 +198,7 @@ async def test_jobs_that_are_gone_are_forgotten(db: Tenant, conn: Connection) ->
     assert await conn.fetchval("select count(*) from windlass.rate_line") == 0
 
 
-async def test_limits_that_nobody_uses_are_forgotten(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_unused_limits_are_deleted(db: Tenant, clock: Clock, conn: Connection) -> None:
     [done] = await push(db, replace(HOURLY, key="old"), 1)
     assert await fetch(db) == [done]
     await end(db, done)
@@ -216,7 +218,7 @@ async def test_limits_that_nobody_uses_are_forgotten(db: Tenant, clock: Clock, c
         ({"concurrency": 0}, "options.rate_limit.concurrency"),
     ],
 )
-def test_a_limit_that_lets_nothing_through_is_refused(limit: dict[str, Any], field: str) -> None:
+def test_an_invalid_limit_is_refused_with_its_field(limit: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid) as refused:
         Limit(key="k", **limit)
     assert refused.value.field == field

@@ -29,7 +29,7 @@ async def fetch(db: Tenant, count: int = 1) -> list[Job]:
     return (await remote.fetch(db, [Fetch(queues=["default"], count=count, worker="w")]))[0]
 
 
-async def tell(db: Tenant, job: UUID, outcome: Any) -> None:
+async def send_reports(db: Tenant, job: UUID, outcome: Any) -> None:
     [answer] = await remote_reports.record(db, [RemoteReport(job, outcome)])
     assert isinstance(answer, Job)
 
@@ -42,11 +42,11 @@ async def push(db: Tenant) -> UUID:
 async def dead(db: Tenant) -> UUID:
     id_ = await push(db)
     await fetch(db)
-    await tell(db, id_, BOOM)
+    await send_reports(db, id_, BOOM)
     return id_
 
 
-async def test_a_unique_job_is_not_started_over_beside_its_successor(db: Tenant) -> None:
+async def test_a_unique_job_cannot_be_reopened_while_its_successor_is_live(db: Tenant) -> None:
     one = await dead(db)
     two = await push(db)
     with pytest.raises(Duplicate, match=f"job {two} is live and has the same unique key") as refused:
@@ -56,23 +56,23 @@ async def test_a_unique_job_is_not_started_over_beside_its_successor(db: Tenant)
     assert [job.id for job in await fetch(db, 5)] == [two]
 
 
-async def test_a_unique_job_is_started_over_once_its_successor_has_ended(db: Tenant) -> None:
+async def test_a_unique_job_can_be_reopened_once_its_successor_has_ended(db: Tenant) -> None:
     one = await dead(db)
     two = await push(db)
     await fetch(db)
-    await tell(db, two, Succeeded("1"))
+    await send_reports(db, two, Succeeded("1"))
     await jobs.reopen(db, one)
     assert [job.id for job in await fetch(db, 5)] == [one]
 
 
-async def test_of_several_dead_jobs_of_a_unique_key_one_is_started_over(db: Tenant) -> None:
+async def test_only_one_of_several_dead_jobs_with_the_same_unique_key_is_reopened(db: Tenant) -> None:
     ids = [await dead(db) for _ in range(3)]
     assert await jobs.reopen_many(db, ids) == {ids[-1]}
     assert (await dead_letters.retry(db, DeadLetterFilter())).jobs == []
     assert [job.id for job in await fetch(db, 5)] == ids[-1:]
 
 
-async def test_an_instance_of_a_live_composition_is_not_started_over(db: Tenant) -> None:
+async def test_an_instance_of_a_live_composition_cannot_be_reopened(db: Tenant) -> None:
     steps = [
         {"type": "make.list", "args": []},
         {"type": "do.item", "args": [], "map": True},
@@ -81,12 +81,12 @@ async def test_an_instance_of_a_live_composition_is_not_started_over(db: Tenant)
     read = Reader(functools.partial(compositions.job_columns, db)).read
     run = await compositions.create(db, read({"type": "chain", "steps": steps}))
     [first] = await fetch(db)
-    await tell(db, first.id, Succeeded("[1, 2, 3]"))
+    await send_reports(db, first.id, Succeeded("[1, 2, 3]"))
     a, b, c = await fetch(db, 3)
-    await tell(db, a.id, BOOM)
-    with pytest.raises(Conflict, match="once it ended"):
+    await send_reports(db, a.id, BOOM)
+    with pytest.raises(Conflict, match="once it has ended"):
         await jobs.reopen(db, a.id)
     for job in (b, c):
         assert (await runs.get(db, run)).state == "running"
-        await tell(db, job.id, Succeeded("1"))
+        await send_reports(db, job.id, Succeeded("1"))
     assert ((await runs.get(db, run)).state, (await runs.get(db, run)).letters) == ("failed", "sfk")

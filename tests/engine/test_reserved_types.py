@@ -44,7 +44,7 @@ async def test_a_step_cannot_name_a_reserved_type_or_queue(app: Windlass, step: 
     assert [path for path, _ in refused.value.errors] == [place]
 
 
-async def test_a_handler_for_every_type_is_not_given_the_engines_own_jobs(app: Windlass) -> None:
+async def test_a_wildcard_handler_does_not_match_reserved_types(app: Windlass) -> None:
     @app.job("%")
     def anything(payload: Any) -> None: ...
 
@@ -52,7 +52,7 @@ async def test_a_handler_for_every_type_is_not_given_the_engines_own_jobs(app: W
     assert app.handlers.find("windlass.command.v1") is None
 
 
-async def test_a_client_cannot_take_the_key_of_a_tick(db: Tenant) -> None:
+async def test_a_client_cannot_use_the_reserved_idempotency_key_of_a_tick(db: Tenant) -> None:
     with pytest.raises(Invalid, match="schedule/ is reserved for schedules") as refused:
         await start.start(db, "w", [RunSpec(idempotency_key="schedule/1/2030-01-01T00:00:00Z")])
     assert refused.value.field == "idempotency_key"
@@ -76,10 +76,10 @@ async def ended(conn: "asyncpg.Connection[Any]", id_: UUID) -> tuple[str, str | 
 
 
 @pytest.mark.parametrize("queue", ["default", "sql", "windlass"])
-async def test_a_row_that_the_engine_did_not_make_runs_no_command(
+async def test_a_command_job_that_the_engine_did_not_create_is_not_executed(
     working: Windlass, conn: "asyncpg.Connection[Any]", tmp_path: Path, queue: str
 ) -> None:
-    """Written by the owner of the tables past every check: the handler itself refuses it."""
+    """The owner of the tables bypasses every check with this insert: the handler itself refuses the job."""
     proof = tmp_path / "proof"
     payload = json.dumps({"run": f"id > {proof}", "input": {}, "runs_on": "local"})
     await conn.execute("set session_replication_role = replica")  # no triggers

@@ -1,4 +1,4 @@
-"""A dump restored into another cluster, where transaction ids start over: no event is read again and again, none is
+"""A dump restored into another cluster, where transaction ids start over: no event is read twice, and none is
 lost."""
 
 from typing import Any
@@ -16,12 +16,12 @@ from windlass.testing import run_until_idle
 
 Connection = Any
 DELIVERIES = "select count(*) from workflow.workflow_run where queue = 'windlass'"
-AHEAD = 1_000_000_000  # by so much the counter of the old cluster was further on
+AHEAD = 1_000_000_000  # how far the transaction ids of the old cluster were ahead
 TABLES = ("windlass.event", "workflow.workflow_event", "windlass.cron_event", "windlass.job_log", "windlass.checkpoint")
 
 
-async def come_from_another_cluster(conn: Connection) -> None:
-    """What a restored dump looks like: every number that a transaction left is beyond this cluster's."""
+async def simulate_restore(conn: Connection) -> None:
+    """Simulate a restored dump: make every stored transaction id larger than those of this cluster."""
     for table in TABLES:
         await conn.execute(f"update {table} set xid = (xid::text::bigint + {AHEAD})::text::xid8")
     # The other bookmarks are ids of rows, which a restore keeps.
@@ -32,12 +32,10 @@ async def come_from_another_cluster(conn: Connection) -> None:
         await conn.execute("update windlass.bookmark set place = $2 where reader = $1", reader, str(Cursor(moved)))
 
 
-async def test_readers_of_a_restored_trail_find_nothing_new_and_do_not_ask_for_more(
-    app: Windlass, conn: Connection
-) -> None:
+async def test_readers_of_a_restored_trail_do_not_read_old_events_again(app: Windlass, conn: Connection) -> None:
     await app.submit_many([{"type": "a.b.v1"}] * 20)
     db = await app.open()
-    await come_from_another_cluster(conn)
+    await simulate_restore(conn)
     batch = await stream.since(db, await stream.here(db), limit=5)  # a process that was not restarted
     assert (batch.entries, batch.more) == ([], False)
     await app.submit("a.b.v1")
@@ -45,13 +43,13 @@ async def test_readers_of_a_restored_trail_find_nothing_new_and_do_not_ask_for_m
 
 
 async def feed_until(db: Tenant, conn: Connection, deliveries: int) -> None:
-    """Feed until there are so many: a worker that ran may have fed too, and what was committed is not read before every
+    """Feed until this many deliveries exist: a worker may have fed too, and a commit is not read before every
     older transaction of the server has ended."""
     while await conn.fetchval(DELIVERIES) < deliveries:
         await subscriptions.feed(db)
 
 
-async def test_subscribers_of_a_restored_database_are_told_of_what_they_had_not_heard(
+async def test_subscribers_of_a_restored_database_receive_the_undelivered_events(
     database: str, conn: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with app_for(database) as app:
@@ -67,7 +65,7 @@ async def test_subscribers_of_a_restored_database_are_told_of_what_they_had_not_
         await feed_until(db, conn, deliveries=1)
         await app.submit("order.ship.v1")
         await run_until_idle(app)
-        await come_from_another_cluster(conn)
+        await simulate_restore(conn)
 
         await prepare(DatabaseOptions(url=database))
 
@@ -84,7 +82,7 @@ async def test_subscribers_of_a_restored_database_are_told_of_what_they_had_not_
         assert await conn.fetchval(latest) == "created"
 
 
-async def test_saved_steps_of_a_restored_database_count_as_they_did(app: Windlass, conn: Connection) -> None:
+async def test_recorded_steps_of_a_restored_database_stay_valid(app: Windlass, conn: Connection) -> None:
     done, failed = await app.submit("a.b.v1"), await app.submit("a.b.v1")
     for job in (done, failed):
         await conn.execute(
@@ -94,7 +92,7 @@ async def test_saved_steps_of_a_restored_database_count_as_they_did(app: Windlas
         )
     for job, word in ((done, "succeeded"), (failed, "failed")):
         await conn.execute("insert into workflow.workflow_event (workflow_id, event_type) values ($1, $2)", job, word)
-    await come_from_another_cluster(conn)
+    await simulate_restore(conn)
     assert await migrate.renumber_restored(conn)
     counting = """select c.job_id from windlass.checkpoint c where not exists (
       select from workflow.workflow_event e

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("an_hour_later")
 Connection = Any
 
 
-async def test_c2_1_pick_up_is_one_move_that_sets_the_start_once(
+async def test_c2_1_a_held_run_starts_in_one_transition_that_sets_its_start_time_once(
     db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     await publish(db, node("a"), concurrency=1)
@@ -44,7 +44,7 @@ async def test_c2_1_pick_up_is_one_move_that_sets_the_start_once(
     assert (await runs.get(db, second)).started_at == started
 
 
-async def test_c2_3_a_step_that_is_not_ready_has_no_job_to_take(db: Tenant, conn: Connection) -> None:
+async def test_c2_3_a_step_that_is_not_ready_has_no_job(db: Tenant, conn: Connection) -> None:
     await begin(db, node("a"), node("b", "a"), node("c", "b"))
     rows = await conn.fetch("select step from workflow.workflow_run")
     assert [row["step"] for row in rows] == [0]
@@ -61,7 +61,7 @@ async def test_c2_3_a_step_that_is_not_ready_has_no_job_to_take(db: Tenant, conn
         ({}, 3),
     ],
 )
-async def test_c2_5_how_often_an_always_failing_step_runs(
+async def test_c2_5_a_failing_step_is_executed_as_often_as_its_retry_settings_allow(
     db: Tenant, worker: ManualWorker, words: dict[str, int], executions: int
 ) -> None:
     await deploy(db, a={"job": "test.a.v1", **words})
@@ -70,7 +70,7 @@ async def test_c2_5_how_often_an_always_failing_step_runs(
     assert (len(worker.seen), await state(db, run)) == (executions, "failed")
 
 
-async def test_c2_6_failures_time_outs_and_silence_use_up_the_same_attempts(
+async def test_c2_6_failures_timeouts_and_lost_leases_count_against_the_same_attempts(
     db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     run = await begin(db, node("a", max_attempts=4))
@@ -98,13 +98,13 @@ async def test_c2_11_only_a_waiting_step_can_be_skipped(db: Tenant, worker: Manu
     assert await letters(db, run) == "sfsk"
 
 
-async def test_c2_13_independent_branches_go_on_after_a_failure(db: Tenant, worker: ManualWorker) -> None:
+async def test_c2_13_independent_branches_continue_after_a_failure(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("x"), node("y", "x"), node("z", "y"))
     await worker.play({"a": Fails()})
     assert (await letters(db, run), await state(db, run)) == ("fsss", "failed")
 
 
-async def test_c2_18_without_a_policy_a_step_waits_seconds_and_with_one_what_it_says(
+async def test_c2_18_a_step_is_retried_after_seconds_or_as_its_retry_policy_defines(
     db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     await deploy(
@@ -136,13 +136,13 @@ async def test_c2_18_without_a_policy_a_step_waits_seconds_and_with_one_what_it_
         ({"a": {"job": "x", "depends_on": ["b"]}, "b": {"job": "x", "depends_on": ["a"]}}, "tasks.a.needs"),
     ],
 )
-def test_c2_23_29_and_34_what_makes_no_sense_is_refused_as_a_definition(tasks: Any, path: str) -> None:
+def test_c2_23_29_and_34_an_invalid_definition_is_refused_with_its_path(tasks: Any, path: str) -> None:
     with pytest.raises(InvalidWorkflow) as refusal:
         parse({"name": "w", "tasks": tasks})
     assert path in [where for where, _ in refusal.value.errors]
 
 
-async def test_c2_26_the_window_is_of_a_step_in_a_run(db: Tenant, worker: ManualWorker) -> None:
+async def test_c2_26_the_concurrency_window_applies_to_one_step_of_one_run(db: Tenant, worker: ManualWorker) -> None:
     fans = node("a", fan_out=Parallel(5), concurrency=2), node("b", fan_out=Parallel(5), concurrency=1)
     await begin(db, *fans)
     await begin(db)
@@ -150,7 +150,7 @@ async def test_c2_26_the_window_is_of_a_step_in_a_run(db: Tenant, worker: Manual
     assert (taken.count("a"), taken.count("b")) == (4, 2)
 
 
-async def test_c2_30_lines_are_kept_for_each_instance_and_attempt(
+async def test_c2_30_log_lines_are_kept_for_each_instance_and_attempt(
     db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     run = await begin(db, node("a", fan_out=Parallel(2), max_attempts=2))
@@ -167,7 +167,7 @@ async def test_c2_30_lines_are_kept_for_each_instance_and_attempt(
     assert kept == [["0/1", "0/2"], ["1/1", "1/2"]]
 
 
-async def test_c2_33_the_limit_of_time_is_that_of_an_attempt(db: Tenant, worker: ManualWorker) -> None:
+async def test_c2_33_the_timeout_of_a_step_applies_to_each_attempt(db: Tenant, worker: ManualWorker) -> None:
     await begin(db, node("a", timeout=timedelta(seconds=7), max_attempts=2))
     job = await worker.take_one("a")
     assert job.timeout == timedelta(seconds=7)

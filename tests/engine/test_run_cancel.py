@@ -1,4 +1,4 @@
-"""Cancel: pending jobs end at once, workers with jobs of the run are asked to stop, and their real outcomes are
+"""Cancel: pending jobs end immediately, workers with jobs of the run are requested to stop, and their outcomes are
 recorded."""
 
 from datetime import timedelta
@@ -24,7 +24,9 @@ pytestmark = pytest.mark.usefixtures("an_hour_later")
 Connection = Any
 
 
-async def test_what_nobody_holds_ends_at_once(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+async def test_steps_without_a_leased_job_are_cancelled_immediately(
+    db: Tenant, worker: ManualWorker, conn: Connection
+) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("s", action=SleepAction(timedelta(hours=1))))
     await runs.cancel(db, run, reason="enough")
     row = await runs.get(db, run)
@@ -40,7 +42,7 @@ async def test_what_nobody_holds_ends_at_once(db: Tenant, worker: ManualWorker, 
     assert (last.event_type, last.data) == ("cancelled", {"reason": "enough"})
 
 
-async def test_a_holder_of_ours_is_asked_to_stop_and_keeps_its_row(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_python_worker_is_requested_to_stop_and_keeps_its_lease(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     job = await worker.take_one("a")
     await runs.cancel(db, run)
@@ -59,7 +61,7 @@ async def test_a_holder_of_ours_is_asked_to_stop_and_keeps_its_row(db: Tenant, w
         (Cancelled(), "c", "cancelled"),
     ],
 )
-async def test_the_real_outcome_is_recorded_and_advances_nothing(
+async def test_the_outcome_of_a_job_of_a_cancelled_run_is_recorded_and_advances_nothing(
     db: Tenant, worker: ManualWorker, ending: Any, letter: str, status: str
 ) -> None:
     run = await begin(db, node("a", max_attempts=5), node("b", "a:complete"))
@@ -71,7 +73,9 @@ async def test_the_real_outcome_is_recorded_and_advances_nothing(
     assert await worker.take() == []
 
 
-async def test_a_holder_that_falls_silent_is_not_replaced(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
+async def test_a_job_of_a_cancelled_run_is_not_claimed_again_after_a_lost_lease(
+    db: Tenant, worker: ManualWorker, clock: Clock
+) -> None:
     run = await begin(db, node("a", max_attempts=5))
     job = await worker.take_one("a")
     await runs.cancel(db, run)
@@ -82,7 +86,7 @@ async def test_a_holder_that_falls_silent_is_not_replaced(db: Tenant, worker: Ma
     assert await worker.take() == []
 
 
-async def test_a_foreign_holder_reads_cancelled_and_its_late_word_changes_nothing(
+async def test_a_job_leased_by_plain_sql_is_cancelled_and_its_late_report_changes_nothing(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     run = await begin(db, node("a"))
@@ -109,7 +113,7 @@ async def test_a_second_cancel_is_a_conflict(db: Tenant, worker: ManualWorker) -
     assert await runs.get(db, run) == before
 
 
-async def test_a_cancelled_run_never_revives(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_cancelled_run_cannot_be_retried_or_rerun(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"))
     await runs.cancel(db, run)
     with pytest.raises(Conflict, match="cannot be retried: only failed and timeout runs can be"):
@@ -118,7 +122,9 @@ async def test_a_cancelled_run_never_revives(db: Tenant, worker: ManualWorker) -
         await runs.rerun(db, run, "a")
 
 
-async def test_instances_of_a_fan_out_end_each_in_its_way(db: Tenant, worker: ManualWorker) -> None:
+async def test_each_leased_instance_of_a_cancelled_fan_out_records_its_own_outcome(
+    db: Tenant, worker: ManualWorker
+) -> None:
     run = await begin(db, node("a", fan_out=Parallel(10), concurrency=4), node("b", "a"))
     first, second = await worker.take(2)
     await runs.cancel(db, run)
@@ -130,13 +136,15 @@ async def test_instances_of_a_fan_out_end_each_in_its_way(db: Tenant, worker: Ma
     assert len(await runs.instances(db, run, "a")) == 4  # no slot was filled again
 
 
-async def test_a_fan_out_nobody_holds_is_cancelled_in_numbers(db: Tenant) -> None:
+async def test_the_reason_of_a_cancelled_fan_out_counts_its_cancelled_instances(db: Tenant) -> None:
     run = await begin(db, node("a", fan_out=Parallel(3)))
     await runs.cancel(db, run)
     assert (await letters(db, run), await reasons(db, run, "a")) == ("c", ["3 of 3 instances were cancelled"])
 
 
-async def test_a_late_end_does_not_touch_the_time_of_the_end(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
+async def test_a_late_report_does_not_change_the_end_time_of_a_cancelled_run(
+    db: Tenant, worker: ManualWorker, clock: Clock
+) -> None:
     run = await begin(db, node("a"))
     job = await worker.take_one("a")
     await runs.cancel(db, run)
@@ -147,7 +155,7 @@ async def test_a_late_end_does_not_touch_the_time_of_the_end(db: Tenant, worker:
     assert await events_of(db, run) == ["running", "cancelled"]
 
 
-async def test_a_reason_that_cannot_be_kept_is_refused(db: Tenant) -> None:
+async def test_a_reason_that_is_too_long_is_refused(db: Tenant) -> None:
     run = await begin(db, node("a"))
     with pytest.raises(Invalid, match="reason"):
         await runs.cancel(db, run, reason="x" * 10_000)
@@ -163,7 +171,9 @@ async def test_an_unknown_run_is_not_found(db: Tenant) -> None:
 # Expiry takes the same path
 
 
-async def test_a_run_whose_time_is_over_ends_as_timeout(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
+async def test_a_run_that_exceeds_its_max_duration_ends_as_timeout(
+    db: Tenant, worker: ManualWorker, clock: Clock
+) -> None:
     steps = node("a"), node("h"), node("b", "a"), node("s", action=SleepAction(timedelta(days=1)))
     run = await begin(db, *steps, max_duration=timedelta(hours=1))
     held = next(job for job in await worker.take(2) if worker.step(job) == "h")
@@ -180,7 +190,7 @@ async def test_a_run_whose_time_is_over_ends_as_timeout(db: Tenant, worker: Manu
     assert await sweep.expire(db) == 0
 
 
-async def test_what_waited_when_the_time_was_over_says_so(db: Tenant, clock: Clock) -> None:
+async def test_the_reason_of_a_step_cancelled_by_expiry_is_the_exceeded_max_duration(db: Tenant, clock: Clock) -> None:
     run = await begin(db, node("a"), max_duration=timedelta(hours=1))
     clock.move(timedelta(hours=2))
     await sweep.expire(db)

@@ -22,12 +22,12 @@ def child(name: str = "sub", *needs: str, workflow: str = "kid", input: Any = No
 
 
 async def below(conn: Connection, run: UUID) -> list[UUID]:
-    """The runs below this one, by item and age."""
+    """Return the child runs of this run, ordered by round and item."""
     rows = await conn.fetch("select id from windlass.run where parent_id = $1 order by parent_round, parent_item", run)
     return [row["id"] for row in rows]
 
 
-async def test_a_parent_waits_for_its_child_and_gives_its_output(
+async def test_a_parent_waits_for_its_child_run_and_both_complete(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     await publish(db, node("x"), node("y", "x"), name="kid", labels={"tier": "1"})
@@ -44,7 +44,9 @@ async def test_a_parent_waits_for_its_child_and_gives_its_output(
     assert await runs.output(db, kid) == {"out": 1}
 
 
-async def test_the_output_of_the_last_step_is_that_of_its_child(db: Tenant, worker: ManualWorker) -> None:
+async def test_the_output_of_a_run_that_ends_with_a_child_run_is_that_of_the_child(
+    db: Tenant, worker: ManualWorker
+) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child())
     await worker.play({"x": {"out": 1}})
@@ -55,7 +57,7 @@ async def test_the_output_of_the_last_step_is_that_of_its_child(db: Tenant, work
     ("how", "letter", "why"),
     [("failed", "f", "failed"), ("cancelled", "c", "was cancelled"), ("timeout", "t", "timed out")],
 )
-async def test_a_bad_end_travels_up_with_its_reason(
+async def test_a_child_run_that_does_not_complete_fails_its_parent_with_the_reason(
     db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock, how: str, letter: str, why: str
 ) -> None:
     await publish(db, node("x"), name="kid", max_duration=timedelta(minutes=1))
@@ -79,7 +81,7 @@ async def test_a_missing_child_workflow_fails_the_step_with_its_name(db: Tenant)
     assert await reasons(db, run, "sub") == ["there is no workflow 'kid'"]
 
 
-async def test_a_disabled_child_workflow_fails_the_step_and_a_retry_finds_it_enabled(
+async def test_a_disabled_child_workflow_fails_the_step_and_a_retry_works_once_it_is_enabled(
     db: Tenant, worker: ManualWorker
 ) -> None:
     await publish(db, node("x"), name="kid")
@@ -92,18 +94,18 @@ async def test_a_disabled_child_workflow_fails_the_step_and_a_retry_finds_it_ena
     assert await state(db, run) == "completed"
 
 
-async def test_runs_below_runs_go_ten_deep(db: Tenant, conn: Connection) -> None:
+async def test_child_runs_can_be_nested_ten_levels_deep(db: Tenant, conn: Connection) -> None:
     run = await begin(db, child(workflow="w"))
     while await tick(db):
         pass
     assert await conn.fetchval("select max(depth) from windlass.run") == 10
     assert await conn.fetchval("select count(*) from windlass.run where state <> 'failed'") == 0
     deepest = await conn.fetchval("select id from windlass.run where depth = 10")
-    assert await reasons(db, deepest, "sub") == ["runs below runs go 10 deep at most"]
+    assert await reasons(db, deepest, "sub") == ["child runs can be nested at most 10 deep"]
     assert await state(db, run) == "failed"
 
 
-async def test_grandchildren_report_to_their_parents_in_turn(db: Tenant, worker: ManualWorker) -> None:
+async def test_the_output_of_a_grandchild_run_is_propagated_to_the_root_run(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, node("x"), name="grandkid")
     await publish(db, child(workflow="grandkid"), name="kid")
     run = await begin(db, child())
@@ -111,7 +113,7 @@ async def test_grandchildren_report_to_their_parents_in_turn(db: Tenant, worker:
     assert (await state(db, run), await runs.output(db, run)) == ("completed", 42)
 
 
-async def test_an_ended_parent_is_told_nothing_it_would_act_on(
+async def test_the_end_of_a_child_run_does_not_change_an_ended_parent(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     await publish(db, node("x"), name="kid")
@@ -125,10 +127,12 @@ async def test_an_ended_parent_is_told_nothing_it_would_act_on(
     assert await conn.fetchval("select count(*) from windlass.notice") == 0
 
 
-# Many
+# Fan-outs of child runs
 
 
-async def test_a_child_for_each_item_has_it_in_its_input(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+async def test_each_child_run_of_a_fan_out_has_its_item_in_its_input(
+    db: Tenant, worker: ManualWorker, conn: Connection
+) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Foreach("input"), input={"k": 1}), node("b", "sub"), input=["p", "q", "r"])
     given = [(await runs.get(db, kid)).input for kid in await below(conn, run)]
@@ -137,7 +141,9 @@ async def test_a_child_for_each_item_has_it_in_its_input(db: Tenant, worker: Man
     assert (await state(db, run), await letters(db, run)) == ("completed", "ss")
 
 
-async def test_the_output_is_the_list_of_the_childrens_outputs(db: Tenant, worker: ManualWorker) -> None:
+async def test_the_output_of_a_fan_out_of_child_runs_is_the_list_of_their_outputs(
+    db: Tenant, worker: ManualWorker
+) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(3)))
     count = iter(range(10))
@@ -146,13 +152,13 @@ async def test_the_output_is_the_list_of_the_childrens_outputs(db: Tenant, worke
     assert sorted(output) == [0, 1, 2]
 
 
-async def test_no_children_are_an_empty_list(db: Tenant) -> None:
+async def test_the_output_of_a_fan_out_without_child_runs_is_an_empty_list(db: Tenant) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(0)))
     assert (await state(db, run), await runs.output(db, run)) == ("completed", [])
 
 
-async def test_a_window_holds_for_children_too(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+async def test_a_concurrency_window_applies_to_child_runs(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(5), concurrency=2))
     for made in (2, 4, 5):
@@ -164,7 +170,7 @@ async def test_a_window_holds_for_children_too(db: Tenant, worker: ManualWorker,
     assert await state(db, run) == "completed"
 
 
-async def test_the_outputs_of_a_child_and_of_children_can_be_gone_over(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_fan_out_can_iterate_over_the_outputs_of_child_runs(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, node("x"), name="kid")
     steps = child(), node("b", "sub", fan_out=Foreach("sub.files"))
     more = child("subs", fan_out=Parallel(2)), node("c", "subs", fan_out=Foreach("subs"))
@@ -173,7 +179,7 @@ async def test_the_outputs_of_a_child_and_of_children_can_be_gone_over(db: Tenan
     assert (await state(db, run), worker.seen.count("b"), worker.seen.count("c")) == ("completed", 3, 2)
 
 
-async def test_failures_of_some_children_are_counted(db: Tenant, worker: ManualWorker) -> None:
+async def test_failed_child_runs_of_a_fan_out_are_counted_in_the_reason(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(3)))
     count = iter(range(10))
@@ -181,7 +187,7 @@ async def test_failures_of_some_children_are_counted(db: Tenant, worker: ManualW
     assert (await letters(db, run), await reasons(db, run, "sub")) == ("f", ["1 of 3 instances failed"])
 
 
-async def test_a_missing_workflow_for_many_children_is_told_once(db: Tenant) -> None:
+async def test_a_missing_workflow_of_many_child_runs_is_reported_once(db: Tenant) -> None:
     run = await begin(db, child(fan_out=Parallel(50), concurrency=4))
     assert (await state(db, run), await reasons(db, run, "sub")) == ("failed", ["50 of 50 instances failed"])
 
@@ -189,7 +195,9 @@ async def test_a_missing_workflow_for_many_children_is_told_once(db: Tenant) -> 
 # A limited child workflow
 
 
-async def test_children_wait_for_a_place_like_anybody(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+async def test_child_runs_respect_the_concurrency_limit_of_their_workflow(
+    db: Tenant, worker: ManualWorker, conn: Connection
+) -> None:
     await publish(db, node("x"), name="kid", concurrency=1)
     run = await begin(db, child(fan_out=Parallel(3)))
     running = "select count(*) from windlass.run where state = 'running' and parent_id is not null"
@@ -201,7 +209,7 @@ async def test_children_wait_for_a_place_like_anybody(db: Tenant, worker: Manual
     assert await state(db, run) == "completed"
 
 
-async def test_the_timeout_of_a_step_limits_the_run_below_it(
+async def test_the_timeout_of_a_step_limits_its_child_run(
     db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     await publish(db, node("nap", action=SleepAction(timedelta(hours=5))), name="kid")
@@ -214,7 +222,9 @@ async def test_the_timeout_of_a_step_limits_the_run_below_it(
     assert (await state(db, run), await letters(db, run)) == ("completed", "ts")
 
 
-async def test_a_run_below_a_step_with_a_long_timeout_keeps_its_own_limit(db: Tenant, conn: Connection) -> None:
+async def test_a_child_run_of_a_step_with_a_longer_timeout_keeps_its_own_max_duration(
+    db: Tenant, conn: Connection
+) -> None:
     await publish(db, node("x"), name="kid", max_duration=timedelta(hours=1))
     run = await begin(db, child(timeout=timedelta(hours=5)))
     [kid] = [await runs.get(db, id_) for id_ in await below(conn, run)]

@@ -22,7 +22,7 @@ def child(name: str = "sub", *needs: str, workflow: str = "kid", **more: Any) ->
 
 
 async def below(conn: Connection, run: UUID) -> list[UUID]:
-    """The runs below this one, by age and item."""
+    """Return the child runs of this run, ordered by round and item."""
     rows = await conn.fetch("select id from windlass.run where parent_id = $1 order by parent_round, parent_item", run)
     return [row["id"] for row in rows]
 
@@ -30,7 +30,7 @@ async def below(conn: Connection, run: UUID) -> list[UUID]:
 # Cancel
 
 
-async def test_cancel_travels_down_to_the_grandchildren(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+async def test_a_cancel_is_propagated_to_grandchild_runs(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), node("y", "x"), name="grandkid")
     await publish(db, child(workflow="grandkid"), name="kid")
     run = await begin(db, child(), node("b", "sub"))
@@ -48,7 +48,7 @@ async def test_cancel_travels_down_to_the_grandchildren(db: Tenant, worker: Manu
     assert await worker.take() == []
 
 
-async def test_jobs_below_a_cancelled_run_have_its_reason(db: Tenant, conn: Connection) -> None:
+async def test_jobs_of_the_descendants_of_a_cancelled_run_have_its_reason(db: Tenant, conn: Connection) -> None:
     await publish(db, node("deep"), name="grandkid")
     await publish(db, child(workflow="grandkid"), node("x"), name="kid")
     run, other = await begin(db, child()), await begin(db, child(), name="other")
@@ -71,7 +71,7 @@ async def test_jobs_below_a_cancelled_run_have_its_reason(db: Tenant, conn: Conn
         assert [row["reason"] for row in rows] == [reason, reason]
 
 
-async def test_a_child_that_has_not_begun_is_cancelled_too(db: Tenant, conn: Connection) -> None:
+async def test_a_child_run_that_has_not_started_is_cancelled_too(db: Tenant, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child())
     await runs.cancel(db, run)
@@ -83,7 +83,7 @@ async def test_a_child_that_has_not_begun_is_cancelled_too(db: Tenant, conn: Con
     assert await letters(db, run) == "c"
 
 
-async def test_expiry_travels_down_too(db: Tenant, conn: Connection, clock: Clock) -> None:
+async def test_the_expiry_of_a_run_cancels_its_child_runs(db: Tenant, conn: Connection, clock: Clock) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(), max_duration=timedelta(minutes=1))
     await tick(db)
@@ -96,10 +96,10 @@ async def test_expiry_travels_down_too(db: Tenant, conn: Connection, clock: Cloc
 
 
 @pytest.mark.parametrize("cancel_first", [True, False])
-async def test_a_child_begun_in_the_moment_of_the_cancel_is_cancelled_with_the_rest(
+async def test_a_child_run_that_starts_during_a_cancel_is_cancelled_too(
     db: Tenant, worker: ManualWorker, conn: Connection, cancel_first: bool
 ) -> None:
-    """One child's end frees a slot, and the word to stop comes in the same moment."""
+    """The end of one child frees a slot at the moment of the cancel."""
     await publish(db, node("x"), name="kid")
     await publish(db, child(fan_out=Parallel(3), concurrency=1), name="middle")
     run = await begin(db, child(workflow="middle"))
@@ -120,10 +120,10 @@ async def test_a_child_begun_in_the_moment_of_the_cancel_is_cancelled_with_the_r
     assert await letters(db, middle) == "c"
 
 
-# Again
+# Retry and rerun
 
 
-async def test_a_retry_of_the_parent_starts_a_new_child(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+async def test_a_retry_of_the_parent_starts_a_new_child_run(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(), node("b", "sub"))
     await worker.play({"x": Fails()})
@@ -136,7 +136,7 @@ async def test_a_retry_of_the_parent_starts_a_new_child(db: Tenant, worker: Manu
 
 
 @pytest.mark.parametrize("window", [None, 1])
-async def test_a_retry_starts_new_children_only_for_the_bad_ones(
+async def test_a_retry_starts_new_child_runs_only_for_the_failed_ones(
     db: Tenant, worker: ManualWorker, conn: Connection, window: int | None
 ) -> None:
     await publish(db, node("x"), name="kid")
@@ -152,7 +152,7 @@ async def test_a_retry_starts_new_children_only_for_the_bad_ones(
     assert sorted(await runs.output(db, run)) == ["new", "new", "old", "old"]
 
 
-async def test_a_rerun_starts_all_children_anew(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+async def test_a_rerun_starts_new_child_runs_for_all_items(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, node("a"), child("sub", "a", fan_out=Parallel("a")))
     await worker.play({"a": 3, "x": "old"})
@@ -164,7 +164,7 @@ async def test_a_rerun_starts_all_children_anew(db: Tenant, worker: ManualWorker
     assert await runs.output(db, run) == []
 
 
-async def test_a_retried_child_does_not_confuse_its_failed_parent(
+async def test_the_completion_of_a_retried_child_run_does_not_change_its_failed_parent(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     await publish(db, node("x"), name="kid")
@@ -178,7 +178,7 @@ async def test_a_retried_child_does_not_confuse_its_failed_parent(
     assert await runs.get(db, run) == before
 
 
-async def test_a_retried_child_is_not_counted_twice(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+async def test_a_retried_child_run_is_not_counted_twice(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(fan_out=Parallel(2)))
     await tick(db)
@@ -195,10 +195,10 @@ async def test_a_retried_child_is_not_counted_twice(db: Tenant, worker: ManualWo
     assert (await state(db, run), await reasons(db, run, "sub")) == ("failed", ["1 of 2 instances failed"])
 
 
-async def test_a_retry_while_the_child_is_told_to_stop_starts_it_anew(
+async def test_a_retry_while_the_child_run_is_being_cancelled_starts_a_new_one(
     db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
-    """The parent's time was over, its child was asked to stop, and the parent was retried before the child ended."""
+    """The parent expired, its child was requested to stop, and the parent was retried before the child ended."""
     await publish(db, node("x"), name="kid")
     run = await begin(db, child(), max_duration=timedelta(minutes=1))
     await tick(db)
@@ -206,13 +206,13 @@ async def test_a_retry_while_the_child_is_told_to_stop_starts_it_anew(
     await sweep.expire(db)
     assert (await state(db, run), await letters(db, run)) == ("timeout", "a")
     await runs.retry(db, run)
-    await tick(db)  # the child hears that it is to stop
+    await tick(db)  # cancels the child
     await worker.play()
     assert (await state(db, run), await letters(db, run)) == ("completed", "s")
     assert [await state(db, kid) for kid in await below(conn, run)] == ["cancelled", "completed"]
 
 
-async def test_a_retry_while_some_children_are_told_to_stop_starts_those_anew(
+async def test_a_retry_while_some_child_runs_are_being_cancelled_replaces_only_those(
     db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     await publish(db, node("x"), name="kid")
@@ -230,7 +230,7 @@ async def test_a_retry_while_some_children_are_told_to_stop_starts_those_anew(
     assert (await runs.get(db, run)).fans["0"][:5] == [3, 3, 3, 0, 0]
 
 
-async def test_a_child_told_to_stop_is_not_started_anew_for_a_run_that_was_cancelled_meanwhile(
+async def test_a_child_run_being_cancelled_is_not_replaced_if_its_parent_is_cancelled_too(
     db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     await publish(db, node("x"), name="kid")
@@ -246,7 +246,9 @@ async def test_a_child_told_to_stop_is_not_started_anew_for_a_run_that_was_cance
     assert len(await below(conn, run)) == 1
 
 
-async def test_an_old_childs_end_does_not_end_the_new_child(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+async def test_the_end_of_an_old_child_run_does_not_end_the_new_one(
+    db: Tenant, worker: ManualWorker, conn: Connection
+) -> None:
     await publish(db, node("x"), name="kid")
     run = await begin(db, child())
     await worker.play({"x": Fails()})

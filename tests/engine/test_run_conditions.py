@@ -30,7 +30,7 @@ def http(*needs: str, **more: Any) -> dict[str, Any]:
     return {"url": "https://shop.example/x", **({"needs": list(needs)} if needs else {}), **more}
 
 
-# What they see
+# Values
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def http(*needs: str, **more: Any) -> dict[str, Any]:
         ("run.attempt == 1", 200, True),
     ],
 )
-async def test_an_if_sees_the_status_the_code_the_body_and_the_headers(
+async def test_an_if_can_read_the_status_the_status_code_the_body_and_the_headers(
     db: Tenant, condition: str, status: int, holds: bool
 ) -> None:
     given = answer(status, {"approved": True, "amount": 12}, headers={"x-kind": "test"})
@@ -69,7 +69,7 @@ async def test_an_if_sees_the_status_the_code_the_body_and_the_headers(
     assert (await letters(db, run))[1] == ("s" if holds else "k")
 
 
-async def test_the_result_of_a_job_and_the_error_of_a_failed_one(db: Tenant) -> None:
+async def test_an_if_can_read_the_result_of_a_job_and_the_error_of_a_failed_one(db: Tenant) -> None:
     tasks = {
         "a": job(),
         "b": job(),
@@ -86,7 +86,7 @@ async def test_a_timed_out_step_has_the_status_timeout(db: Tenant) -> None:
     assert (await letters(db, run), await state(db, run)) == ("ts", "completed")
 
 
-async def test_a_wait_is_received_or_timed_out(db: Tenant, clock: Clock) -> None:
+async def test_a_wait_has_the_status_received_or_timeout(db: Tenant, clock: Clock) -> None:
     wait = {"wait_for_webhook": {"timeout": "1h"}}
     tasks = {
         "paid": wait,
@@ -101,8 +101,8 @@ async def test_a_wait_is_received_or_timed_out(db: Tenant, clock: Clock) -> None
     assert (await letters(db, forgotten), await state(db, forgotten)) == ("tks", "completed")
 
 
-async def test_a_skipped_step_shows_its_status_and_null_for_everything_else(db: Tenant) -> None:
-    """The cascade rule of the seed, word for word."""
+async def test_a_skipped_step_has_its_status_and_null_in_all_other_fields(db: Tenant) -> None:
+    """The cascade rule, exactly as in the seed."""
     tasks = {
         "charge": http(**{"if": "false"}),
         "code": job("charge", when="tasks.charge.status_code == 200"),
@@ -120,7 +120,7 @@ async def test_a_skipped_step_shows_its_status_and_null_for_everything_else(db: 
     assert await reasons(db, run, "further") == ["needs plain to succeed, but it was skipped"]
 
 
-async def test_a_run_below_a_step_and_a_sleep_can_be_asked(db: Tenant, clock: Clock) -> None:
+async def test_an_if_can_read_a_child_run_and_a_sleep(db: Tenant, clock: Clock) -> None:
     await deploy(db, "below", z=job())
     tasks = {
         "sub": {"workflow": "below"},
@@ -133,17 +133,17 @@ async def test_a_run_below_a_step_and_a_sleep_can_be_asked(db: Tenant, clock: Cl
     assert await letters(db, run) == "sss"
 
 
-async def test_a_truncated_body_is_null_and_the_reason_says_so(db: Tenant) -> None:
+async def test_a_truncated_body_is_null_and_the_reason_mentions_the_truncation(db: Tenant) -> None:
     tasks = {"a": http(), "b": job("a", when="tasks.a.body.n == 1")}
     run, _ = await played(db, tasks, a=answer(200, '{"n": 1, ', truncated=True))
     assert await letters(db, run) == "sk"
     assert "because the response from 'a' was truncated" in (await reasons(db, run, "b"))[0]
 
 
-# When they are asked
+# When an `if` is evaluated
 
 
-async def test_an_if_is_asked_when_all_needs_have_ended_and_not_before(db: Tenant, conn: Connection) -> None:
+async def test_an_if_is_evaluated_only_when_all_needs_have_ended(db: Tenant, conn: Connection) -> None:
     tasks = {"a": job(), "b": job(), "c": job("a", "b", when="tasks.a.status == 'failed'")}
     run = await run_of(db, **tasks)
     worker = await play_some(db, "a")
@@ -154,7 +154,7 @@ async def test_an_if_is_asked_when_all_needs_have_ended_and_not_before(db: Tenan
 
 
 async def play_some(db: Tenant, broken: str) -> Any:
-    """Break one of two jobs and keep the other."""
+    """Fail one of two jobs and keep the other."""
     worker: Any = await ServiceWorker.registered(db)
     for claimed in await worker.take():
         if worker.step(claimed) == broken:
@@ -164,7 +164,7 @@ async def play_some(db: Tenant, broken: str) -> Any:
     return worker
 
 
-async def test_an_if_of_a_step_without_needs_is_asked_at_the_start(db: Tenant) -> None:
+async def test_an_if_of_a_step_without_needs_is_evaluated_at_the_start_of_the_run(db: Tenant) -> None:
     tasks = {"a": job(when="trigger.body.go"), "b": job(when="!trigger.body.go")}
     run = await run_of(db, input={"go": True}, **tasks)
     assert await letters(db, run) == "ak"
@@ -181,12 +181,12 @@ async def test_needs_with_conditions_and_an_if_must_both_hold(db: Tenant) -> Non
     assert await letters(db, run) == "fskk"
 
 
-async def test_all_ifs_false_completes_with_everything_skipped(db: Tenant) -> None:
+async def test_a_run_whose_ifs_are_all_false_completes_with_all_steps_skipped(db: Tenant) -> None:
     run = await run_of(db, a=job(when="false"), b=job("a"))
     assert (await letters(db, run), await state(db, run)) == ("kk", "completed")
 
 
-# Near and far
+# Status functions
 
 
 @pytest.mark.parametrize(
@@ -197,21 +197,23 @@ async def test_all_ifs_false_completes_with_everything_skipped(db: Tenant) -> No
     ],
     ids=["well", "badly"],
 )
-async def test_success_failure_and_always_look_all_the_way_up(db: Tenant, end: Any, expected: dict[str, str]) -> None:
-    """Two hops below: between them a step that is skipped if the first fails."""
+async def test_success_failure_and_always_consider_all_upstream_steps(
+    db: Tenant, end: Any, expected: dict[str, str]
+) -> None:
+    """The step is two edges downstream, behind a step that is skipped if the first one fails."""
     tasks = {"a": job(), "b": job("a")} | {name: job("b", when=f"{name}()") for name in expected}
     run, _ = await played(db, tasks, a=end)
     assert dict(zip(expected, (await letters(db, run))[2:], strict=True)) == expected
     assert await state(db, run) == "completed"
 
 
-async def test_failure_does_not_see_what_does_not_come_before_it(db: Tenant) -> None:
+async def test_failure_ignores_steps_that_are_not_upstream(db: Tenant) -> None:
     tasks = {"a": job(), "x": job(), "b": job("a", when="failure()")}
     run, _ = await played(db, tasks, x=BROKEN)
     assert (await letters(db, run), await state(db, run)) == ("sfk", "failed")
 
 
-async def test_a_skipped_step_is_no_success_and_no_failure(db: Tenant) -> None:
+async def test_a_skipped_step_is_neither_a_success_nor_a_failure(db: Tenant) -> None:
     tasks = {"a": job(when="false"), "s": job("a", when="success()"), "f": job("a", when="failure()")}
     run, _ = await played(db, tasks)
     assert await letters(db, run) == "kkk"
@@ -230,10 +232,10 @@ async def test_a_timeout_and_a_template_error_are_failures(db: Tenant, clock: Cl
     assert (await letters(db, run), await state(db, run)) == ("tfss", "completed")
 
 
-# Why
+# Reasons
 
 
-async def test_why_a_step_was_skipped_is_kept_with_the_values_it_saw(db: Tenant, conn: Connection) -> None:
+async def test_the_reason_of_a_skipped_step_contains_the_condition_and_its_values(db: Tenant, conn: Connection) -> None:
     tasks = {"a": http(), "b": job("a", when="tasks.a.status_code == 200 && tasks.a.body.ok")}
     run, _ = await played(db, tasks, a=answer(402, {"ok": False}))
     told = "tasks.a.status_code == 200 && tasks.a.body.ok is false: tasks.a.status_code is 402"
@@ -242,12 +244,12 @@ async def test_why_a_step_was_skipped_is_kept_with_the_values_it_saw(db: Tenant,
     assert tuple(row) == ("skipped", "if")
 
 
-async def test_why_a_step_ran_is_kept_too(db: Tenant) -> None:
+async def test_the_reason_of_a_step_that_ran_is_recorded_too(db: Tenant) -> None:
     run, _ = await played(db, {"a": http(), "b": job("a", when="tasks.a.body.n > 1")}, a=answer(200, {"n": 2}))
     assert await reasons(db, run, "b") == ["tasks.a.body.n > 1 is true: tasks.a.body.n is 2"]
 
 
-async def test_a_reason_shows_little_of_a_large_value_and_nothing_of_secret_headers(db: Tenant) -> None:
+async def test_a_reason_truncates_large_values_and_hides_secret_headers(db: Tenant) -> None:
     tasks = {
         "a": http(),
         "b": job("a", when="tasks.a.body.t == 'x'"),
@@ -260,15 +262,15 @@ async def test_a_reason_shows_little_of_a_large_value_and_nothing_of_secret_head
     assert "is not shown" in hidden
 
 
-async def test_what_failure_saw_is_told_in_words(db: Tenant) -> None:
+async def test_the_reason_explains_why_failure_is_false(db: Tenant) -> None:
     run, _ = await played(db, {"a": job(), "b": job("a", when="failure()")})
     assert await reasons(db, run, "b") == ["failure() is false: no step before it failed"]
 
 
-# With copies, and at the end
+# Fan-outs and the final step
 
 
-async def test_an_if_on_a_fan_out_is_asked_once_for_all_copies(db: Tenant) -> None:
+async def test_an_if_of_a_fan_out_is_evaluated_once_for_all_instances(db: Tenant) -> None:
     tasks = {
         "a": job(),
         "yes": job("a", foreach="a.list", when="len(tasks.a.body.list) == 2"),
@@ -281,7 +283,7 @@ async def test_an_if_on_a_fan_out_is_asked_once_for_all_copies(db: Tenant) -> No
     assert len(await reasons(db, run, "yes")) == 1
 
 
-async def test_an_if_can_ask_the_copies_of_the_step_before(db: Tenant) -> None:
+async def test_an_if_can_read_the_instances_of_a_fan_out(db: Tenant) -> None:
     tasks = {
         "a": http(parallel=3),
         "b": job("a", when="len(tasks.a.body) == 3 && tasks.a.body[1].n == 1 && tasks.a.status == 'success'"),
@@ -292,7 +294,7 @@ async def test_an_if_can_ask_the_copies_of_the_step_before(db: Tenant) -> None:
     assert await letters(db, run) == "ssss"
 
 
-async def test_a_failed_copy_fails_the_step_and_an_if_may_handle_it(db: Tenant) -> None:
+async def test_a_failed_instance_fails_the_step_and_an_if_can_handle_it(db: Tenant) -> None:
     def end(claimed: Any) -> Any:
         return BROKEN if claimed.item == 1 else {"n": claimed.item}
 
@@ -311,7 +313,7 @@ async def test_a_failed_copy_fails_the_step_and_an_if_may_handle_it(db: Tenant) 
         ("always()", BROKEN, "s", "failed"),
     ],
 )
-async def test_an_if_on_the_final_step_sees_everybody_and_hides_nothing(
+async def test_an_if_of_the_final_step_reads_all_steps_and_handles_no_failure(
     db: Tenant, when: str, end: Any, letter: str, verdict: str
 ) -> None:
     tasks = {"a": job(), "b": job(), "clean": {"job": "test.clean.v1", "final": True, "if": when}}
@@ -319,7 +321,7 @@ async def test_an_if_on_the_final_step_sees_everybody_and_hides_nothing(
     assert ((await letters(db, run))[2], await state(db, run)) == (letter, verdict)
 
 
-# The verdict
+# Handled failures
 
 
 @pytest.mark.parametrize(
@@ -338,14 +340,14 @@ async def test_an_if_on_the_final_step_sees_everybody_and_hides_nothing(
         ({"a": job(), "b": job("a", on_failure="run")}, "fs", "failed"),
     ],
 )
-async def test_a_failure_that_somebody_was_meant_to_see_is_handled(
+async def test_a_failure_is_handled_only_by_a_failure_edge_or_a_true_if_downstream(
     db: Tenant, tasks: dict[str, Any], found: str, verdict: str
 ) -> None:
     run, _ = await played(db, tasks, a=BROKEN)
     assert (await letters(db, run), await state(db, run)) == (found, verdict)
 
 
-async def test_a_handler_that_fails_itself_is_not_handled(db: Tenant) -> None:
+async def test_the_failure_of_a_step_that_handles_a_failure_is_not_handled(db: Tenant) -> None:
     run, _ = await played(db, {"a": job(), "b": job("a", when="failure()")}, a=BROKEN, b=BROKEN)
     assert (await letters(db, run), await state(db, run)) == ("ff", "failed")
 
@@ -356,8 +358,8 @@ async def test_every_failure_must_be_handled(db: Tenant) -> None:
     assert await state(db, run) == "failed"
 
 
-async def test_only_the_last_attempt_is_an_end(db: Tenant) -> None:
-    """Retries go on beneath: the `if` is not asked in between."""
+async def test_an_if_is_evaluated_only_after_the_last_attempt(db: Tenant) -> None:
+    """The `if` is not evaluated between retries."""
     tasks = {"a": http(retries=2), "b": job("a", when="tasks.a.status_code == 200 && tasks.a.attempt == 3")}
     run = await run_of(db, **tasks)
     worker = await ServiceWorker.registered(db)
@@ -370,10 +372,10 @@ async def test_only_the_last_attempt_is_an_end(db: Tenant) -> None:
     assert await letters(db, run) == "sa"
 
 
-# Once more
+# Reruns and batches
 
 
-async def test_a_rerun_asks_again_with_what_is_there_now(db: Tenant) -> None:
+async def test_a_rerun_evaluates_ifs_again_with_the_new_values(db: Tenant) -> None:
     tasks = {"a": http(), "b": job("a", when="tasks.a.status_code == 200"), "c": job("a", when="failure()")}
     run, worker = await played(db, tasks, a=answer(402))
     assert await letters(db, run) == "fks"
@@ -382,7 +384,7 @@ async def test_a_rerun_asks_again_with_what_is_there_now(db: Tenant) -> None:
     assert (await letters(db, run), await state(db, run)) == ("ssk", "completed")
 
 
-async def test_many_runs_are_judged_in_one_settlement(db: Tenant) -> None:
+async def test_ifs_of_many_runs_are_evaluated_in_one_batch(db: Tenant) -> None:
     await deploy(db, a=job(), b=job("a", when="tasks.a.body.n == trigger.body.n"), c=job("a", when="input.n > 99"))
     ids = await start.start(db, "w", [RunSpec(input={"n": n}) for n in range(200)])
     await play(db, a=lambda claimed: {"n": ids.index(claimed.run_id)})

@@ -1,4 +1,4 @@
-"""Seed 004 as testable statements: the rows T of its contract that concern the engine. The states have our names:
+"""Seed 004 as testable statements: the rows T of its contract that concern the engine. State names are Windlass's:
 completed for success, leased for dispatched and running."""
 
 import asyncio
@@ -39,7 +39,7 @@ Connection = Any
 # Runs
 
 
-async def test_t1_a_held_run_is_pending_until_it_is_picked_up(db: Tenant, worker: ManualWorker) -> None:
+async def test_t1_a_held_run_is_pending_until_it_starts(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, node("a"), concurrency=1)
     _, run = await begin(db), await begin(db)
     assert await state(db, run) == "pending"
@@ -47,7 +47,7 @@ async def test_t1_a_held_run_is_pending_until_it_is_picked_up(db: Tenant, worker
     assert await events_of(db, run) == ["pending", "running", "completed"]
 
 
-async def test_t2_all_steps_succeeded_completes_the_run(db: Tenant, worker: ManualWorker) -> None:
+async def test_t2_a_run_whose_steps_all_succeed_completes(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("c", "a"))
     await worker.play()
     row = await runs.get(db, run)
@@ -55,7 +55,7 @@ async def test_t2_all_steps_succeeded_completes_the_run(db: Tenant, worker: Manu
     assert row.finished_at is not None
 
 
-async def test_t3_a_step_failed_for_good_fails_the_run(db: Tenant, worker: ManualWorker) -> None:
+async def test_t3_a_permanently_failed_step_fails_the_run(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"))
     await worker.play({"a": Fails()})
     row = await runs.get(db, run)
@@ -64,7 +64,7 @@ async def test_t3_a_step_failed_for_good_fails_the_run(db: Tenant, worker: Manua
     assert await reasons(db, run, "a") == ["boom"]
 
 
-async def test_t4_a_run_goes_on_while_any_step_is_under_way(db: Tenant, worker: ManualWorker) -> None:
+async def test_t4_a_run_continues_while_any_step_is_running(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"))
     by_step = {worker.step(job): job for job in await worker.take()}
     await worker.end(by_step["a"], Fails())
@@ -118,13 +118,13 @@ async def test_t8_a_step_waits_for_every_upstream(db: Tenant, worker: ManualWork
     await worker.take_one("c")
 
 
-async def test_t11_success_keeps_the_output(db: Tenant, worker: ManualWorker) -> None:
+async def test_t11_a_succeeded_step_keeps_its_output(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"))
     await worker.play({"a": {"n": 1}})
     assert await runs.output(db, run) == {"n": 1}
 
 
-async def test_t12_and_t13_a_failed_attempt_is_tried_again_with_a_number_that_grows(
+async def test_t12_and_t13_a_failed_attempt_is_retried_with_an_incremented_number(
     db: Tenant, worker: ManualWorker
 ) -> None:
     run = await begin(db, node("a", max_attempts=3))
@@ -148,7 +148,7 @@ async def test_t14_the_last_attempt_fails_the_step_and_keeps_its_error(db: Tenan
     assert (job.attempts, job.last_error) == (3, "boom 3")
 
 
-async def test_t15_a_failure_skips_what_hangs_on_it_unless_on_failure_is_run(db: Tenant, worker: ManualWorker) -> None:
+async def test_t15_a_failure_skips_dependent_steps_unless_on_failure_is_run(db: Tenant, worker: ManualWorker) -> None:
     await deploy(
         db,
         a={"job": "test.a.v1", "max_retries": 1},
@@ -162,7 +162,7 @@ async def test_t15_a_failure_skips_what_hangs_on_it_unless_on_failure_is_run(db:
     assert await state(db, run) == "failed"
 
 
-async def test_t17_a_silent_holder_loses_its_attempt_and_the_step_fails_when_none_is_left(
+async def test_t17_a_lost_lease_uses_up_an_attempt_and_the_last_one_fails_the_step(
     db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     run = await begin(db, node("a", max_attempts=2), node("b", "a"))
@@ -175,7 +175,7 @@ async def test_t17_a_silent_holder_loses_its_attempt_and_the_step_fails_when_non
     assert await reasons(db, run, "a") == ["lease lost: w1 fell silent"]
 
 
-async def test_t18_a_step_that_took_too_long_is_timed_out(db: Tenant, worker: ManualWorker) -> None:
+async def test_t18_a_step_that_exceeds_its_timeout_is_timed_out(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("c", "a:failure"))
     await worker.play({"a": Fails("timed out after 1 s", type="Timeout")})
     assert await letters(db, run) == "tks"
@@ -199,20 +199,22 @@ async def test_t23_two_processes_never_dispatch_a_step_twice(db: Tenant, databas
 # Parallel
 
 
-async def test_t29_parallel_four_makes_four_instances(db: Tenant, worker: ManualWorker) -> None:
+async def test_t29_parallel_four_creates_four_instances(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a", fan_out=Parallel(4)))
     assert [(job.item, job.items) for job in await worker.take()] == [(0, 4), (1, 4), (2, 4), (3, 4)]
     assert await letters(db, run) == "a"
 
 
-async def test_t30_parallel_by_a_path_makes_as_many_as_it_says(db: Tenant, worker: ManualWorker) -> None:
+async def test_t30_parallel_with_a_path_creates_as_many_instances_as_its_value(
+    db: Tenant, worker: ManualWorker
+) -> None:
     run = await begin(db, node("discover"), node("process", "discover", fan_out=Parallel("discover.count")))
     assert await letters(db, run) == "a."
     await worker.end(await worker.take_one("discover"), {"count": 10})
     assert sorted((job.item, job.items) for job in await worker.take()) == [(n, 10) for n in range(10)]
 
 
-async def test_t31_foreach_makes_one_for_each_item(db: Tenant, worker: ManualWorker) -> None:
+async def test_t31_foreach_creates_one_instance_for_each_item(db: Tenant, worker: ManualWorker) -> None:
     files = ["a.csv", "b.csv", "c.csv"]
     await begin(db, node("discover"), node("process", "discover", fan_out=Foreach("discover.files")))
     await worker.end(await worker.take_one("discover"), {"files": files})
@@ -222,7 +224,7 @@ async def test_t31_foreach_makes_one_for_each_item(db: Tenant, worker: ManualWor
     ]
 
 
-async def test_t32_concurrency_four_never_has_more_than_four_under_way(
+async def test_t32_concurrency_four_never_has_more_than_four_live_instances(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     live = "select count(*) from workflow.workflow_run where status in ('pending', 'leased')"

@@ -40,7 +40,7 @@ async def test_c2_28_live_runs_finish_on_their_version(db: Tenant, worker: Manua
             await publish(db, node("x"))
     await worker.play()
     left = [id_ for id_ in ids if await state(db, id_) != "completed"]
-    assert len(left) == 10  # whose first step is still in our hands
+    assert len(left) == 10  # their first jobs are still leased
     assert {await letters(db, id_) for id_ in left} == {"a.."}
     assert {(await runs.get(db, id_)).version for id_ in ids} == {1}
 
@@ -55,7 +55,7 @@ async def test_a_retry_of_an_old_run_uses_its_own_version(db: Tenant, worker: Ma
     assert (await state(db, run), await letters(db, run)) == ("completed", "ss")
 
 
-async def test_a_child_starts_on_what_is_live_when_it_starts(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_child_run_starts_on_the_version_that_is_live_when_it_starts(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, node("old"), name="kid")
     run = await begin(db, node("a"), node("sub", "a", action=ChildAction("kid")))
     await publish(db, node("new"), name="kid")
@@ -63,14 +63,14 @@ async def test_a_child_starts_on_what_is_live_when_it_starts(db: Tenant, worker:
     assert (await state(db, run), worker.seen) == ("completed", ["a", "new"])
 
 
-# What is kept
+# Retention
 
 
 async def counts(conn: Connection) -> dict[str, int]:
     return {table.split(".")[1]: await conn.fetchval(f"select count(*) from {table}") for table in TABLES}
 
 
-async def test_an_old_finished_run_goes_with_all_that_hangs_on_it(
+async def test_an_old_finished_run_is_deleted_with_all_its_rows(
     db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     run = await begin(db, node("a"), node("b", "a", fan_out=Foreach("a")), node("h", "a", action=HookAction()))
@@ -84,7 +84,7 @@ async def test_an_old_finished_run_goes_with_all_that_hangs_on_it(
     assert set((await counts(conn)).values()) == {0}
 
 
-async def test_large_runs_are_removed_a_few_at_a_time_and_one_that_is_too_large_alone(
+async def test_runs_are_deleted_in_batches_limited_by_jobs_and_an_oversized_run_alone(
     db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     """Runs of 3, 3, 9 and 1 jobs with room for six: the first two, the third, the last."""
@@ -105,7 +105,7 @@ async def test_large_runs_are_removed_a_few_at_a_time_and_one_that_is_too_large_
     assert set((await counts(conn)).values()) == {0}
 
 
-async def test_a_live_run_keeps_its_jobs_however_old(
+async def test_old_jobs_of_a_live_run_are_kept(
     db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     run = await begin(
@@ -127,8 +127,8 @@ async def test_a_live_run_keeps_its_jobs_however_old(
     assert await state(db, run) == "completed"
 
 
-async def test_a_run_that_ended_lately_keeps_its_old_jobs(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
-    """It may be retried, and what succeeded long ago is needed then."""
+async def test_old_jobs_of_a_run_that_ended_recently_are_kept(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
+    """The run may be retried, and then it needs the old outputs."""
     run = await begin(
         db,
         node("a"),
@@ -146,10 +146,10 @@ async def test_a_run_that_ended_lately_keeps_its_old_jobs(db: Tenant, worker: Ma
     assert (await outputs.of_needs(db, [job]))[job.id]["a"] == "a"
 
 
-async def test_a_live_run_keeps_the_runs_below_it(
+async def test_old_child_runs_of_a_live_run_are_kept(
     db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
-    """Their outputs are its own."""
+    """The live run reads their outputs."""
     await publish(db, node("x"), name="grandkid")
     await publish(db, node("sub", action=ChildAction("grandkid")), name="kid")
     nap = node("s", "sub", action=SleepAction(timedelta(days=50)))
@@ -175,7 +175,7 @@ async def test_a_pruned_run_is_unknown_and_its_key_is_free(db: Tenant, worker: M
     assert await begin(db, idempotency_key="k") != run
 
 
-async def test_a_child_that_outlives_its_pruned_parent_disturbs_nobody(
+async def test_a_child_run_that_outlives_its_pruned_parent_leaves_no_notice(
     db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     await publish(db, node("x"), name="kid")
@@ -189,10 +189,10 @@ async def test_a_child_that_outlives_its_pruned_parent_disturbs_nobody(
         pass
     await worker.end(job)
     assert await tick(db) == 0
-    assert (await counts(conn))["notice"] == 0  # there is nobody who would ever take it
+    assert (await counts(conn))["notice"] == 0  # no run would ever process it
 
 
-async def test_the_trail_of_a_live_run_is_kept_however_old(
+async def test_the_old_trail_of_a_live_run_is_kept(
     db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     week = "select count(*) from pg_inherits where inhparent = 'workflow.workflow_event'::regclass"

@@ -27,7 +27,7 @@ def fan(source: str = "a.files", *needs: str, **more: Any) -> Step:
     return node("b", *(needs or ("a",)), fan_out=Foreach(source), **more)
 
 
-async def test_instances_know_their_index_their_count_and_their_item(db: Tenant, worker: ManualWorker) -> None:
+async def test_jobs_of_a_fan_out_have_an_index_a_count_and_an_item(db: Tenant, worker: ManualWorker) -> None:
     action = JobAction("test.b.v1", {"bucket": "landing"})
     await begin(db, node("a"), fan(action=action))
     await worker.end(await worker.take_one("a"), {"files": ["x", {"y": 1}, None]})
@@ -41,33 +41,35 @@ async def test_instances_know_their_index_their_count_and_their_item(db: Tenant,
 
 
 @pytest.mark.parametrize("source", ["input.files", "trigger.body.files"])
-async def test_a_list_in_the_input_can_be_gone_over(db: Tenant, worker: ManualWorker, source: str) -> None:
+async def test_a_fan_out_can_iterate_over_a_list_in_the_input(db: Tenant, worker: ManualWorker, source: str) -> None:
     run = await begin(db, node("b", fan_out=Foreach(source)), input={"files": [1, 2, 3]})
     await worker.play({"b": squared})
     assert await runs.output(db, run) == [1, 4, 9]
 
 
-async def test_the_whole_input_can_be_gone_over(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_fan_out_can_iterate_over_the_whole_input(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Foreach("input")), input=[3, 4])
     await worker.play({"b": squared})
     assert await runs.output(db, run) == [9, 16]
 
 
-async def test_a_whole_result_and_a_deep_path_can_be_gone_over(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_fan_out_can_iterate_over_a_whole_result_and_over_a_deep_path(db: Tenant, worker: ManualWorker) -> None:
     deep = node("c", "a", fan_out=Foreach("a.0.deep.list"))
     run = await begin(db, node("a"), fan("a"), deep)
     await worker.play({"a": [{"deep": {"list": [5]}}, 2], "b": 1, "c": squared})
     assert await runs.output(db, run) == {"b": [1, 1], "c": [25]}
 
 
-async def test_a_fan_out_can_go_over_the_output_of_another(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_fan_out_can_iterate_over_the_output_of_another_fan_out(db: Tenant, worker: ManualWorker) -> None:
     second = node("c", "b", fan_out=Foreach("b"))
     run = await begin(db, node("a"), fan(), second)
     await worker.play({"a": {"files": [1, 2, 3]}, "b": squared, "c": squared})
     assert await runs.output(db, run) == [1, 16, 81]
 
 
-async def test_a_grandparent_can_be_gone_over(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_fan_out_can_iterate_over_the_result_of_an_indirect_upstream_step(
+    db: Tenant, worker: ManualWorker
+) -> None:
     run = await begin(db, node("a"), node("m", "a"), fan("a.files", "m"))
     await worker.play({"a": {"files": [2]}, "b": squared})
     assert await runs.output(db, run) == [4]
@@ -84,7 +86,7 @@ async def test_the_next_step_begins_when_all_instances_succeeded(db: Tenant, wor
     await worker.take_one("c")
 
 
-async def test_outputs_are_in_the_order_of_items_whoever_ended_first(db: Tenant, worker: ManualWorker) -> None:
+async def test_outputs_are_in_the_order_of_items_and_not_of_completion(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Foreach("input")), input=list("xyz"))
     for job in sorted(await worker.take(), key=lambda job: -(job.item or 0)):
         await worker.end(job, item_of(job))
@@ -95,7 +97,7 @@ async def test_outputs_are_in_the_order_of_items_whoever_ended_first(db: Tenant,
 
 
 @pytest.mark.parametrize("source", [Foreach("input"), Parallel(17)])
-async def test_no_more_than_the_window_is_ever_under_way(
+async def test_the_number_of_live_instances_never_exceeds_the_window(
     db: Tenant, worker: ManualWorker, conn: Connection, source: Any
 ) -> None:
     run = await begin(db, node("b", fan_out=source, concurrency=4), input=list(range(17)))
@@ -111,13 +113,13 @@ async def test_no_more_than_the_window_is_ever_under_way(
     assert await state(db, run) == "completed"
 
 
-async def test_a_window_wider_than_the_list_does_no_harm(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_window_may_be_larger_than_the_list(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Foreach("input"), concurrency=1000), input=[1, 2])
     await worker.play()
     assert await runs.output(db, run) == ["b", "b"]
 
 
-async def test_a_retried_instance_keeps_its_place_in_the_window(
+async def test_a_retried_instance_keeps_its_slot_in_the_window(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     await begin(db, node("b", fan_out=Parallel(5), concurrency=2, max_attempts=3))
@@ -128,34 +130,34 @@ async def test_a_retried_instance_keeps_its_place_in_the_window(
         assert await conn.fetchval("select max(item) from workflow.workflow_run") == 1
 
 
-async def test_windows_of_two_runs_are_apart(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+async def test_windows_of_two_runs_are_independent(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     await begin(db, node("b", fan_out=Parallel(5), concurrency=2))
     await begin(db)
     assert await conn.fetchval(LIVE, 0) == 4
 
 
-# What cannot be gone over
+# Invalid sources
 
 WRONG = [
     (Foreach("a.files"), {"files": 3}, "cannot expand: a.files is a number (3), not a list"),
-    (Foreach("a.files"), {"files": "x"}, "cannot expand: a.files is a text, not a list"),
+    (Foreach("a.files"), {"files": "x"}, "cannot expand: a.files is a string, not a list"),
     (Foreach("a.files"), {"files": {}}, "cannot expand: a.files is an object, not a list"),
     (Foreach("a.files"), {"files": None}, "cannot expand: a.files is null, not a list"),
     (Foreach("a.files"), {"files": True}, "cannot expand: a.files is true or false (true), not a list"),
     (Foreach("a.files"), {}, "cannot expand: a.files is missing, not a list"),
     (Foreach("a.files.deep"), {"files": [1]}, "cannot expand: a.files.deep is missing, not a list"),
     (Foreach("a"), None, "cannot expand: a is null, not a list"),
-    (Parallel("a.n"), {"n": -1}, "cannot expand: a.n is a number (-1), not a whole number of 0 or more"),
-    (Parallel("a.n"), {"n": 1.5}, "cannot expand: a.n is a number (1.5), not a whole number of 0 or more"),
-    (Parallel("a.n"), {"n": "4"}, "cannot expand: a.n is a text, not a whole number of 0 or more"),
-    (Parallel("a.n"), {"n": [1]}, "cannot expand: a.n is a list, not a whole number of 0 or more"),
-    (Parallel("a.n"), {}, "cannot expand: a.n is missing, not a whole number of 0 or more"),
-    (Parallel("a.n"), {"n": 10**7}, "cannot expand: a.n asks for 10000000 instances, the limit is 1000000"),
+    (Parallel("a.n"), {"n": -1}, "cannot expand: a.n is a number (-1), not a non-negative integer"),
+    (Parallel("a.n"), {"n": 1.5}, "cannot expand: a.n is a number (1.5), not a non-negative integer"),
+    (Parallel("a.n"), {"n": "4"}, "cannot expand: a.n is a string, not a non-negative integer"),
+    (Parallel("a.n"), {"n": [1]}, "cannot expand: a.n is a list, not a non-negative integer"),
+    (Parallel("a.n"), {}, "cannot expand: a.n is missing, not a non-negative integer"),
+    (Parallel("a.n"), {"n": 10**7}, "cannot expand: a.n requires 10000000 instances, the limit is 1000000"),
 ]
 
 
 @pytest.mark.parametrize(("source", "result", "sentence"), WRONG, ids=lambda value: str(value)[:40])
-async def test_c2_22_a_wrong_type_fails_the_step_with_a_plain_sentence_and_no_retry(
+async def test_c2_22_a_source_of_the_wrong_type_fails_the_step_with_a_reason_and_no_retry(
     db: Tenant, worker: ManualWorker, source: Any, result: Any, sentence: str
 ) -> None:
     run = await begin(db, node("a"), node("b", "a", fan_out=source, max_attempts=5), node("c", "b"))
@@ -170,11 +172,13 @@ async def test_an_input_of_the_wrong_type_fails_the_run_as_it_starts(db: Tenant)
     row = await runs.get(db, run)
     assert (row.state, row.letters) == ("failed", "f")
     assert row.finished_at is not None
-    assert await reasons(db, run, "b") == ["cannot expand: input.files is a text, not a list"]
+    assert await reasons(db, run, "b") == ["cannot expand: input.files is a string, not a list"]
 
 
-async def test_a_path_into_a_fanned_out_step_is_not_the_first_instances(db: Tenant, worker: ManualWorker) -> None:
-    """Its output is a list: a field of it is missing, a count of it is no number."""
+async def test_a_path_into_a_fanned_out_step_does_not_refer_to_its_first_instance(
+    db: Tenant, worker: ManualWorker
+) -> None:
+    """Its output is a list, which has no such field and is not a number."""
     run = await begin(
         db,
         node("a", fan_out=Parallel(2)),
@@ -189,7 +193,7 @@ async def test_a_path_into_a_fanned_out_step_is_not_the_first_instances(db: Tena
 
 
 @pytest.mark.parametrize("count", [1_000, pytest.param(10_000, marks=pytest.mark.soak)])
-async def test_many_items_without_a_window_are_made_in_one_go(
+async def test_all_instances_of_a_fan_out_without_a_window_are_created_at_once(
     db: Tenant, worker: ManualWorker, conn: Connection, count: int
 ) -> None:
     run = await begin(db, node("a"), fan("a"), node("c", "b"))

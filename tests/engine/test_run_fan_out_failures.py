@@ -16,12 +16,12 @@ Connection = Any
 
 
 def bad(*items: int) -> Any:
-    """Instances with these numbers fail; the others give their number."""
+    """Instances with these numbers fail; the others return their number."""
     return lambda job: Fails(f"boom {job.item}") if job.item in items else job.item
 
 
-class Diary:
-    """Which instances were tried, how often."""
+class AttemptCounter:
+    """Counts the attempts of each instance."""
 
     def __init__(self, *bad: int) -> None:
         self.bad, self.tried = set(bad), Counter[int]()
@@ -32,31 +32,31 @@ class Diary:
         return Fails() if job.item in self.bad else [job.item, self.tried[job.item]]
 
 
-async def test_c2_24_one_failure_lets_the_siblings_go_on_and_skips_what_follows(
+async def test_c2_24_a_failed_instance_does_not_stop_the_others_and_skips_dependent_steps(
     db: Tenant, worker: ManualWorker
 ) -> None:
     run = await begin(db, node("b", fan_out=Parallel(5)), node("c", "b"))
-    diary = Diary(1, 3)
-    await worker.play({"b": diary})
+    counter = AttemptCounter(1, 3)
+    await worker.play({"b": counter})
     assert (await state(db, run), await letters(db, run)) == ("failed", "fk")
-    assert diary.tried == Counter(range(5))
+    assert counter.tried == Counter(range(5))
     assert await reasons(db, run, "b") == ["2 of 5 instances failed"]
     assert await reasons(db, run, "c") == ["needs b to succeed, but it failed"]
 
 
-async def test_a_failure_in_a_window_gives_its_place_to_the_next(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_failed_instance_frees_its_slot_in_the_window(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Parallel(7), concurrency=2))
-    diary = Diary(0, 1, 6)
-    await worker.play({"b": diary})
-    assert diary.tried == Counter(range(7))
+    counter = AttemptCounter(0, 1, 6)
+    await worker.play({"b": counter})
+    assert counter.tried == Counter(range(7))
     assert await reasons(db, run, "b") == ["3 of 7 instances failed"]
 
 
 async def test_attempts_are_counted_for_each_instance(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Parallel(3), max_attempts=2))
-    diary = Diary(1)
-    await worker.play({"b": diary})
-    assert diary.tried == Counter({0: 1, 1: 2, 2: 1})
+    counter = AttemptCounter(1)
+    await worker.play({"b": counter})
+    assert counter.tried == Counter({0: 1, 1: 2, 2: 1})
     assert await state(db, run) == "failed"
 
 
@@ -66,7 +66,7 @@ async def test_a_timed_out_instance_counts_as_a_failed_one(db: Tenant, worker: M
     assert (await letters(db, run), await reasons(db, run, "b")) == ("f", ["1 of 2 instances failed"])
 
 
-async def test_the_page_of_instances_shows_who_failed_and_why(db: Tenant, worker: ManualWorker) -> None:
+async def test_the_page_of_instances_shows_which_failed_and_their_errors(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Parallel(5)))
     await worker.play({"b": bad(3)})
     page = await runs.instances(db, run, "b", after=2, limit=2)
@@ -80,25 +80,25 @@ async def test_the_page_of_instances_shows_who_failed_and_why(db: Tenant, worker
 
 
 @pytest.mark.parametrize("window", [None, 1, 2, 10])
-async def test_a_retry_does_only_the_bad_instances_again(db: Tenant, worker: ManualWorker, window: int | None) -> None:
+async def test_a_retry_repeats_only_the_failed_instances(db: Tenant, worker: ManualWorker, window: int | None) -> None:
     run = await begin(db, node("b", fan_out=Parallel(6), concurrency=window), node("c", "b"))
-    diary = Diary(1, 2, 5)
-    await worker.play({"b": diary})
+    counter = AttemptCounter(1, 2, 5)
+    await worker.play({"b": counter})
     await runs.retry(db, run)
-    diary.bad = {2}
-    await worker.play({"b": diary})
-    assert diary.tried == Counter({0: 1, 1: 2, 2: 2, 3: 1, 4: 1, 5: 2})
+    counter.bad = {2}
+    await worker.play({"b": counter})
+    assert counter.tried == Counter({0: 1, 1: 2, 2: 2, 3: 1, 4: 1, 5: 2})
     assert (await letters(db, run), (await reasons(db, run, "b"))[-1]) == ("fk", "1 of 6 instances failed")
     await runs.retry(db, run)
-    diary.bad = set()
-    await worker.play({"b": diary})
+    counter.bad = set()
+    await worker.play({"b": counter})
     assert await state(db, run) == "completed"
-    assert diary.tried[2] == 3
+    assert counter.tried[2] == 3
     assert (await runs.instances(db, run, "b"))[2].result == [2, 3]
     assert (await runs.instances(db, run, "b"))[0].result == [0, 1]
 
 
-async def test_a_retry_keeps_to_the_window(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+async def test_a_retry_respects_the_window(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     run = await begin(db, node("b", fan_out=Parallel(6), concurrency=2))
     await worker.play({"b": Fails()})
     await runs.retry(db, run)
@@ -110,7 +110,7 @@ async def test_a_retry_keeps_to_the_window(db: Tenant, worker: ManualWorker, con
     assert await state(db, run) == "completed"
 
 
-async def test_a_retry_counts_attempts_afresh_and_keeps_the_history(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_retry_resets_the_attempts_and_keeps_the_errors(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("b", fan_out=Parallel(1), max_attempts=2))
     await worker.play({"b": Fails("old")})
     await runs.retry(db, run)
@@ -121,7 +121,7 @@ async def test_a_retry_counts_attempts_afresh_and_keeps_the_history(db: Tenant, 
     assert [error["message"] for error in one.errors] == ["old", "old", "new"]
 
 
-async def test_items_are_made_anew_when_their_source_is_done_again(db: Tenant, worker: ManualWorker) -> None:
+async def test_instances_are_created_again_when_their_source_is_rerun(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a", fan_out=Foreach("a")), node("c", "b", fan_out=Foreach("b")))
     item = lambda job: decode(job.payload)["item"]  # noqa: E731
     await worker.play({"a": [1, 2, 3, 4], "b": item, "c": item})
@@ -138,10 +138,10 @@ async def test_items_are_made_anew_when_their_source_is_done_again(db: Tenant, w
     assert await runs.output(db, run) == [1, 2, 3]
 
 
-async def test_a_retry_leaves_an_unheard_failure_to_be_heard(
+async def test_a_failure_that_was_not_applied_before_a_retry_is_applied_after_it(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
-    """One instance failed and was heard; another was ended by plain SQL, and the run was retried before it heard."""
+    """One failure was applied to the run; another, recorded by plain SQL, was not applied before the retry."""
     run = await begin(db, node("b", fan_out=Parallel(3)), node("z"))
     by_item = {job.item: job for job in await worker.take() if worker.step(job) == "b"}
     await worker.end(by_item[1], Fails())
@@ -159,10 +159,10 @@ async def test_a_retry_leaves_an_unheard_failure_to_be_heard(
     assert (await reasons(db, run, "b"))[-1] == "1 of 3 instances failed"
 
 
-async def test_who_went_on_through_a_retry_and_failed_is_not_taken_for_one_that_waits(
+async def test_an_instance_that_keeps_running_during_a_retry_and_fails_is_not_repeated(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
-    """One failed before the retry and waits for a slot; the one that leaves the slot by failing is not done again."""
+    """One failed before the retry and waits for a slot; the one that frees the slot by failing is not repeated."""
     run = await begin(db, node("b", fan_out=Parallel(3), concurrency=2))
     by_item = {job.item: job for job in await worker.take()}
     await worker.end(by_item[1], Fails())
@@ -176,7 +176,7 @@ async def test_who_went_on_through_a_retry_and_failed_is_not_taken_for_one_that_
 
 
 async def test_two_reports_about_one_instance_in_one_turn_count_once(db: Tenant, worker: ManualWorker) -> None:
-    """The worker lost the job and claimed it again; both ends come in one turn, and the fence lets one through."""
+    """The worker lost the job and claimed it again; both reports come in one turn, and the fence accepts one."""
     run = await begin(db, node("b", fan_out=Parallel(3)))
     stale, other, _ = await worker.take()
     fresh = stale._replace(claim_no=stale.claim_no + 1)

@@ -1,5 +1,5 @@
-"""Plain SQL and foreign workers: the end of a step's job is applied to its run within a tick, once, whoever recorded
-it."""
+"""Plain SQL and external workers: the end of a step's job is applied to its run within one tick, exactly once,
+whichever client recorded it."""
 
 from datetime import timedelta
 from typing import Any
@@ -45,7 +45,7 @@ update workflow.workflow_run
     ],
 )
 @pytest.mark.parametrize("claimed", [True, False])
-async def test_an_end_by_plain_sql_settles_within_one_tick(
+async def test_a_completion_by_plain_sql_is_applied_within_one_tick(
     db: Tenant, worker: ManualWorker, conn: Connection, statement: str, letter: str, why: list[str], claimed: bool
 ) -> None:
     run = await begin(db, node("a"), node("b", "a"))
@@ -59,7 +59,7 @@ async def test_an_end_by_plain_sql_settles_within_one_tick(
     assert await conn.fetchval("select count(*) from workflow.workflow_run where not settled and step = 0") == 0
 
 
-async def test_cancelling_or_deleting_a_job_through_us_settles_too(db: Tenant, worker: ManualWorker) -> None:
+async def test_cancelling_or_deleting_a_job_through_the_api_is_applied_too(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"), node("c", "a:failure"))
     first, second = await worker.take()
     await jobs.cancel(db, first.id, reason="enough")
@@ -70,14 +70,14 @@ async def test_cancelling_or_deleting_a_job_through_us_settles_too(db: Tenant, w
     assert not await worker.end(second)
 
 
-async def test_a_cancelled_job_is_no_success_for_its_edges(db: Tenant, conn: Connection) -> None:
+async def test_a_cancelled_job_activates_only_complete_and_failure_edges(db: Tenant, conn: Connection) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("c", "a:failure"), node("d", "a:complete"))
     await conn.execute("update workflow.workflow_run set status = 'cancelled'")
     await tick(db)
     assert await letters(db, run) == "ckaa"
 
 
-async def test_d2_3_a_foreign_worker_plays_a_whole_run_by_the_contracts_statements(
+async def test_d2_3_an_external_worker_executes_a_whole_run_with_the_statements_of_the_contract(
     db: Tenant, conn: Connection
 ) -> None:
     run = await begin(db, node("a"), node("b", "a", fan_out=Parallel("a.n"), max_attempts=2), node("c", "b"))
@@ -96,7 +96,7 @@ async def test_d2_3_a_foreign_worker_plays_a_whole_run_by_the_contracts_statemen
     assert failed
 
 
-async def test_a_foreign_failure_with_attempts_left_is_no_end(db: Tenant, conn: Connection) -> None:
+async def test_a_failure_by_plain_sql_with_attempts_left_does_not_end_the_step(db: Tenant, conn: Connection) -> None:
     run = await begin(db, node("a", max_attempts=2))
     job = await conn.fetchrow(CLAIM, "go-1", "test.%")
     await conn.execute(FAIL, job["id"], "once")
@@ -106,7 +106,7 @@ async def test_a_foreign_failure_with_attempts_left_is_no_end(db: Tenant, conn: 
     assert (await letters(db, run), await reasons(db, run, "a")) == ("f", ["twice"])
 
 
-async def test_between_foreign_clients_the_first_report_wins(db: Tenant, conn: Connection) -> None:
+async def test_the_first_report_of_several_external_clients_wins(db: Tenant, conn: Connection) -> None:
     run = await begin(db, node("a"))
     job = await conn.fetchrow(CLAIM, "go-1", "test.%")
     await conn.execute(SUCCEED, job["id"], '"first"')
@@ -117,7 +117,7 @@ async def test_between_foreign_clients_the_first_report_wins(db: Tenant, conn: C
     assert (await state(db, run), await runs.output(db, run)) == ("completed", "first")
 
 
-async def test_our_holder_is_refused_when_plain_sql_was_first(
+async def test_a_report_of_a_python_worker_is_refused_after_plain_sql_ended_the_job(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     run = await begin(db, node("a"), node("b", "a"))
@@ -129,7 +129,7 @@ async def test_our_holder_is_refused_when_plain_sql_was_first(
     assert (await jobs.get(db, job.id)).result == "foreign"
 
 
-async def test_a_fenced_zombie_is_refused(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
+async def test_a_report_with_a_stale_fence_is_refused(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
     clock.move(timedelta(hours=1))  # the server has been up for long, so leases may run out
     run = await begin(db, node("a", max_attempts=3))
     zombie = await worker.take_one("a")
@@ -144,7 +144,7 @@ async def test_a_fenced_zombie_is_refused(db: Tenant, worker: ManualWorker, cloc
     assert await runs.output(db, run) == "fresh"
 
 
-async def test_duplicates_change_nothing(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+async def test_duplicate_reports_change_nothing(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     job = await worker.take_one("a")
     assert await worker.end(job)
@@ -157,7 +157,7 @@ async def test_duplicates_change_nothing(db: Tenant, worker: ManualWorker, conn:
     assert await conn.fetchval("select count(*) from workflow.workflow_run") == 2
 
 
-async def test_many_foreign_ends_of_many_runs_are_heard_in_one_tick(db: Tenant, conn: Connection) -> None:
+async def test_many_completions_of_many_runs_by_plain_sql_are_applied_in_one_tick(db: Tenant, conn: Connection) -> None:
     ids = [await begin(db, node("a", fan_out=Parallel(20)), node("b", "a"))]
     ids += [await begin(db) for _ in range(19)]
     await conn.execute("update workflow.workflow_run set status = 'succeeded', result = '1'")
@@ -165,7 +165,7 @@ async def test_many_foreign_ends_of_many_runs_are_heard_in_one_tick(db: Tenant, 
     assert {await letters(db, id_) for id_ in ids} == {"sa"}
 
 
-async def test_one_run_is_told_in_parts_when_there_is_too_much_for_one(db: Tenant, conn: Connection) -> None:
+async def test_many_completions_of_one_run_are_applied_in_several_batches(db: Tenant, conn: Connection) -> None:
     run = await begin(db, node("a", fan_out=Parallel(100)))
     await conn.execute("update workflow.workflow_run set status = 'succeeded', result = '1'")
     ticks = 0
@@ -174,7 +174,7 @@ async def test_one_run_is_told_in_parts_when_there_is_too_much_for_one(db: Tenan
     assert (ticks, await state(db, run)) == (4, "completed")
 
 
-async def test_a_run_that_somebody_works_on_is_left_for_the_next_tick(db: Tenant, conn: Connection) -> None:
+async def test_a_run_locked_by_another_session_is_left_for_the_next_tick(db: Tenant, conn: Connection) -> None:
     run = await begin(db, node("a"))
     await conn.execute("update workflow.workflow_run set status = 'succeeded'")
     async with conn.transaction():
@@ -183,7 +183,7 @@ async def test_a_run_that_somebody_works_on_is_left_for_the_next_tick(db: Tenant
     assert await Sweeper(db).tick() == 1
 
 
-async def test_a_soft_deleted_job_leaves_a_line_in_its_trail(db: Tenant, conn: Connection) -> None:
+async def test_a_soft_deleted_job_has_an_event_in_its_trail(db: Tenant, conn: Connection) -> None:
     await begin(db, node("a"))
     await conn.execute("update workflow.workflow_run set deleted_at = now()")
     await tick(db)
@@ -191,8 +191,8 @@ async def test_a_soft_deleted_job_leaves_a_line_in_its_trail(db: Tenant, conn: C
     assert [row[0] for row in words] == ["created", "cancelled"]
 
 
-async def test_a_run_that_cannot_be_settled_does_not_keep_the_others_from_it(db: Tenant, conn: Connection) -> None:
-    """What it waits for is kept: it goes on once its state is repaired."""
+async def test_a_run_that_cannot_be_advanced_does_not_block_others(db: Tenant, conn: Connection) -> None:
+    """Its pending events are kept: it continues once its state is repaired."""
     ids = [await begin(db, node("a"), node("b", "a"))] + [await begin(db) for _ in range(8)]
     await conn.execute("update windlass.run set steps = 'a' where id = $1", ids[4])
     await conn.execute("update workflow.workflow_run set status = 'succeeded'")
@@ -201,7 +201,7 @@ async def test_a_run_that_cannot_be_settled_does_not_keep_the_others_from_it(db:
     assert heard == ["sa"] * 4 + ["a"] + ["sa"] * 4
     [entry] = await quarantine.list_(db)
     assert (entry.kind, entry.key, entry.error_type, entry.failures) == ("run", str(ids[4]), "IndexError", 1)
-    assert await sweep.sweep_runs(db) == 0  # it is not looked at again until its time has come
+    assert await sweep.sweep_runs(db) == 0  # it is not retried before its retry time
     await conn.execute("update windlass.run set steps = 'a.' where id = $1", ids[4])
     assert await sweep.retry(db, ids[4])
     assert await conn.fetchval("select steps from windlass.run where id = $1", ids[4]) == "sa"

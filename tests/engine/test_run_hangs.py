@@ -17,7 +17,7 @@ FAILED, TIMED_OUT = Fails(), Fails("timed out after 1 s", type="Timeout")
 
 
 async def ended(db: Tenant, *steps: Step, **endings: Any) -> tuple[str, str]:
-    """How a run of these steps ends, and its letters."""
+    """Run these steps; return the final state of the run and its letters."""
     run = await begin(db, *steps)
     await (await ManualWorker.registered(db)).play(endings)
     return await state(db, run), await letters(db, run)
@@ -27,22 +27,22 @@ async def test_c3_a_failing_step_with_dependents_ends_its_run(db: Tenant) -> Non
     assert await ended(db, node("a"), node("b", "a"), a=FAILED) == ("failed", "fk")
 
 
-async def test_c2_7_a_timed_out_step_skips_what_hangs_on_it(db: Tenant) -> None:
+async def test_c2_7_a_timed_out_step_skips_dependent_steps(db: Tenant) -> None:
     assert await ended(db, node("a"), node("b", "a"), a=TIMED_OUT) == ("failed", "tk")
 
 
-async def test_c2_8_completion_is_checked_after_the_skipping(db: Tenant) -> None:
+async def test_c2_8_completion_is_checked_after_steps_were_skipped(db: Tenant) -> None:
     steps = node("a"), node("b"), node("c", "a"), node("d", "c", "b")
     assert await ended(db, *steps, a=FAILED) == ("failed", "fskk")
 
 
-async def test_c2_9_skipping_goes_all_the_way_down(db: Tenant) -> None:
+async def test_c2_9_a_skip_is_propagated_to_all_downstream_steps(db: Tenant) -> None:
     chain = [node("n0"), *(node(f"n{n}", f"n{n - 1}") for n in range(1, 50))]
     assert await ended(db, *chain, n0=FAILED) == ("failed", "f" + "k" * 49)
 
 
 @pytest.mark.parametrize("end", [FAILED, "fine"])
-async def test_c2_10_on_failure_run_begins_whatever_the_end(db: Tenant, end: Any) -> None:
+async def test_c2_10_a_step_with_on_failure_run_starts_after_success_and_after_failure(db: Tenant, end: Any) -> None:
     tasks = {
         "a": {"job": "test.a.v1", "max_retries": 1},
         "b": {"job": "test.b.v1", "depends_on": ["a"], "on_failure": "run"},
@@ -55,7 +55,7 @@ async def test_c2_10_on_failure_run_begins_whatever_the_end(db: Tenant, end: Any
     assert await state(db, run) == ("failed" if end is FAILED else "completed")
 
 
-async def test_c2_20_a_fan_out_below_a_failure_is_skipped(db: Tenant) -> None:
+async def test_c2_20_a_fan_out_after_a_failed_step_is_skipped(db: Tenant) -> None:
     fan = node("b", "a", fan_out=Foreach("a.files"))
     assert await ended(db, node("a"), fan, node("c", "b"), a=FAILED) == ("failed", "fkk")
 
@@ -87,12 +87,12 @@ async def test_c3_max_retries_three_means_three_executions_whatever_the_failure(
     assert (worker.seen, await state(db, run)) == (["a"] * times, "failed")
 
 
-async def test_a_lone_failing_step_and_a_branch_that_ends_later_end_too(db: Tenant) -> None:
+async def test_a_single_failing_step_and_a_failure_beside_a_longer_branch_end_the_run(db: Tenant) -> None:
     assert await ended(db, node("a"), a=FAILED) == ("failed", "f")
     assert await ended(db, node("a"), node("b"), node("c", "b"), a=FAILED) == ("failed", "fss")
 
 
-# The cascade table of seed 000: what a parent's end means to a child by its edge.
+# The cascade table of seed 000: the letter of a dependent step by its edge and the end of its parent step.
 CASCADE = """
         success  failure  skipped  complete
 s       s        k        k        s

@@ -42,9 +42,9 @@ async def inputs_of(db: Tenant, workflow: str) -> list[Any]:
     return [(await runs.get(db, row.id)).input for row in reversed(rows.runs)]  # oldest first
 
 
-async def test_a_run_starts_only_with_an_input_that_fits(db: Tenant) -> None:
+async def test_a_run_starts_only_with_a_valid_input(db: Tenant) -> None:
     await deploy(db)
-    for _ in range(2):  # the second time the version is known before the transaction
+    for _ in range(2):  # the second time the version is cached
         with pytest.raises(Invalid) as refused:
             await begin(db, BAD)
         assert refused.value.errors == [("input.items.0.sku", '"sku" is a required property')]
@@ -52,7 +52,7 @@ async def test_a_run_starts_only_with_an_input_that_fits(db: Tenant) -> None:
     assert await inputs_of(db, "order") == [GOOD, GOOD]
 
 
-async def test_every_mistake_is_reported_and_of_several_runs_which_one(db: Tenant) -> None:
+async def test_every_error_is_reported_with_the_index_of_the_run(db: Tenant) -> None:
     await deploy(db)
     with pytest.raises(Invalid) as refused:
         await begin(db, {"items": 5})
@@ -66,7 +66,7 @@ async def test_every_mistake_is_reported_and_of_several_runs_which_one(db: Tenan
     assert await inputs_of(db, "order") == []
 
 
-async def test_the_live_version_counts(db: Tenant) -> None:
+async def test_an_input_is_checked_against_the_live_version(db: Tenant) -> None:
     await deploy(db)
     await begin(db, GOOD)
     await deploy(db, input={"type": "object", "required": ["customer"]})
@@ -77,14 +77,14 @@ async def test_the_live_version_counts(db: Tenant) -> None:
     await begin(db, "anything")
 
 
-async def test_a_known_key_answers_with_its_run_even_if_its_input_no_longer_fits(db: Tenant) -> None:
+async def test_a_known_key_returns_its_run_even_if_its_input_is_no_longer_valid(db: Tenant) -> None:
     await deploy(db)
     [first] = await begin(db, GOOD, idempotency_key="k")
     await deploy(db, input={"type": "object", "required": ["customer"]})
     assert await begin(db, GOOD, idempotency_key="k") == [first]
 
 
-async def test_a_run_in_the_callers_transaction_is_checked_and_the_transaction_goes_on(db: Tenant) -> None:
+async def test_a_refused_start_in_a_transaction_of_the_caller_does_not_abort_the_transaction(db: Tenant) -> None:
     await deploy(db)
     async with db.begin() as conn:
         with pytest.raises(Invalid, match=r"input\.items\.0\.sku"):
@@ -102,9 +102,7 @@ async def test_a_run_in_the_callers_transaction_is_checked_and_the_transaction_g
         ({"properties": {"id": {"minimum": "1"}}}, "input.properties.id.minimum", '"1" is not of type "number"'),
     ],
 )
-async def test_a_schema_that_cannot_be_used_is_refused_when_it_is_published(
-    db: Tenant, schema: Any, field: str, message: str
-) -> None:
+async def test_publishing_an_invalid_input_schema_is_refused(db: Tenant, schema: Any, field: str, message: str) -> None:
     with pytest.raises(InvalidWorkflow) as refused:
         await deploy(db, input=schema)
     [(path, why)] = refused.value.errors
@@ -123,7 +121,7 @@ async def test_the_input_of_a_cron_is_checked_when_it_is_published(db: Tenant) -
     assert await inputs_of(db, "order") == [GOOD]
 
 
-async def test_a_webhook_with_an_input_that_does_not_fit_is_refused(db: Tenant) -> None:
+async def test_a_webhook_with_an_invalid_input_is_refused(db: Tenant) -> None:
     token = await deploy(db, trigger="webhook")
     assert token is not None
     json = {"content-type": "application/json"}
@@ -133,7 +131,7 @@ async def test_a_webhook_with_an_input_that_does_not_fit_is_refused(db: Tenant) 
     assert await inputs_of(db, "order") == [{"id": 2}]
 
 
-async def test_an_event_that_does_not_fit_is_set_aside_alone_and_starts_a_run_once_it_fits(db: Tenant) -> None:
+async def test_an_event_with_an_invalid_payload_is_set_aside_alone_and_can_be_retried(db: Tenant) -> None:
     await deploy(db, trigger={"event": "placed"})
     for payload in ({"id": 1}, {"number": 2}, {"id": 3}):
         await messages.publish(db, "placed", payload=payload)
@@ -146,7 +144,7 @@ async def test_an_event_that_does_not_fit_is_set_aside_alone_and_starts_a_run_on
     assert {"number": 2} in await inputs_of(db, "order")
 
 
-async def test_a_run_requested_in_sql_that_does_not_fit_is_set_aside(db: Tenant, conn: Connection) -> None:
+async def test_a_run_requested_by_plain_sql_with_an_invalid_input_is_set_aside(db: Tenant, conn: Connection) -> None:
     await deploy(db)
     await conn.execute("""select windlass.start('order', '{"id": "one"}'), windlass.start('order', '{"id": 1}')""")
     await tick(db)
@@ -155,7 +153,7 @@ async def test_a_run_requested_in_sql_that_does_not_fit_is_set_aside(db: Tenant,
     assert entry.reason == 'input.id: "one" is not of type "integer"'
 
 
-async def test_a_child_run_is_not_started_with_an_input_that_does_not_fit(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_child_run_is_not_started_with_an_invalid_input(db: Tenant, worker: ManualWorker) -> None:
     await deploy(db, "kid")
     tasks = {"sub": {"workflow": "kid", "input": {"id": "{{input.id}}"}}}
     await deploy(db, "parent", input=None, tasks=tasks)
@@ -168,7 +166,7 @@ async def test_a_child_run_is_not_started_with_an_input_that_does_not_fit(db: Te
 
 
 @pytest.mark.parametrize("input_", [{}, {"copy": "{{item}}"}], ids=["shared input", "an input for each item"])
-async def test_instances_whose_item_does_not_fit_fail_alone(db: Tenant, worker: ManualWorker, input_: Any) -> None:
+async def test_only_instances_with_an_invalid_item_fail(db: Tenant, worker: ManualWorker, input_: Any) -> None:
     await deploy(db, "kid", input={"properties": {"item": {"type": "integer"}}, "required": ["item"]})
     tasks = {"sub": {"workflow": "kid", "foreach": "input.numbers", "input": input_, "allow_failure": True}}
     await deploy(db, "parent", input=None, tasks=tasks)

@@ -27,7 +27,7 @@ from windlass.testing import Clock
 
 Connection = Any
 
-# Every change of a run, written down by the database itself in the order in which it happened to the row.
+# A trigger records every change of a run in the order in which the row changed.
 WITNESS = """
 create table witness (n bigint generated always as identity, id uuid, old text, new text, old_round int, new_round int,
                       old_steps text, new_steps text, old_finished timestamptz, new_finished timestamptz);
@@ -55,12 +55,12 @@ async def prepare(db: Tenant) -> None:
         node("news", "a", action=EventAction("news", "1", timedelta(seconds=5), 2)),
         node("b", "fan:complete", "nap:complete", "sub:complete", "news:complete"),
         node("z", final=True),
-        max_duration=timedelta(days=30),  # a run that hangs is not saved by its time
+        max_duration=timedelta(days=30),  # long: expiry must not end a run that hangs
     )
 
 
 class Actor:
-    """A process that does whatever comes to its mind."""
+    """A process that executes random operations."""
 
     def __init__(self, db: Tenant, worker: str, held: list[Claimed], ids: list[UUID], clock: Clock, seed: int) -> None:
         self.db, self.worker, self.held, self.ids, self.clock = db, worker, held, ids, clock
@@ -140,7 +140,7 @@ class Actor:
                 select id from workflow.workflow_run where status = 'leased' order by id limit 1 for update))""")
 
     async def foreign(self) -> None:
-        """An unfenced client's word about one job."""
+        """Write a random outcome of one job without a fence."""
         words = [
             "status = 'succeeded', result = '1'",
             "status = 'failed'",
@@ -152,8 +152,8 @@ class Actor:
               select id from workflow.workflow_run where status in ('pending', 'leased') order by random() limit 1))""")
 
 
-async def come_to_rest(db: Tenant, conn: Connection, clock: Clock) -> None:
-    """The chaos is over: whoever held something is gone, a fresh worker does the rest."""
+async def finish_all_runs(db: Tenant, conn: Connection, clock: Clock) -> None:
+    """Let all leases expire and finish the remaining work with a new worker."""
     player = await ManualWorker.registered(db, "last")
     for _ in range(40):
         clock.move(LEASE * 2)
@@ -162,7 +162,7 @@ async def come_to_rest(db: Tenant, conn: Connection, clock: Clock) -> None:
         await tick(db)
         if not await conn.fetch(LIVE):
             return
-    raise AssertionError(f"these never end: {[dict(row) for row in await conn.fetch(LIVE)]}")
+    raise AssertionError(f"these runs do not end: {[dict(row) for row in await conn.fetch(LIVE)]}")
 
 
 def check(change: Any) -> None:
@@ -184,7 +184,9 @@ LEGAL |= {("pending", end) for end in ("completed", "failed")}  # a run with not
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in (2, 3, 4, 5))])
-async def test_nothing_deadlocks_and_every_run_ends(database: str, conn: Connection, clock: Clock, seed: int) -> None:
+async def test_random_interleavings_do_not_deadlock_and_every_run_ends(
+    database: str, conn: Connection, clock: Clock, seed: int
+) -> None:
     clock.move(timedelta(hours=1))
     units = [await Tenant.open(DatabaseOptions(url=database, size=2, notify=False, clock=clock.now)) for _ in range(4)]
     await prepare(units[0])
@@ -196,19 +198,19 @@ async def test_nothing_deadlocks_and_every_run_ends(database: str, conn: Connect
     actors = [Actor(db, f"w{n % 2}", held[n % 2], ids, clock, 10 * seed + n) for n, db in enumerate(units)]
     results = await asyncio.gather(*(actor.act(250) for actor in actors), return_exceptions=True)
     assert results == [None] * 4, [result for result in results if result]
-    await come_to_rest(units[0], conn, clock)
+    await finish_all_runs(units[0], conn, clock)
 
     changes = await conn.fetch("select * from witness order by n")
     for change in changes:
         check(change)
     seen = {change["new"] for change in changes}
-    assert seen >= {"running", "completed", "failed", "cancelled", "timeout"}, "the trial was too tame"
+    assert seen >= {"running", "completed", "failed", "cancelled", "timeout"}, "not all states were reached"
     assert await conn.fetchval("select count(*) from windlass.timer") == 0
     assert await conn.fetchval("select count(*) from windlass.notice") == 0
     open_jobs = "select count(*) from workflow.workflow_run where status in ('pending', 'leased') or not settled"
     assert await conn.fetchval(open_jobs) == 0
     waiters = dict(await conn.fetch("select state, count(*) from windlass.waiter group by 1"))
-    assert waiters.keys() == {"taken", "closed"}, "a wait has not ended, or the trial was too tame"
+    assert waiters.keys() == {"taken", "closed"}, "a wait has not ended, or not all states were reached"
     received = (
         "select count(*) from windlass.message m join windlass.waiter w on w.id = m.waiter_id where w.state = 'taken'"
     )

@@ -20,7 +20,7 @@ RUNNING = "select count(*) from windlass.run where state = 'running'"
 
 
 async def start(db: Tenant, count: int) -> list[UUID]:
-    """One after the other: their order is plain."""
+    """Start runs one after the other, so that their order is known."""
     return [await begin(db) for _ in range(count)]
 
 
@@ -38,7 +38,7 @@ async def test_a_run_beyond_the_limit_is_pending_and_has_not_started(db: Tenant,
     assert await tick(db) == 0
 
 
-async def test_a_batch_fills_the_places_there_are(db: Tenant) -> None:
+async def test_a_batch_starts_as_many_runs_as_there_are_free_slots(db: Tenant) -> None:
     await publish(db, node("a"), concurrency=3)
     await run_start.start(db, "w", [RunSpec()] * 2)
     ids = await run_start.start(db, "w", [RunSpec()] * 4)
@@ -69,17 +69,17 @@ async def test_runs_of_one_batch_begin_in_its_order(db: Tenant) -> None:
     assert begun == ids
 
 
-async def test_nobody_overtakes_those_who_wait(db: Tenant) -> None:
+async def test_a_new_run_does_not_overtake_pending_runs(db: Tenant) -> None:
     await publish(db, node("a"), concurrency=1)
     first, second = await start(db, 2)
     worker = await ManualWorker.registered(db)
     await worker.end(await worker.take_one("a"))
-    [third] = await start(db, 1)  # a place is free, but somebody waits for it
+    [third] = await start(db, 1)  # a slot is free, but a pending run waits for it
     await tick(db)
     assert await states(db, [first, second, third]) == ["completed", "running", "pending"]
 
 
-async def test_a_higher_limit_of_a_new_version_lets_old_runs_begin_on_their_version(db: Tenant) -> None:
+async def test_a_higher_limit_of_a_new_version_starts_pending_runs_on_their_own_version(db: Tenant) -> None:
     await publish(db, node("a"), concurrency=1)
     ids = await start(db, 5)
     await publish(db, node("a"), node("b"), concurrency=3)
@@ -91,7 +91,7 @@ async def test_a_higher_limit_of_a_new_version_lets_old_runs_begin_on_their_vers
     assert await states(db, ids) == ["running"] * 5
 
 
-async def test_a_lower_limit_stops_nobody_and_lets_nobody_in(db: Tenant) -> None:
+async def test_a_lower_limit_stops_no_running_run_and_starts_no_pending_run(db: Tenant) -> None:
     await publish(db, node("a"), concurrency=3)
     ids = await start(db, 4)
     await publish(db, node("a"), concurrency=1)
@@ -107,7 +107,7 @@ async def test_a_lower_limit_stops_nobody_and_lets_nobody_in(db: Tenant) -> None
     assert await states(db, ids) == ["completed"] * 3 + ["running"]
 
 
-async def test_disabling_or_deleting_the_workflow_lets_pending_runs_go_on(db: Tenant) -> None:
+async def test_pending_runs_of_a_disabled_or_deleted_workflow_still_start(db: Tenant) -> None:
     await publish(db, node("a"), concurrency=1)
     ids = await start(db, 3)
     await workflows.enable(db, "w", False)
@@ -119,7 +119,7 @@ async def test_disabling_or_deleting_the_workflow_lets_pending_runs_go_on(db: Te
     assert await states(db, ids) == ["completed"] * 3
 
 
-async def test_a_cancelled_pending_run_ends_at_once_and_never_begins(db: Tenant) -> None:
+async def test_a_cancelled_pending_run_ends_immediately_and_never_starts(db: Tenant) -> None:
     await publish(db, node("a"), node("b", "a"), concurrency=1)
     first, second, third = await start(db, 3)
     await runs.cancel(db, second)
@@ -130,7 +130,7 @@ async def test_a_cancelled_pending_run_ends_at_once_and_never_begins(db: Tenant)
     assert await states(db, [first, second, third]) == ["completed", "cancelled", "completed"]
 
 
-async def test_a_pending_run_whose_time_is_over_ends_as_timeout(db: Tenant, clock: Clock) -> None:
+async def test_a_pending_run_that_exceeds_its_max_duration_ends_as_timeout(db: Tenant, clock: Clock) -> None:
     await publish(db, node("a"), concurrency=1)
     await start(db, 1)
     held = await begin(db, max_duration=timedelta(minutes=1))
@@ -140,7 +140,7 @@ async def test_a_pending_run_whose_time_is_over_ends_as_timeout(db: Tenant, cloc
     assert (row.state, row.letters, row.started_at) == ("timeout", "c", None)
 
 
-async def test_a_cancelled_run_makes_room(db: Tenant) -> None:
+async def test_a_cancelled_run_frees_its_slot(db: Tenant) -> None:
     await publish(db, node("a"), concurrency=1)
     first, second = await start(db, 2)
     await runs.cancel(db, first)
@@ -149,7 +149,7 @@ async def test_a_cancelled_run_makes_room(db: Tenant) -> None:
     assert await letters(db, second) == "a"
 
 
-async def test_processes_that_start_and_promote_at_once_never_exceed_the_limit(
+async def test_concurrent_starts_and_promotions_never_exceed_the_limit(
     db: Tenant, database: str, conn: Connection, clock: Clock
 ) -> None:
     await publish(db, node("a"), concurrency=3)
@@ -176,7 +176,7 @@ async def test_processes_that_start_and_promote_at_once_never_exceed_the_limit(
         await each.close()
 
 
-async def test_limits_of_two_workflows_are_apart(db: Tenant) -> None:
+async def test_limits_of_two_workflows_are_independent(db: Tenant) -> None:
     await publish(db, node("a"), concurrency=1)
     await publish(db, node("a"), name="v", concurrency=1)
     ids = [await begin(db), await begin(db, name="v"), await begin(db), await begin(db, name="v")]
@@ -185,7 +185,7 @@ async def test_limits_of_two_workflows_are_apart(db: Tenant) -> None:
     assert await states(db, ids) == ["completed"] * 4
 
 
-async def test_workflows_at_their_limit_do_not_hide_others_however_many_there_are(db: Tenant) -> None:
+async def test_many_workflows_at_their_limit_do_not_hide_others(db: Tenant) -> None:
     names = [f"full-{n}" for n in range(12)]
     for name in names:
         await publish(db, node("a"), name=name, concurrency=1)

@@ -28,7 +28,7 @@ CASES: list[tuple[list[Step], dict[str, Any], Any]] = [
     ([node("a", fan_out=Parallel(3))], {"a": lambda job: job.item * 2}, [0, 2, 4]),
     ([node("a", fan_out=Parallel(1))], {}, ["a"]),
     ([node("a", fan_out=Parallel(2)), node("b")], {}, {"a": ["a", "a"], "b": "b"}),
-    # What did not succeed gives nothing.
+    # Steps that did not succeed have no output.
     ([node("a"), node("b", "a")], {"b": Fails()}, None),
     ([node("a"), node("b", "a"), node("c", "a:failure")], {}, {"b": "b"}),
     ([node("a"), node("b", "a"), node("c", "a:failure")], {"a": Fails()}, {"c": "c"}),
@@ -36,7 +36,7 @@ CASES: list[tuple[list[Step], dict[str, Any], Any]] = [
 
 
 @pytest.mark.parametrize(("steps", "endings", "expected"), CASES)
-async def test_the_output_of_a_run(
+async def test_the_output_of_a_run_is_that_of_its_last_steps(
     db: Tenant, worker: ManualWorker, steps: list[Step], endings: dict[str, Any], expected: Any
 ) -> None:
     run = await begin(db, *steps)
@@ -44,7 +44,7 @@ async def test_the_output_of_a_run(
     assert await runs.output(db, run) == expected
 
 
-async def test_a_run_that_goes_on_gives_what_it_has_so_far(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_running_run_returns_the_outputs_it_has_so_far(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"))
     assert await runs.output(db, run) == {}
     first = (await worker.take(1))[0]
@@ -52,7 +52,7 @@ async def test_a_run_that_goes_on_gives_what_it_has_so_far(db: Tenant, worker: M
     assert await runs.output(db, run) == {worker.step(first): 1}
 
 
-async def test_a_sleep_at_the_end_gives_nothing(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
+async def test_a_run_that_ends_with_a_sleep_has_no_output(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
     run = await begin(db, node("a"), node("s", "a", action=SleepAction(timedelta(hours=1))))
     await worker.play()
     clock.move(timedelta(hours=2))
@@ -60,7 +60,7 @@ async def test_a_sleep_at_the_end_gives_nothing(db: Tenant, worker: ManualWorker
     assert (await state(db, run), await runs.output(db, run)) == ("completed", None)
 
 
-async def test_more_instances_than_a_list_holds_are_told_as_too_many(
+async def test_outputs_of_more_instances_than_the_limit_are_reported_as_too_many(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     run = await begin(db, node("a", fan_out=Parallel(MOST_INSTANCES + 1)), node("b", "a"))
@@ -75,7 +75,7 @@ async def test_more_instances_than_a_list_holds_are_told_as_too_many(
     assert [one.item for one in page] == list(range(9_991, 10_001))
 
 
-async def test_a_step_is_told_what_its_needs_gave_and_no_more(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_step_receives_only_the_outputs_of_its_needs(db: Tenant, worker: ManualWorker) -> None:
     """C2 25: by the names of the steps."""
     await begin(db, node("a"), node("b"), node("c", "a", "b:complete"), node("d", "c"))
     for job in await worker.take():
@@ -87,7 +87,7 @@ async def test_a_step_is_told_what_its_needs_gave_and_no_more(db: Tenant, worker
     assert await outputs.of_needs(db, [job]) == {job.id: {"c": "c"}}
 
 
-async def test_the_final_step_is_told_what_everybody_gave(db: Tenant, worker: ManualWorker) -> None:
+async def test_the_final_step_receives_the_outputs_of_all_steps(db: Tenant, worker: ManualWorker) -> None:
     await begin(db, node("a"), node("b"), node("c", "b"), node("z", final=True))
     for job in await worker.take():
         await worker.end(job, 1 if worker.step(job) == "a" else Fails())
@@ -95,7 +95,7 @@ async def test_the_final_step_is_told_what_everybody_gave(db: Tenant, worker: Ma
     assert (await outputs.of_needs(db, [job]))[job.id] == {"a": 1, "b": None, "c": None}
 
 
-async def test_questions_of_many_runs_are_answered_together(db: Tenant, worker: ManualWorker) -> None:
+async def test_the_inputs_of_jobs_of_many_runs_are_read_together(db: Tenant, worker: ManualWorker) -> None:
     await begin(db, node("a"), node("b", "a", fan_out=Parallel(2)))
     for _ in range(4):
         await begin(db)

@@ -22,9 +22,7 @@ Connection = Any
 TIMES = "select step, item, run_at, due from workflow.workflow_run where run_id = $1 order by step, item"
 
 
-async def test_a_paused_run_gives_no_job_to_a_worker_and_goes_on_when_it_is_resumed(
-    db: Tenant, worker: ManualWorker
-) -> None:
+async def test_jobs_of_a_paused_run_are_not_claimed_until_it_is_resumed(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     await runs.pause(db, run, reason="the bank is down")
     assert await worker.take() == []
@@ -38,7 +36,9 @@ async def test_a_paused_run_gives_no_job_to_a_worker_and_goes_on_when_it_is_resu
     assert await events_of(db, run) == ["running", "paused", "resumed", "completed"]
 
 
-async def test_a_job_under_way_ends_and_the_steps_it_makes_ready_wait(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_leased_job_of_a_paused_run_can_finish_and_the_next_steps_wait(
+    db: Tenant, worker: ManualWorker
+) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     job = await worker.take_one("a")
     await runs.pause(db, run)
@@ -50,7 +50,7 @@ async def test_a_job_under_way_ends_and_the_steps_it_makes_ready_wait(db: Tenant
 
 
 @pytest.mark.parametrize("how", ["fails", "lost"])
-async def test_an_attempt_that_ends_badly_meanwhile_is_not_tried_again_until_then(
+async def test_a_failed_or_lost_attempt_of_a_paused_run_is_not_retried_before_the_resume(
     db: Tenant, worker: ManualWorker, clock: Clock, how: str
 ) -> None:
     run = await begin(db, node("a", max_attempts=3))
@@ -69,7 +69,7 @@ async def test_an_attempt_that_ends_badly_meanwhile_is_not_tried_again_until_the
     await worker.take_one("a")
 
 
-async def test_every_time_is_restored_also_that_of_a_backoff(
+async def test_a_resume_restores_all_due_times_including_backoffs(
     db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
     run = await begin(db, node("a", max_attempts=3), node("b", fan_out=Parallel(3)))
@@ -88,7 +88,9 @@ async def test_every_time_is_restored_also_that_of_a_backoff(
     assert "a" in [worker.step(job) for job in await worker.take()]
 
 
-async def test_timers_go_on_and_what_they_start_waits(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
+async def test_timers_of_a_paused_run_fire_and_the_steps_they_start_wait(
+    db: Tenant, worker: ManualWorker, clock: Clock
+) -> None:
     run = await begin(db, node("s", action=SleepAction(timedelta(minutes=1))), node("b", "s"))
     await runs.pause(db, run)
     clock.move(timedelta(minutes=2))
@@ -104,7 +106,7 @@ async def child_of(conn: Connection, run: UUID) -> UUID:
     return id_
 
 
-async def test_child_runs_pause_with_it_also_one_that_starts_meanwhile(
+async def test_child_runs_pause_with_their_parent_even_if_they_start_later(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     await publish(db, node("x"), name="kid")
@@ -125,7 +127,7 @@ async def test_child_runs_pause_with_it_also_one_that_starts_meanwhile(
     assert [await state(db, run) for run in (early, late)] == ["running", "completed"]  # x of the first is under way
 
 
-async def test_a_run_that_a_handler_waits_for_pauses_with_it(
+async def test_a_run_that_a_handler_waits_for_pauses_with_the_run_of_the_handler(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     run = await begin(db, node("a"))
@@ -138,7 +140,7 @@ async def test_a_run_that_a_handler_waits_for_pauses_with_it(
         assert ((await runs.get(db, below)).paused_at is not None) is paused
 
 
-async def test_a_run_that_waits_to_begin_can_be_paused_and_begins_paused(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_pending_run_can_be_paused_and_starts_paused(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, node("a"), concurrency=1)
     first, second = await begin(db), await begin(db)
     await runs.pause(db, second)
@@ -169,7 +171,7 @@ async def test_a_paused_run_expires_and_its_retry_is_not_paused(db: Tenant, work
     assert await state(db, run) == "completed"
 
 
-async def test_the_explanation_says_that_it_is_paused_and_what_resumes_it(db: Tenant) -> None:
+async def test_the_explanation_of_a_paused_run_contains_the_command_that_resumes_it(db: Tenant) -> None:
     run = await begin(db, node("a"))
     await runs.pause(db, run)
     _, explained = await inspect.explanation(db, run)
@@ -187,24 +189,24 @@ async def test_a_run_that_ended_cannot_be_paused(db: Tenant, worker: ManualWorke
         await runs.pause(db, UUID(int=1))
 
 
-async def one_waits_for_a_lock(db: Tenant) -> None:
+async def wait_for_a_blocked_session(db: Tenant) -> None:
     look = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
     async with asyncio.timeout(30), db.once() as watcher:
         while not await watcher.fetchval(look):
             await asyncio.sleep(0.005)
 
 
-async def test_a_report_that_is_written_at_the_same_moment_does_not_escape_the_pause(
+async def test_a_job_that_is_reported_concurrently_with_a_pause_is_paused_too(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
-    """The session that reports looked at the run before it was paused, and commits afterwards."""
+    """The session that reports reads the run before it is paused and commits afterwards."""
     run = await begin(db, node("a", max_attempts=3))
     job = await worker.take_one("a")
     async with conn.transaction():
         back = "update workflow.workflow_run set status = 'pending', leased_by = null, lease_until = null where id = $1"
         await conn.execute(back, job.id)
         pausing = asyncio.create_task(runs.pause(db, run))
-        await one_waits_for_a_lock(db)
+        await wait_for_a_blocked_session(db)
     await pausing
     assert await worker.take() == []
     await runs.resume(db, run)

@@ -13,7 +13,7 @@ BAD = {"b": Fails(for_good=True), "c": Fails(for_good=True)}
 
 
 @pytest.mark.parametrize("how", ["retry", "rerun"])
-async def test_a_run_that_starts_again_waits_while_the_limit_is_used_up(
+async def test_a_retried_or_rerun_run_is_pending_while_the_limit_is_reached(
     db: Tenant, worker: ManualWorker, how: str
 ) -> None:
     await publish(db, *STEPS, concurrency=1)
@@ -31,7 +31,7 @@ async def test_a_run_that_starts_again_waits_while_the_limit_is_used_up(
     assert worker.seen == ["a", "b", *(["b"] if how == "retry" else ["c"])]
 
 
-async def test_a_retry_with_room_begins_at_once(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_retry_below_the_limit_starts_immediately(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, *STEPS, concurrency=2)
     run = await begin(db)
     await worker.play(BAD)
@@ -40,7 +40,7 @@ async def test_a_retry_with_room_begins_at_once(db: Tenant, worker: ManualWorker
     assert await state(db, run) == "running"
 
 
-async def test_many_retries_take_the_places_there_are(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_bulk_retry_starts_as_many_runs_as_the_limit_allows(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, *STEPS, concurrency=2)
     ids = [await begin(db) for _ in range(4)]
     await worker.play(BAD)
@@ -50,7 +50,7 @@ async def test_many_retries_take_the_places_there_are(db: Tenant, worker: Manual
     assert {await state(db, run) for run in ids} == {"completed"}
 
 
-async def test_a_run_that_waits_to_start_again_can_be_cancelled(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_retried_run_that_is_pending_can_be_cancelled(db: Tenant, worker: ManualWorker) -> None:
     await publish(db, *STEPS, concurrency=1)
     run = await begin(db)
     await worker.play(BAD)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("an_hour_later")
 Connection = Any
 
 
-async def test_c2_27_failed_and_skipped_steps_are_done_again_and_successes_kept(
+async def test_c2_27_a_retry_repeats_failed_and_skipped_steps_and_keeps_successful_ones(
     db: Tenant, worker: ManualWorker
 ) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("c", "b"), node("d", "c"))
@@ -36,16 +36,16 @@ async def test_c2_27_failed_and_skipped_steps_are_done_again_and_successes_kept(
     assert worker.seen == ["b", "c", "d"]
 
 
-async def test_the_trail_links_both_rounds(db: Tenant, worker: ManualWorker) -> None:
+async def test_the_trail_contains_both_rounds(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"))
     await worker.play({"a": Fails()})
     await runs.retry(db, run)
     await worker.play()
     assert await events_of(db, run) == ["running", "failed", "retried", "running", "completed"]
-    assert await reasons(db, run) == ["step a failed and no step handled it", "what failed is done again"]
+    assert await reasons(db, run) == ["step a failed and no step handled it", "failed steps run again"]
 
 
-async def test_attempts_are_counted_afresh_and_errors_kept(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_retry_resets_the_attempts_and_keeps_the_errors(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a", max_attempts=2))
     await worker.play({"a": Fails("old")})
     await runs.retry(db, run)
@@ -58,7 +58,7 @@ async def test_attempts_are_counted_afresh_and_errors_kept(db: Tenant, worker: M
     assert [error["message"] for error in errors] == ["old", "old", "new"]
 
 
-async def test_c2_17_what_an_earlier_round_left_on_the_job_is_cleared(db: Tenant, worker: ManualWorker) -> None:
+async def test_c2_17_a_retry_clears_the_result_and_the_error_of_the_job(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"))
     await worker.play({"a": Fails()})
     await runs.retry(db, run)
@@ -67,7 +67,7 @@ async def test_c2_17_what_an_earlier_round_left_on_the_job_is_cleared(db: Tenant
     assert (whole.status, whole.result, whole.last_error, whole.attempt) == ("pending", None, None, 0)
 
 
-async def test_a_run_may_be_retried_again_and_again(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_run_can_be_retried_repeatedly(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     for _ in range(3):
         await worker.play({"a": Fails()})
@@ -78,8 +78,10 @@ async def test_a_run_may_be_retried_again_and_again(db: Tenant, worker: ManualWo
     assert await state(db, run) == "completed"
 
 
-async def test_a_retry_that_fails_at_once_is_told_as_a_new_end(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
-    """Nothing needs a worker: the run is failed before and after, and yet it ran in between."""
+async def test_a_retry_that_fails_immediately_has_a_new_end_time_and_event(
+    db: Tenant, worker: ManualWorker, clock: Clock
+) -> None:
+    """No worker is needed: the run is failed before and after the retry, and was running in between."""
     run = await begin(db, node("b", fan_out=Foreach("input")), input="no list")
     before = await runs.get(db, run)
     clock.move(timedelta(minutes=1))
@@ -105,7 +107,7 @@ async def test_only_failed_and_timed_out_runs_can_be_retried(db: Tenant, worker:
     assert (await runs.get(db, run)).round == 0
 
 
-# After the time was over
+# After an expiry
 
 
 async def expired(db: Tenant, clock: Clock) -> None:
@@ -113,7 +115,7 @@ async def expired(db: Tenant, clock: Clock) -> None:
     assert await sweep.expire(db) == 1
 
 
-async def test_a_timed_out_run_goes_on_where_it_was_and_has_its_time_afresh(
+async def test_a_retried_timed_out_run_continues_where_it_was_with_a_new_expiry(
     db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("s", "b", action=SleepAction(timedelta(days=40))))
@@ -126,7 +128,7 @@ async def test_a_timed_out_run_goes_on_where_it_was_and_has_its_time_afresh(
     assert (await state(db, run), await letters(db, run)) == ("running", "ssa")
 
 
-async def test_a_retry_keeps_the_time_the_run_was_given(db: Tenant, clock: Clock) -> None:
+async def test_a_retry_keeps_the_max_duration_of_the_run(db: Tenant, clock: Clock) -> None:
     run = await begin(db, node("a"), max_duration=timedelta(minutes=5))
     clock.move(timedelta(minutes=6))
     await sweep.expire(db)
@@ -135,7 +137,9 @@ async def test_a_retry_keeps_the_time_the_run_was_given(db: Tenant, clock: Clock
     assert row.expires_at - (clock.now() or row.created_at) == timedelta(minutes=5)
 
 
-async def test_who_still_works_for_a_retried_run_may_go_on(db: Tenant, worker: ManualWorker, clock: Clock) -> None:
+async def test_a_job_that_is_still_leased_when_its_run_is_retried_can_finish(
+    db: Tenant, worker: ManualWorker, clock: Clock
+) -> None:
     run = await begin(db, node("a"), node("b", "a"), max_duration=timedelta(seconds=10))
     job = await worker.take_one("a")
     clock.move(timedelta(seconds=11))
@@ -171,7 +175,7 @@ async def test_a_report_of_an_earlier_round_is_refused(db: Tenant, worker: Manua
     assert (await jobs.get(db, fresh.id)).result == "alive"
 
 
-async def test_saying_a_thing_twice_changes_nothing(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_duplicate_report_changes_nothing(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"), node("c", "a"))
     job = await worker.take_one("a")
     assert await worker.end(job)
@@ -184,7 +188,9 @@ async def test_saying_a_thing_twice_changes_nothing(db: Tenant, worker: ManualWo
 # Rerun
 
 
-async def test_a_rerun_does_a_step_and_all_after_it_again_and_keeps_the_rest(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_rerun_repeats_a_step_and_all_steps_after_it_and_keeps_the_others(
+    db: Tenant, worker: ManualWorker
+) -> None:
     steps = node("a"), node("b", "a"), node("c", "b"), node("d", "a"), node("e", "c", "d")
     run = await begin(db, *steps)
     await worker.play()
@@ -209,7 +215,7 @@ async def test_a_rerun_may_have_another_input(db: Tenant, worker: ManualWorker) 
     assert (await runs.get(db, run)).input == {"files": [1, 2, 3]}
 
 
-async def test_null_is_an_input_too(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_rerun_accepts_null_as_the_input(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), input={"n": 1})
     await worker.play()
     await runs.rerun(db, run, "a", input_=None, with_input=True)
@@ -225,7 +231,7 @@ async def test_a_failed_run_can_be_rerun_from_a_step_that_succeeded(db: Tenant, 
     assert await state(db, run) == "completed"
 
 
-async def test_the_final_step_follows_every_rerun(db: Tenant, worker: ManualWorker) -> None:
+async def test_every_rerun_repeats_the_final_step(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b"), node("z", final=True))
     await worker.play()
     worker.seen.clear()
@@ -234,8 +240,8 @@ async def test_the_final_step_follows_every_rerun(db: Tenant, worker: ManualWork
     assert worker.seen == ["a", "z"]
 
 
-async def test_a_step_that_is_skipped_this_time_gives_nothing(db: Tenant, worker: ManualWorker) -> None:
-    """What it gave in the earlier round is history."""
+async def test_a_step_that_is_skipped_in_a_rerun_has_no_output(db: Tenant, worker: ManualWorker) -> None:
+    """Its output of the earlier round is not used."""
     run = await begin(db, node("a"), node("b", "a"), node("c", "a:complete", "b:complete"))
     await worker.play({"b": "old"})
     await runs.rerun(db, run, "a")
@@ -245,7 +251,9 @@ async def test_a_step_that_is_skipped_this_time_gives_nothing(db: Tenant, worker
     assert (await outputs.of_needs(db, [job]))[job.id] == {"a": None, "b": None}
 
 
-async def test_an_unknown_step_is_refused_with_the_steps_there_are(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_rerun_from_an_unknown_step_is_refused_with_a_list_of_the_steps(
+    db: Tenant, worker: ManualWorker
+) -> None:
     run = await begin(db, node("a"), node("b"))
     await worker.play()
     with pytest.raises(Invalid, match="workflow 'w' has no step 'x': it has a, b"):
@@ -253,10 +261,10 @@ async def test_an_unknown_step_is_refused_with_the_steps_there_are(db: Tenant, w
     assert (await runs.get(db, run)).round == 0
 
 
-async def test_a_handler_that_stops_after_its_run_was_retried_is_done_again(
+async def test_a_handler_that_stops_after_its_run_was_retried_is_executed_again(
     db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
-    """The run ran out of time, its handler was asked to stop, and the run was retried before the handler had ended."""
+    """The run expired, its handler was requested to stop, and the run was retried before the handler had ended."""
     run = await begin(db, node("a", max_attempts=1), max_duration=timedelta(minutes=1))
     job = await worker.take_one("a")
     clock.move(timedelta(minutes=2))

@@ -27,12 +27,14 @@ COUNT = "select (select count(*) from windlass.run), (select count(*) from workf
 
 
 async def counted(conn: Connection) -> tuple[int, int]:
-    """Runs and jobs there are."""
+    """Return the numbers of runs and of jobs."""
     row = await conn.fetchrow(COUNT)
     return row[0], row[1]
 
 
-async def test_a_run_starts_at_once_with_its_input_and_its_roots_in_line(db: Tenant, conn: Connection) -> None:
+async def test_a_run_starts_immediately_with_its_input_and_the_jobs_of_its_root_steps(
+    db: Tenant, conn: Connection
+) -> None:
     run = await begin(db, node("a"), node("b"), node("c", "a"), input={"n": 1})
     row = await runs.get(db, run)
     assert (row.workflow, row.version, row.state, row.letters, row.input) == ("w", 1, "running", "aa.", {"n": 1})
@@ -54,7 +56,7 @@ async def test_any_json_can_be_the_input(db: Tenant, value: Any) -> None:
     assert (await runs.get(db, run)).input == value
 
 
-async def test_labels_are_those_of_the_workflow_and_of_the_run_which_wins(db: Tenant) -> None:
+async def test_labels_of_a_run_override_those_of_its_workflow(db: Tenant) -> None:
     await publish(db, node("a"), labels={"team": "red", "tier": "1"})
     plain, labelled = await begin(db), await begin(db, labels={"tier": "2", "who": "ada"})
     assert (await runs.get(db, plain)).labels == {"team": "red", "tier": "1"}
@@ -63,14 +65,14 @@ async def test_labels_are_those_of_the_workflow_and_of_the_run_which_wins(db: Te
     assert [row.id for row in found.runs] == [labelled]
 
 
-async def test_a_run_may_have_a_time_of_its_own(db: Tenant) -> None:
+async def test_a_run_can_have_its_own_max_duration(db: Tenant) -> None:
     await publish(db, node("a"), max_duration=timedelta(hours=2))
     mixed = [RunSpec(), RunSpec(max_duration=timedelta(minutes=5)), RunSpec()]
     rows = [await runs.get(db, run) for run in await start.start(db, "w", mixed)]
     assert [(row.expires_at - row.created_at).total_seconds() for row in rows] == [7200, 300, 7200]
 
 
-async def test_a_run_that_has_nothing_to_do_ends_as_it_starts(db: Tenant) -> None:
+async def test_a_run_without_work_completes_as_it_starts(db: Tenant) -> None:
     run = await begin(db, node("a", fan_out=Parallel(0)))
     row = await runs.get(db, run)
     assert (row.state, row.letters) == ("completed", "s")
@@ -81,7 +83,7 @@ async def test_a_run_that_has_nothing_to_do_ends_as_it_starts(db: Tenant) -> Non
 # Keys
 
 
-async def test_a_known_key_answers_with_the_run_that_has_it(db: Tenant, conn: Connection) -> None:
+async def test_a_known_key_returns_the_existing_run(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"))
     first = await begin(db, idempotency_key="k", input={"n": 1})
     assert await begin(db, idempotency_key="k", input={"n": 2}) == first
@@ -96,7 +98,7 @@ async def test_a_key_stays_taken_when_its_run_has_ended(db: Tenant) -> None:
     assert await begin(db, idempotency_key="k") == first
 
 
-async def test_a_key_twice_in_a_batch_makes_one_run(db: Tenant, conn: Connection) -> None:
+async def test_a_repeated_key_in_a_batch_starts_one_run(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"))
     old = await begin(db, idempotency_key="old")
     specs = [RunSpec(idempotency_key=key) for key in ("k", None, "k", "old", None, "k")]
@@ -107,7 +109,7 @@ async def test_a_key_twice_in_a_batch_makes_one_run(db: Tenant, conn: Connection
     assert await counted(conn) == (4, 4)
 
 
-async def test_a_key_asked_for_by_many_at_once_makes_one_run(db: Tenant, conn: Connection) -> None:
+async def test_concurrent_starts_with_the_same_key_start_one_run(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"))
     ids = await asyncio.gather(*(begin(db, idempotency_key="k") for _ in range(8)))
     assert len(set(ids)) == 1
@@ -140,13 +142,15 @@ async def test_the_same_key_in_another_org_is_another_run(db: Tenant, database: 
 # Refusals
 
 
-async def test_an_unknown_workflow_is_named_and_a_near_one_suggested(db: Tenant) -> None:
+async def test_the_error_for_an_unknown_workflow_suggests_a_similar_name(db: Tenant) -> None:
     await publish(db, node("a"), name="order-processing")
     with pytest.raises(NotFound, match="no workflow order-procesing: did you mean order-processing"):
         await begin(db, name="order-procesing")
 
 
-async def test_a_disabled_workflow_says_how_to_enable_it(db: Tenant, conn: Connection) -> None:
+async def test_the_error_for_a_disabled_workflow_contains_the_command_that_enables_it(
+    db: Tenant, conn: Connection
+) -> None:
     await publish(db, node("a"))
     await workflows.enable(db, "w", False)
     with pytest.raises(Conflict, match="workflow 'w' is disabled: windlass workflows enable w"):
@@ -169,13 +173,13 @@ async def test_a_deleted_workflow_is_unknown(db: Tenant) -> None:
         ({"max_duration": timedelta()}, "max_duration must be positive"),
         ({"idempotency_key": ""}, "idempotency_key"),
         ({"labels": {"a": 1}}, "labels.a"),
-        ({"labels": {str(n): "x" for n in range(65)}}, "labels is not a mapping of up to 64 texts"),
+        ({"labels": {str(n): "x" for n in range(65)}}, "labels is not a mapping of up to 64 strings"),
         ({"input": float("nan")}, "input"),
         ({"input": "\x00"}, "input"),
         ({"input": "x" * 1_100_000}, "input is 1100002 bytes, the limit is 1048576"),
     ],
 )
-async def test_what_makes_no_sense_is_refused_by_name(
+async def test_an_invalid_start_is_refused_with_its_field(
     db: Tenant, conn: Connection, spec: dict[str, Any], sentence: str
 ) -> None:
     await publish(db, node("a"))
@@ -184,10 +188,10 @@ async def test_what_makes_no_sense_is_refused_by_name(
     assert await counted(conn) == (0, 0)
 
 
-# Many
+# Batches
 
 
-async def test_many_start_at_once_in_the_order_asked(db: Tenant, conn: Connection) -> None:
+async def test_a_batch_of_runs_starts_in_the_requested_order(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"), node("b", "a"))
     ids = await start.start(db, "w", [RunSpec(input=n) for n in range(1000)])
     assert await counted(conn) == (1000, 1000)
@@ -195,7 +199,7 @@ async def test_many_start_at_once_in_the_order_asked(db: Tenant, conn: Connectio
     assert [rows[id_] for id_ in ids] == [str(n) for n in range(1000)]
 
 
-async def test_too_many_are_refused_and_none_is_fine(db: Tenant) -> None:
+async def test_a_batch_may_be_empty_but_not_exceed_the_limit(db: Tenant) -> None:
     await publish(db, node("a"))
     assert await start.start(db, "w", []) == []
     with pytest.raises(Invalid, match="10001 runs in one call, the limit is 10000: start in batches"):
@@ -216,7 +220,7 @@ async def test_one_transaction_writes_all_that_a_batch_of_starts_creates(
 # The caller's transaction
 
 
-async def test_a_start_in_the_callers_transaction_is_undone_with_it(db: Tenant, conn: Connection) -> None:
+async def test_a_start_in_the_callers_transaction_is_rolled_back_with_it(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"))
     transaction = conn.transaction()
     await transaction.start()
@@ -226,7 +230,7 @@ async def test_a_start_in_the_callers_transaction_is_undone_with_it(db: Tenant, 
     assert await counted(conn) == (0, 0)
 
 
-async def test_a_start_in_the_callers_transaction_is_seen_when_it_commits(
+async def test_a_start_in_the_callers_transaction_is_visible_after_its_commit(
     db: Tenant, conn: Connection, database: str
 ) -> None:
     await publish(db, node("a"))
@@ -240,10 +244,10 @@ async def test_a_start_in_the_callers_transaction_is_seen_when_it_commits(
     assert await state(db, run) == "completed"
 
 
-async def test_a_key_taken_meanwhile_leaves_nothing_half_done_in_the_callers_transaction(
+async def test_a_concurrently_taken_key_leaves_no_partial_start_in_the_callers_transaction(
     db: Tenant, conn: Connection, database: str
 ) -> None:
-    """The key is not there when asked for, and is when written."""
+    """The key does not exist when it is read, and does when it is written."""
     await publish(db, node("a"))
     rival: Connection = await asyncpg.connect(database)
     held = rival.transaction()
@@ -261,7 +265,7 @@ async def test_a_key_taken_meanwhile_leaves_nothing_half_done_in_the_callers_tra
     assert await counted(conn) == (2, 2)
 
 
-async def test_a_refusal_that_the_caller_gets_over_leaves_nothing_behind(db: Tenant, conn: Connection) -> None:
+async def test_a_refused_start_that_the_caller_handles_leaves_no_rows(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"))
     async with conn.transaction():
         with pytest.raises(Invalid, match="input"):
@@ -270,7 +274,7 @@ async def test_a_refusal_that_the_caller_gets_over_leaves_nothing_behind(db: Ten
     assert await counted(conn) == (1, 1)
 
 
-async def test_a_connection_without_a_transaction_still_starts_all_or_none(db: Tenant, conn: Connection) -> None:
+async def test_a_start_on_a_connection_without_a_transaction_is_atomic(db: Tenant, conn: Connection) -> None:
     await publish(db, node("a"))
     with pytest.raises(Invalid, match="input"):
         await start.start(db, "w", [RunSpec(), RunSpec(input=float("nan"))], connection=conn)

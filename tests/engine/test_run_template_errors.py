@@ -28,7 +28,7 @@ from windlass.engine.runs.start import RunSpec
         ("{{tasks.a.error}}", "Failed to resolve {{tasks.a.error}}"),
     ],
 )
-async def test_a_missing_value_fails_the_step_with_the_sentence_of_the_seed(
+async def test_a_missing_value_fails_the_step_with_the_message_of_the_seed(
     db: Tenant, template: str, told: str
 ) -> None:
     tasks = {"a": http(), "b": http("a", body={"x": template}), "c": job("b")}
@@ -53,12 +53,12 @@ async def test_a_template_error_is_a_status_that_can_be_handled_for_every_kind_o
     assert worker.seen == ["a", "c"]
 
 
-async def test_a_root_that_cannot_be_filled_in_fails_its_run_at_once(db: Tenant) -> None:
+async def test_a_template_error_in_a_root_step_fails_its_run_immediately(db: Tenant) -> None:
     run = await run_of(db, a=http(url="https://x.example/{{input.no}}"), b=job("a"))
     assert (await letters(db, run), await state(db, run)) == ("fk", "failed")
 
 
-async def test_a_failure_edge_and_failure_see_a_template_error(db: Tenant) -> None:
+async def test_a_failure_edge_and_the_failure_function_handle_a_template_error(db: Tenant) -> None:
     tasks = {
         "a": job(input="{{input.no}}"),
         "b": job() | {"needs": {"a": "failure"}},
@@ -70,37 +70,37 @@ async def test_a_failure_edge_and_failure_see_a_template_error(db: Tenant) -> No
 
 
 @pytest.mark.parametrize("path", ["body.amount", "body", "body.items[0].id", "output"])
-async def test_a_truncated_answer_is_named_in_the_words_of_the_seed(db: Tenant, path: str) -> None:
+async def test_a_truncated_response_fails_the_step_with_the_message_of_the_seed(db: Tenant, path: str) -> None:
     tasks = {"charge": http(), "b": http("charge", body={"amount": f"{{{{tasks.charge.{path}}}}}"})}
     run, _ = await played(db, tasks, charge=answer(200, '{"amount": 5, "more": "', truncated=True))
     told = f"Cannot read '{path}' because the response from 'charge' exceeded the 256KB limit and was truncated"
     assert await failed(db, run, "b") == told
 
 
-async def test_the_status_and_headers_of_a_truncated_answer_can_be_read(db: Tenant) -> None:
+async def test_the_status_and_headers_of_a_truncated_response_can_be_read(db: Tenant) -> None:
     tasks = {"a": http(), "b": job("a", input=["{{tasks.a.status_code}}", "{{tasks.a.headers.etag}}"])}
     _, worker = await played(db, tasks, a=answer(200, "{", truncated=True, headers={"etag": "1"}))
     assert worker.payloads["b"] == [[200, "1"]]
 
 
-async def test_a_skipped_step_gives_no_value_to_a_template(db: Tenant) -> None:
+async def test_a_skipped_step_has_no_value_for_a_template(db: Tenant) -> None:
     tasks = {
         "a": job(**{"if": "false"}),
         "b": job("a", input="{{tasks.a.body.n}}", **{"if": "tasks.a.status == 'skipped'"}),
         "c": job("a", input="{{tasks.a.body.n}}"),
     }
     run, _ = await played(db, tasks)
-    assert await letters(db, run) == "kfk"  # with an `if` it wants to run and cannot; without one it is skipped
+    assert await letters(db, run) == "kfk"  # with a true `if` it fails to start; without one it is skipped
     assert await failed(db, run, "b") == "Failed to resolve {{tasks.a.body.n}}"
 
 
-async def test_a_step_that_is_skipped_is_never_filled_in(db: Tenant) -> None:
+async def test_templates_of_a_skipped_step_are_not_evaluated(db: Tenant) -> None:
     tasks = {"a": job(), "b": job("a", input="{{input.no}}", **{"if": "false"}), "c": job("b", input="{{input.no}}")}
     run, _ = await played(db, tasks)
     assert (await letters(db, run), await state(db, run)) == ("skk", "completed")
 
 
-async def test_copies_without_a_value_fail_alone_and_the_others_run(db: Tenant) -> None:
+async def test_instances_without_a_value_fail_alone_and_the_others_run(db: Tenant) -> None:
     each = job(foreach="input.list", input={"id": "{{item.id}}"})
     last = job("a", input="{{tasks.a.body}}", **{"if": "tasks.a.status == 'failed'"})
     given = {"list": [{"id": 0}, {}, {"id": 2}]}
@@ -110,7 +110,7 @@ async def test_copies_without_a_value_fail_alone_and_the_others_run(db: Tenant) 
     assert worker.payloads["b"] == [[{"n": 0}, None, {"n": 2}]]  # by index
 
 
-async def test_if_no_copy_has_a_value_the_step_is_a_template_error(db: Tenant) -> None:
+async def test_a_step_none_of_whose_instances_has_a_value_is_a_template_error(db: Tenant) -> None:
     each = job(foreach="input.list", concurrency=1, input="{{item.id}}")
     run, worker = await played(
         db, {"a": each, "b": job("a", **{"if": "tasks.a.status == 'template_error'"})}, input={"list": [1, 2, 3]}
@@ -119,7 +119,7 @@ async def test_if_no_copy_has_a_value_the_step_is_a_template_error(db: Tenant) -
     assert await reasons(db, run, "a") == ["Failed to resolve {{item.id}}", "3 of 3 instances failed"]
 
 
-async def test_a_value_that_must_not_stand_there_is_a_template_error_without_the_value(db: Tenant) -> None:
+async def test_the_error_for_a_forbidden_value_in_a_header_does_not_contain_the_value(db: Tenant) -> None:
     tasks = {"a": http(headers={"X-Key": "{{input.key}}"})}
     run = await run_of(db, input={"key": "s3cret\r\nEvil: 1"}, **tasks)
     told = await failed(db, run, "a")
@@ -127,7 +127,7 @@ async def test_a_value_that_must_not_stand_there_is_a_template_error_without_the
     assert "s3cret" not in told
 
 
-async def test_what_is_filled_in_may_be_a_megabyte_and_no_more(db: Tenant) -> None:
+async def test_an_evaluated_input_is_limited_to_one_megabyte(db: Tenant) -> None:
     tasks = {"a": job(input=["{{input.t}}", "{{input.t}}"]), "b": job(input="{{input.t}}")}
     run = await run_of(db, input={"t": "x" * 600_000}, **tasks)
     assert (await failed(db, run, "a")).startswith("the input of a is 12000")
@@ -137,7 +137,7 @@ async def test_what_is_filled_in_may_be_a_megabyte_and_no_more(db: Tenant) -> No
 # Retries and reruns
 
 
-async def test_a_retry_after_a_template_error_fills_in_what_is_there_now(db: Tenant) -> None:
+async def test_a_rerun_after_a_template_error_uses_the_new_values(db: Tenant) -> None:
     tasks = {"a": job(), "b": job("a", input="{{tasks.a.body.n}}")}
     run, worker = await played(db, tasks, a={})
     assert await letters(db, run) == "sf"
@@ -146,14 +146,14 @@ async def test_a_retry_after_a_template_error_fills_in_what_is_there_now(db: Ten
     assert (await state(db, run), worker.payloads["b"]) == ("completed", [1])
 
 
-async def test_a_rerun_with_another_input_fills_in_that_one(db: Tenant) -> None:
+async def test_templates_of_a_rerun_with_another_input_use_that_input(db: Tenant) -> None:
     run, worker = await played(db, {"a": job(input="{{input.n}}"), "b": job("a", input="{{input.n}}")}, input={"n": 1})
     await runs.rerun(db, run, "a", input_={"n": [2]}, with_input=True)
     await worker.play()
     assert (worker.payloads["a"], worker.payloads["b"]) == ([1, [2]], [1, [2]])
 
 
-async def test_a_retry_of_copies_makes_those_that_had_no_value(db: Tenant) -> None:
+async def test_a_retry_of_a_fan_out_creates_instances_that_had_no_value_before(db: Tenant) -> None:
     tasks = {"a": job(), "b": job("a", foreach="a.list", input="{{item.id}}")}
     run, worker = await played(db, tasks, a={"list": [{"id": 1}, {}]})
     assert await letters(db, run) == "sf"
@@ -166,7 +166,7 @@ async def test_a_retry_of_copies_makes_those_that_had_no_value(db: Tenant) -> No
     assert worker.payloads["b"] == [{"item": {"id": 1}}, {"item": {"id": 1}}, {"item": {"id": 2}}]
 
 
-async def test_in_a_later_round_a_template_error_hides_what_the_step_gave_before(db: Tenant) -> None:
+async def test_a_template_error_in_a_rerun_hides_the_earlier_output_of_the_step(db: Tenant) -> None:
     tasks = {
         "a": job(),
         "b": http("a", body="{{tasks.a.body.n}}"),
@@ -179,8 +179,8 @@ async def test_in_a_later_round_a_template_error_hides_what_the_step_gave_before
     assert (await letters(db, run), worker.payloads["c"]) == ("sfs", ["template_error"])
 
 
-async def test_a_template_error_of_a_later_round_is_told_long_after_it(db: Tenant) -> None:
-    """What the step gave in an earlier round lies there still, when the `if` is asked at last."""
+async def test_a_template_error_in_a_rerun_is_still_visible_to_a_step_that_starts_much_later(db: Tenant) -> None:
+    """The output of the earlier round still exists when the `if` is finally evaluated."""
     tasks = {
         "a": job(),
         "b": http("a", body="{{tasks.a.body.n}}"),
@@ -195,7 +195,7 @@ async def test_a_template_error_of_a_later_round_is_told_long_after_it(db: Tenan
     assert (await letters(db, run), worker.payloads["c"]) == ("sfss", ["template_error"])
 
 
-async def test_many_runs_are_filled_in_by_one_settlement(db: Tenant) -> None:
+async def test_templates_of_many_runs_are_evaluated_in_one_batch(db: Tenant) -> None:
     await deploy(db, a=job(input="{{input.n}}"), b=job("a", input=["{{tasks.a.body.got}}", "{{input.n}}"]))
     await start.start(db, "w", [RunSpec(input={"n": n}) for n in range(300)])
     worker = await ServiceWorker.registered(db)

@@ -21,18 +21,18 @@ TYPED = {key: f"{{{{trigger.body.{key}}}}}" for key in TRIGGER}
 # Fields with templates
 
 
-async def test_the_input_of_a_job_is_filled_in_and_types_are_kept(db: Tenant) -> None:
+async def test_templates_in_the_input_of_a_job_keep_the_types_of_their_values(db: Tenant) -> None:
     _, worker = await played(db, {"a": job(input={"in": TYPED, "text": "n={{input.id}} {{input.o}}"})}, input=TRIGGER)
     assert worker.payloads["a"] == [{"in": TRIGGER, "text": 'n=7 {"k":[null]}'}]
 
 
-async def test_an_input_may_be_one_template_of_any_type(db: Tenant) -> None:
+async def test_an_input_may_be_a_single_template_of_any_type(db: Tenant) -> None:
     tasks = {key: job(input=template) for key, template in TYPED.items()}
     _, worker = await played(db, tasks, input=TRIGGER)
     assert {key: worker.payloads[key] for key in TRIGGER} == {key: [value] for key, value in TRIGGER.items()}
 
 
-async def test_url_headers_query_and_body_of_a_request_are_filled_in(db: Tenant) -> None:
+async def test_the_url_headers_query_and_body_of_a_request_can_contain_templates(db: Tenant) -> None:
     step = http(
         url="https://shop.example/orders/{{trigger.body.id}}?q={{input.q}}",
         method="PUT",
@@ -52,7 +52,7 @@ async def test_url_headers_query_and_body_of_a_request_are_filled_in(db: Tenant)
     ]
 
 
-async def test_a_command_gets_each_value_as_one_word_and_its_input_as_json(db: Tenant) -> None:
+async def test_a_command_receives_values_in_environment_variables_and_its_input_as_json(db: Tenant) -> None:
     step = {"run": "convert {{input.file}}", "input": {"n": "{{input.n}}"}}
     _, worker = await played(db, {"a": step}, input={"file": "a b; rm -rf /", "n": [1]}, a=None)
     [payload] = worker.payloads["a"]
@@ -60,19 +60,19 @@ async def test_a_command_gets_each_value_as_one_word_and_its_input_as_json(db: T
     assert payload["values"] == {"WINDLASS_VALUE_1": "a b; rm -rf /"}
 
 
-async def test_a_run_below_is_started_with_the_filled_in_input(db: Tenant, conn: Connection) -> None:
+async def test_a_child_run_starts_with_the_evaluated_input(db: Tenant, conn: Connection) -> None:
     await deploy(db, "below", b=job(input="{{input}}"))
     run, worker = await played(db, {"a": {"workflow": "below", "input": {"n": "{{input.id}}"}}}, input={"id": 7})
     assert worker.payloads["b"] == [{"n": 7}]
     assert await state(db, run) == "completed"
 
 
-async def test_a_step_without_templates_needs_no_filling_and_keys_are_no_templates(db: Tenant) -> None:
+async def test_keys_of_an_input_are_not_evaluated_as_templates(db: Tenant) -> None:
     _, worker = await played(db, {"a": job(input={"{{input.id}}": "{{ '{{' }}"})}, input={"id": 1})
     assert worker.payloads["a"] == [{"{{input.id}}": "{{"}]
 
 
-async def test_what_was_filled_in_is_not_looked_through_again(db: Tenant) -> None:
+async def test_values_are_not_evaluated_again_as_templates(db: Tenant) -> None:
     given = {"evil": "{{trigger.body.secret}}", "secret": "s"}
     _, worker = await played(db, {"a": job(input=["{{input.evil}}", "x{{input.evil}}"])}, input=given)
     assert worker.payloads["a"] == [["{{trigger.body.secret}}", "x{{trigger.body.secret}}"]]
@@ -81,7 +81,7 @@ async def test_what_was_filled_in_is_not_looked_through_again(db: Tenant) -> Non
 # Sources of values
 
 
-async def test_outputs_status_and_headers_of_the_steps_before(db: Tenant) -> None:
+async def test_templates_can_read_the_output_status_and_headers_of_earlier_steps(db: Tenant) -> None:
     asked = {
         "job": "{{tasks.a.body.n}}",
         "same": "{{tasks.a.output.n}}",
@@ -111,7 +111,7 @@ async def test_outputs_status_and_headers_of_the_steps_before(db: Tenant) -> Non
     ]
 
 
-async def test_steps_far_above_can_be_asked_too(db: Tenant) -> None:
+async def test_templates_can_read_indirect_upstream_steps(db: Tenant) -> None:
     tasks = {"a": job(), "b": job("a"), "c": job("b"), "d": job("c", input="{{tasks.a.body.n}}")}
     _, worker = await played(db, tasks, a={"n": 5})
     assert worker.payloads["d"] == [5]
@@ -121,7 +121,7 @@ async def test_steps_far_above_can_be_asked_too(db: Tenant) -> None:
     ("text", "value"),
     [('{"n": 1}', {"n": 1}), ("[1]", [1]), ("plain", "plain"), ("", ""), ("{broken", "{broken"), ("null", None)],
 )
-async def test_an_answer_is_json_or_else_a_text(db: Tenant, text: str, value: Any) -> None:
+async def test_a_response_body_is_parsed_as_json_or_else_kept_as_a_string(db: Tenant, text: str, value: Any) -> None:
     _, worker = await played(db, {"a": http(), "b": job("a", input=["{{tasks.a.body}}"])}, a=answer(200, text))
     assert worker.payloads["b"] == [[value]]
 
@@ -134,7 +134,7 @@ async def test_the_request_that_started_the_run_can_be_read_without_its_secrets(
     assert worker.payloads["a"] == [{"from": "shop", "any": "shop", "all": {"x-from": "shop"}}]
 
 
-async def test_the_run_itself_its_id_and_which_attempt_it_is(db: Tenant) -> None:
+async def test_templates_can_read_the_id_and_the_attempt_of_the_run(db: Tenant) -> None:
     tasks = {"a": job(input={"id": "{{run.id}}", "n": "{{run.attempt}}", "key": "{{run.id}}/{{run.attempt}}"})}
     run, worker = await played(db, tasks, a=Fails(for_good=True))
     await runs.retry(db, run)
@@ -142,7 +142,7 @@ async def test_the_run_itself_its_id_and_which_attempt_it_is(db: Tenant) -> None
     assert worker.payloads["a"] == [{"id": str(run), "n": n, "key": f"{run}/{n}"} for n in (1, 2)]
 
 
-async def test_callback_urls_are_known_from_the_start_and_of_several_waits(db: Tenant) -> None:
+async def test_callback_urls_of_all_waits_are_known_at_the_start_of_the_run(db: Tenant) -> None:
     wait = {"needs": ["a"], "wait_for_webhook": True}
     run = await run_of(db, a=job(input=["{{wait.x.url}}", "see {{wait.y-z.url}}"]), x=wait, y__z=wait)
     worker = await play(db)
@@ -150,7 +150,7 @@ async def test_callback_urls_are_known_from_the_start_and_of_several_waits(db: T
     assert worker.payloads["a"] == [[x, f"see {y}"]]
 
 
-async def test_a_callback_and_a_run_below_are_sources_too(db: Tenant) -> None:
+async def test_templates_can_read_a_callback_and_a_child_run(db: Tenant) -> None:
     await deploy(db, "below", z=job())
     tasks: dict[str, Any] = {
         "paid": {"wait_for_webhook": True},
@@ -173,7 +173,7 @@ async def test_a_sleep_has_a_status(db: Tenant, clock: Clock) -> None:
 # Fan-out
 
 
-async def test_each_copy_has_its_item_and_index(db: Tenant) -> None:
+async def test_templates_of_each_instance_can_read_its_item_and_index(db: Tenant) -> None:
     each = job(foreach="input.list", input={"id": "{{item.id}}", "n": "{{index}}", "run": "{{run.id}}"})
     run = await run_of(db, input={"list": [{"id": "x"}, {"id": [2]}, {"id": None}]}, a=each)
     worker = await play(db)
@@ -181,7 +181,7 @@ async def test_each_copy_has_its_item_and_index(db: Tenant) -> None:
     assert [(p["id"], p["n"], p["run"]) for p in got] == [("x", 0, str(run)), ([2], 1, str(run)), (None, 2, str(run))]
 
 
-async def test_copies_of_requests_and_commands_have_their_item(db: Tenant) -> None:
+async def test_templates_of_requests_and_commands_can_read_the_item_of_their_instance(db: Tenant) -> None:
     tasks = {
         "a": http(foreach="input.list", url="https://x.example/{{item}}", body={"n": "{{index}}"}),
         "b": {"run": "do {{item}} {{index}}", "foreach": "input.list"},
@@ -194,7 +194,7 @@ async def test_copies_of_requests_and_commands_have_their_item(db: Tenant) -> No
     assert sorted(worker.payloads["c"]) == [0, 1]
 
 
-async def test_copies_of_runs_below_have_their_item(db: Tenant) -> None:
+async def test_templates_of_child_runs_can_read_the_item_of_their_instance(db: Tenant) -> None:
     await deploy(db, "below", z=job(input="{{input.got}}"))
     sub = {"workflow": "below", "foreach": "input.list", "input": {"got": "{{item}}-{{index}}"}}
     run, worker = await played(db, {"a": sub}, input={"list": ["p", "q"]})
@@ -202,7 +202,7 @@ async def test_copies_of_runs_below_have_their_item(db: Tenant) -> None:
     assert await state(db, run) == "completed"
 
 
-async def test_copies_that_start_later_are_filled_in_later_all_the_same(db: Tenant) -> None:
+async def test_templates_of_instances_that_start_later_are_evaluated_too(db: Tenant) -> None:
     each = job(foreach="input.list", concurrency=2, input={"n": "{{index}}", "sq": "{{item}}"})
     run, worker = await played(db, {"a": each}, input={"list": [n * n for n in range(9)]})
     got = sorted((payload["n"], payload["sq"]) for payload in worker.payloads["a"])
@@ -211,7 +211,7 @@ async def test_copies_that_start_later_are_filled_in_later_all_the_same(db: Tena
 
 
 @pytest.mark.parametrize("count", [500, pytest.param(5_000, marks=pytest.mark.soak)])
-async def test_many_copies_are_filled_in_each_for_itself(db: Tenant, count: int) -> None:
+async def test_templates_of_many_instances_are_evaluated_individually(db: Tenant, count: int) -> None:
     each = job(foreach="input.list", input={"n": "{{index}}", "text": "item {{item}}"})
     run, worker = await played(db, {"a": each}, input={"list": list(range(count))}, a=None)
     assert sorted(payload["n"] for payload in worker.payloads["a"]) == list(range(count))
@@ -220,7 +220,7 @@ async def test_many_copies_are_filled_in_each_for_itself(db: Tenant, count: int)
 
 
 @pytest.mark.parametrize("kind", ["job", "http", "run", "child"])
-async def test_the_output_of_copies_is_the_list_by_index_and_of_none_the_empty_list(db: Tenant, kind: str) -> None:
+async def test_the_output_of_a_fan_out_is_a_list_by_index_and_empty_without_instances(db: Tenant, kind: str) -> None:
     await deploy(db, "below", z=job(input="{{input.n}}"))
     step: Mapping[str, Any] = {
         "job": job(input={"n": "{{index}}"}),
@@ -241,7 +241,7 @@ async def test_the_output_of_copies_is_the_list_by_index_and_of_none_the_empty_l
         assert got == [{"n": n} for n in range(count)]
 
 
-async def test_one_of_the_copies_can_be_asked(db: Tenant) -> None:
+async def test_a_template_can_read_a_single_instance_of_a_fan_out(db: Tenant) -> None:
     tasks = {
         "a": http(parallel=3, body="{{index}}"),
         "b": job("a", input="{{tasks.a.body[2].n}}"),
@@ -252,13 +252,13 @@ async def test_one_of_the_copies_can_be_asked(db: Tenant) -> None:
     assert await failed(db, run, "c") == "Failed to resolve {{tasks.a.body[3]}}"
 
 
-async def test_a_fan_out_over_requests_goes_over_their_bodies(db: Tenant) -> None:
+async def test_a_fan_out_over_requests_iterates_over_their_bodies(db: Tenant) -> None:
     tasks = {"a": http(parallel=2), "b": job("a", foreach="a", input={"got": "{{item.n}}"})}
     _, worker = await played(db, tasks, a=lambda claimed: answer(200, {"n": claimed.item}))
     assert sorted(payload["got"] for payload in worker.payloads["b"]) == [0, 1]
 
 
-async def test_a_fan_out_over_an_answer(db: Tenant) -> None:
+async def test_a_fan_out_can_iterate_over_a_response_body(db: Tenant) -> None:
     tasks = {"a": http(), "b": job("a", foreach="a.files", input={"f": "{{item}}"})}
     _, worker = await played(db, tasks, a=answer(200, {"files": ["x", "y"]}))
     assert sorted(payload["f"] for payload in worker.payloads["b"]) == ["x", "y"]

@@ -23,7 +23,7 @@ TINY = timedelta(microseconds=1)
 
 @pytest.fixture
 async def db(db: Tenant, clock: Clock) -> Tenant:
-    clock.move(timedelta())  # time stands still
+    clock.move(timedelta())  # freezes the clock
     return db
 
 
@@ -36,7 +36,7 @@ async def rows(conn: Connection) -> int:
     return count
 
 
-async def test_a_sleep_ends_exactly_when_it_should(db: Tenant, conn: Connection, clock: Clock) -> None:
+async def test_a_sleep_ends_exactly_at_its_due_time(db: Tenant, conn: Connection, clock: Clock) -> None:
     run = await begin(db, nap(), node("b", "s"))
     assert await sweep.next_due(db) == (None, HOUR, timedelta(days=30))
     clock.move(HOUR - TINY)
@@ -59,7 +59,7 @@ async def test_a_sleep_counts_from_the_moment_it_begins(db: Tenant, clock: Clock
     assert await state(db, run) == "completed"
 
 
-async def test_sleeps_in_a_row_and_side_by_side(db: Tenant, clock: Clock) -> None:
+async def test_sequential_and_parallel_sleeps_end_at_their_due_times(db: Tenant, clock: Clock) -> None:
     run = await begin(db, nap("s"), nap("t", "s", of=HOUR * 2), nap("u", of=HOUR * 3), node("b", "t", "u"))
     seen = []
     for _ in range(4):
@@ -69,7 +69,9 @@ async def test_sleeps_in_a_row_and_side_by_side(db: Tenant, clock: Clock) -> Non
     assert seen == ["a.a.", "saa.", "saa.", "sssa"]
 
 
-async def test_the_loop_says_how_long_it_may_sleep_and_does_what_is_due(db: Tenant, clock: Clock) -> None:
+async def test_a_tick_of_the_timer_loop_ends_due_sleeps_and_returns_the_time_until_the_next(
+    db: Tenant, clock: Clock
+) -> None:
     run = await begin(db, nap(of=timedelta(milliseconds=400)))
     timers = Timers(db)
     assert await timers.tick() == timedelta(milliseconds=400)
@@ -79,7 +81,7 @@ async def test_the_loop_says_how_long_it_may_sleep_and_does_what_is_due(db: Tena
     assert await timers.tick() == timers.options.every
 
 
-async def test_the_loop_ends_runs_whose_time_is_over(db: Tenant, clock: Clock) -> None:
+async def test_the_timer_loop_expires_runs_that_exceed_their_max_duration(db: Tenant, clock: Clock) -> None:
     run = await begin(db, node("a"), max_duration=timedelta(milliseconds=300))
     timers = Timers(db)
     assert await timers.tick() == timedelta(milliseconds=300)
@@ -88,12 +90,12 @@ async def test_the_loop_ends_runs_whose_time_is_over(db: Tenant, clock: Clock) -
     assert await state(db, run) == "timeout"
 
 
-async def test_a_sleep_survives_the_process_that_began_it(database: str, conn: Connection, clock: Clock) -> None:
+async def test_a_sleep_survives_a_restart_of_the_process(database: str, conn: Connection, clock: Clock) -> None:
     clock.move(timedelta())
     first = await Tenant.open(DatabaseOptions(url=database, clock=clock.now), keys=KEYS)
     run = await begin(first, nap(), node("b", "s"))
     await first.close()
-    clock.move(HOUR * 100)  # nobody was there when it ended
+    clock.move(HOUR * 100)  # no process was running when it ended
     second = await Tenant.open(DatabaseOptions(url=database, clock=clock.now), keys=KEYS)
     assert await sweep.wake(second) == 1
     assert await letters(second, run) == "sa"
@@ -114,7 +116,7 @@ async def test_a_stopped_sleep_leaves_no_timer(db: Tenant, conn: Connection, clo
     assert await tick(db) == 0
 
 
-async def test_a_sleep_that_is_done_again_has_its_whole_time(db: Tenant, conn: Connection, clock: Clock) -> None:
+async def test_a_rerun_sleep_has_its_full_duration_again(db: Tenant, conn: Connection, clock: Clock) -> None:
     run = await begin(db, nap(), node("b", "s"))
     clock.move(HOUR)
     await (await ManualWorker.registered(db)).play()
@@ -126,7 +128,9 @@ async def test_a_sleep_that_is_done_again_has_its_whole_time(db: Tenant, conn: C
     assert await sweep.wake(db) == 1
 
 
-async def test_two_loops_at_once_end_a_sleep_once(db: Tenant, database: str, clock: Clock, conn: Connection) -> None:
+async def test_concurrent_timer_loops_end_a_sleep_once(
+    db: Tenant, database: str, clock: Clock, conn: Connection
+) -> None:
     ids = [await begin(db, nap(), node("b", "s"))] + [await begin(db) for _ in range(20)]
     clock.move(HOUR)
     others = [await Tenant.open(DatabaseOptions(url=database, clock=clock.now), keys=KEYS) for _ in range(3)]
@@ -139,7 +143,9 @@ async def test_two_loops_at_once_end_a_sleep_once(db: Tenant, database: str, clo
         await each.close()
 
 
-async def test_a_run_that_somebody_works_on_wakes_a_moment_later(db: Tenant, conn: Connection, clock: Clock) -> None:
+async def test_a_sleep_of_a_run_locked_by_another_session_ends_in_a_later_tick(
+    db: Tenant, conn: Connection, clock: Clock
+) -> None:
     run = await begin(db, nap())
     clock.move(HOUR)
     async with conn.transaction():

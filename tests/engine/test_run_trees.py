@@ -29,7 +29,7 @@ async def live(conn: Connection) -> int:
     return count
 
 
-async def test_a_workflow_that_runs_itself_stops_growing_at_the_limit(db: Tenant, conn: Connection) -> None:
+async def test_a_recursive_workflow_stops_growing_at_the_limit(db: Tenant, conn: Connection) -> None:
     await publish(db, AGAIN, name="bomb")
     run = await begin(db, node("top", action=ChildAction("bomb", {})))
     most = 0
@@ -40,14 +40,14 @@ async def test_a_workflow_that_runs_itself_stops_growing_at_the_limit(db: Tenant
             break
     assert most <= 1 + db.tree_limit
     assert await state(db, run) == "failed"
-    told = await conn.fetchval("select reason from windlass.event where reason like '%live runs below it%' limit 1")
+    told = await conn.fetchval("select reason from windlass.event where reason like '%live descendants%' limit 1")
     assert told == (
-        f"run {run} would have more than 20 live runs below it: start fewer at a time (concurrency), "
+        f"run {run} would have more than 20 live descendants: lower the concurrency of the step, "
         "or raise WINDLASS_TREE_LIMIT"
     )
 
 
-async def test_each_tree_is_counted_by_itself(db: Tenant, conn: Connection) -> None:
+async def test_each_tree_has_its_own_count(db: Tenant, conn: Connection) -> None:
     await publish(db, node("x"), name="leaf")
     wide = node("wide", action=ChildAction("leaf", {}), fan_out=Parallel(15))
     first, second = await begin(db, wide), await begin(db, wide)
@@ -57,15 +57,15 @@ async def test_each_tree_is_counted_by_itself(db: Tenant, conn: Connection) -> N
     assert {row[0]: row[1] for row in roots} == {first: 15, second: 15}
 
 
-async def test_a_step_that_is_too_wide_fails_and_says_so(db: Tenant) -> None:
+async def test_a_fan_out_wider_than_the_limit_fails_its_step_with_the_reason(db: Tenant) -> None:
     await publish(db, node("x"), name="leaf")
     run = await begin(db, node("wide", action=ChildAction("leaf", {}), fan_out=Parallel(21)))
     await tick(db)
     assert (await state(db, run), await letters(db, run)) == ("failed", "f")
-    assert any("more than 20 live runs below it" in reason for reason in await reasons(db, run, "wide"))
+    assert any("more than 20 live descendants" in reason for reason in await reasons(db, run, "wide"))
 
 
-async def test_a_limited_workflow_that_runs_itself_fails_instead_of_waiting_for_itself(
+async def test_a_recursive_workflow_with_a_concurrency_limit_fails_instead_of_deadlocking(
     db: Tenant, conn: Connection
 ) -> None:
     await publish(db, node("y", action=ChildAction("limited", {})), name="between")
@@ -75,6 +75,6 @@ async def test_a_limited_workflow_that_runs_itself_fails_instead_of_waiting_for_
     assert await state(db, run) == "failed"
     below = await conn.fetchval("select id from windlass.run where parent_id = $1", run)
     assert await reasons(db, below, "y") == [
-        "workflow 'limited' has a concurrency of 1, and the runs above this step use it up: "
-        "a run below them would wait for itself"
+        "workflow 'limited' has a concurrency of 1, and this run and its ancestors use it up: "
+        "a child run would deadlock"
     ]

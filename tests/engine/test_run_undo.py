@@ -36,7 +36,7 @@ async def deploy(db: Tenant, tasks: dict[str, Any], name: str, **options: Any) -
     await workflows.deploy(db, [parse({"name": name, "tasks": tasks, **options})])
 
 
-async def test_a_failed_run_undoes_what_succeeded_in_reverse_order(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_failed_run_compensates_succeeded_steps_in_reverse_order(db: Tenant, worker: ManualWorker) -> None:
     run = await begin_order(db)
     await worker.play(BROKEN)
     assert worker.seen == ["reserve", "charge", "ship", "charge.compensate", "reserve.compensate"]
@@ -44,7 +44,7 @@ async def test_a_failed_run_undoes_what_succeeded_in_reverse_order(db: Tenant, w
     assert (await reasons(db, run))[-1] == "step ship failed and no step handled it, compensated"
 
 
-async def test_a_compensation_sees_the_output_of_its_step(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_compensation_can_read_the_output_of_its_step(db: Tenant, worker: ManualWorker) -> None:
     run = await begin_order(db)
     payloads: list[Any] = []
     await worker.play({**BROKEN, "reserve.compensate": lambda job: payloads.append(job.payload)})
@@ -52,7 +52,7 @@ async def test_a_compensation_sees_the_output_of_its_step(db: Tenant, worker: Ma
     assert await runs.step_output(db, run, "reserve") == {"place": 7}
 
 
-async def test_a_run_that_completes_undoes_nothing(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_completed_run_compensates_no_steps(db: Tenant, worker: ManualWorker) -> None:
     run = await begin_order(db)
     await worker.play({"reserve": {"place": 7}})
     assert worker.seen == ["reserve", "charge", "ship"]
@@ -60,7 +60,9 @@ async def test_a_run_that_completes_undoes_nothing(db: Tenant, worker: ManualWor
     assert await runs.output(db, run) == "ship"
 
 
-async def test_while_it_is_undone_a_run_is_running_and_says_so(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_run_that_is_being_compensated_is_running_and_its_explanation_mentions_it(
+    db: Tenant, worker: ManualWorker
+) -> None:
     run = await begin_order(db)
     for step in ("reserve", "charge", "ship"):
         await worker.end(await worker.take_one(step), BROKEN.get(step))
@@ -72,7 +74,7 @@ async def test_while_it_is_undone_a_run_is_running_and_says_so(db: Tenant, worke
     assert await worker.end(job)
 
 
-async def test_a_failing_compensation_is_retried_then_reported_and_the_others_still_run(
+async def test_a_failing_compensation_is_retried_and_reported_and_the_others_still_run(
     db: Tenant, worker: ManualWorker
 ) -> None:
     run = await begin_order(db)
@@ -90,12 +92,14 @@ async def test_a_compensation_whose_template_has_no_value_is_reported(db: Tenant
 
 
 @pytest.mark.parametrize("compensate", [True, False])
-async def test_a_cancelled_run_is_undone_only_on_request(db: Tenant, worker: ManualWorker, compensate: bool) -> None:
+async def test_a_cancelled_run_is_compensated_only_on_request(
+    db: Tenant, worker: ManualWorker, compensate: bool
+) -> None:
     run = await begin_order(db)
     await worker.end(await worker.take_one("reserve"), {"place": 7})
     charging = await worker.take_one("charge")
     await runs.cancel(db, run, reason="changed their mind", compensate=compensate)
-    await worker.end(charging, "paid")  # it was under way and succeeded all the same
+    await worker.end(charging, "paid")  # it was running and still succeeded
     await worker.play()
     assert await state(db, run) == "cancelled"
     undone = ["charge.compensate", "reserve.compensate"]
@@ -103,7 +107,7 @@ async def test_a_cancelled_run_is_undone_only_on_request(db: Tenant, worker: Man
     assert (await reasons(db, run))[-1] == ("changed their mind, compensated" if compensate else "changed their mind")
 
 
-async def test_an_expired_run_is_undone_and_its_time_limit_no_longer_applies(
+async def test_an_expired_run_is_compensated_without_a_time_limit(
     db: Tenant, worker: ManualWorker, clock: Clock
 ) -> None:
     run = await begin_order(db, max_duration="1m")
@@ -117,14 +121,14 @@ async def test_an_expired_run_is_undone_and_its_time_limit_no_longer_applies(
     assert (await reasons(db, run))[-1] == "the run exceeded its max_duration, compensated"
 
 
-async def test_a_final_step_runs_before_the_run_is_undone(db: Tenant, worker: ManualWorker) -> None:
+async def test_the_final_step_runs_before_the_compensations(db: Tenant, worker: ManualWorker) -> None:
     run = await begin_order(db, {**ORDER, "report": {"job": "report", "final": True}})
     await worker.play(BROKEN)
     assert worker.seen[2:] == ["ship", "report", "charge.compensate", "reserve.compensate"]
     assert await state(db, run) == "failed"
 
 
-async def test_a_retry_does_undone_steps_again(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_retry_repeats_compensated_steps(db: Tenant, worker: ManualWorker) -> None:
     run = await begin_order(db)
     await worker.play(BROKEN)
     await runs.retry(db, run)
@@ -134,7 +138,7 @@ async def test_a_retry_does_undone_steps_again(db: Tenant, worker: ManualWorker)
     assert (await state(db, run), await letters(db, run)) == ("completed", "ssskk")
 
 
-async def test_a_retry_keeps_a_step_whose_compensation_failed_and_can_undo_it_later(
+async def test_a_retry_keeps_a_step_whose_compensation_failed_and_can_compensate_it_later(
     db: Tenant, worker: ManualWorker
 ) -> None:
     run = await begin_order(db)
@@ -147,7 +151,9 @@ async def test_a_retry_keeps_a_step_whose_compensation_failed_and_can_undo_it_la
     assert (await reasons(db, run))[-1].endswith(", compensated")
 
 
-async def test_a_rerun_of_an_undone_run_does_undone_steps_first(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_rerun_of_a_compensated_run_repeats_the_compensated_steps_first(
+    db: Tenant, worker: ManualWorker
+) -> None:
     run = await begin_order(db)
     await worker.play(BROKEN)
     await runs.rerun(db, run, "ship")
@@ -173,7 +179,9 @@ async def below(conn: Connection, run: UUID, step: int) -> UUID:
     return id_
 
 
-async def test_a_completed_child_run_is_undone_as_a_whole(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+async def test_a_completed_child_run_is_compensated_as_a_whole(
+    db: Tenant, worker: ManualWorker, conn: Connection
+) -> None:
     await deploy(db, ORDER, "order")
     run = await begin_order(db, PARENT, "parent")
     await worker.play({"reserve": {"place": 7}, "end": Fails()})
@@ -185,14 +193,14 @@ async def test_a_completed_child_run_is_undone_as_a_whole(db: Tenant, worker: Ma
     assert await conn.fetchval("select count(*) from windlass.notice") == 0
 
 
-async def test_a_child_run_that_cannot_be_undone_is_reported(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_child_run_whose_compensation_fails_is_reported(db: Tenant, worker: ManualWorker) -> None:
     await deploy(db, ORDER, "order")
     run = await begin_order(db, PARENT, "parent")
     await worker.play({"reserve": {"place": 7}, "end": Fails(), "charge.compensate": Fails()})
     assert (await reasons(db, run))[-1].endswith(", 1 of 2 compensations failed: sub")
 
 
-async def test_cancelling_with_compensation_undoes_child_runs_under_way(
+async def test_a_cancel_with_compensation_compensates_running_child_runs(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     await deploy(db, ORDER, "order")
@@ -208,7 +216,7 @@ async def test_cancelling_with_compensation_undoes_child_runs_under_way(
         assert (await state(db, kid), (await letters(db, kid))[-1]) == ("cancelled", "s")
 
 
-async def test_instances_of_a_child_step_are_undone_one_by_one(db: Tenant, worker: ManualWorker) -> None:
+async def test_child_runs_of_a_fan_out_are_compensated_individually(db: Tenant, worker: ManualWorker) -> None:
     await deploy(db, ORDER, "order")
     tasks = {
         "subs": {"workflow": "order", "parallel": 3, "compensate": True},
@@ -220,7 +228,7 @@ async def test_instances_of_a_child_step_are_undone_one_by_one(db: Tenant, worke
     assert (await state(db, run), await letters(db, run)) == ("failed", "sfs")
 
 
-async def test_a_definition_comes_back_from_its_document(db: Tenant) -> None:
+async def test_a_definition_with_compensations_survives_a_round_trip_through_its_document(db: Tenant) -> None:
     workflow = parse({"name": "parent", "tasks": PARENT})
     assert parse(workflow.to_document()) == workflow
     assert [step.name for step in workflow.steps[4:]] == ["sub.compensate", "mail.compensate"]

@@ -26,7 +26,7 @@ async def failed(db: Tenant, worker: ManualWorker) -> UUID:
     return run
 
 
-async def test_a_run_goes_on_with_the_fixed_step_and_steps_that_were_added_before_it(
+async def test_a_retry_on_the_live_version_runs_the_fixed_step_and_the_steps_added_before_it(
     db: Tenant, worker: ManualWorker
 ) -> None:
     run = await failed(db, worker)
@@ -43,7 +43,7 @@ async def test_a_run_goes_on_with_the_fixed_step_and_steps_that_were_added_befor
     assert "kept: a; again: b and c; new: x and d" in " ".join(await reasons(db, run))
 
 
-async def test_the_job_of_a_step_that_changed_is_that_of_the_new_version(
+async def test_the_job_of_a_changed_step_is_that_of_the_new_version(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
     run = await failed(db, worker)
@@ -66,7 +66,7 @@ async def test_the_job_of_a_step_that_changed_is_that_of_the_new_version(
     ],
     ids=["action", "edges", "gone", "fan-out"],
 )
-async def test_a_finished_step_that_changed_is_named_and_nothing_happens(
+async def test_a_retry_on_a_version_with_a_changed_finished_step_is_refused_with_its_name(
     db: Tenant, worker: ManualWorker, steps: list[Any], names: str
 ) -> None:
     run = await failed(db, worker)
@@ -78,7 +78,9 @@ async def test_a_finished_step_that_changed_is_named_and_nothing_happens(
     assert (row.state, row.letters, row.version, row.round) == ("failed", "sfk", 1, 0)
 
 
-async def test_a_step_that_failed_and_is_gone_is_forgotten(db: Tenant, worker: ManualWorker, conn: Connection) -> None:
+async def test_a_failed_step_that_the_live_version_lacks_is_dropped(
+    db: Tenant, worker: ManualWorker, conn: Connection
+) -> None:
     run = await failed(db, worker)
     await publish(db, node("c", "a"), node("a"))
     assert (await runs.preview(db, run, live=True)).gone == ["b"]
@@ -88,7 +90,7 @@ async def test_a_step_that_failed_and_is_gone_is_forgotten(db: Tenant, worker: M
     assert await conn.fetchval("select count(*) from workflow.workflow_run where run_id = $1", run) == 2
 
 
-async def test_a_rerun_on_the_live_version(db: Tenant, worker: ManualWorker) -> None:
+async def test_a_rerun_can_use_the_live_version(db: Tenant, worker: ManualWorker) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     await worker.play()
     await publish(db, node("new"), node("a"), node("b", "a", action=FIXED))
@@ -104,7 +106,9 @@ async def test_a_rerun_on_the_live_version(db: Tenant, worker: ManualWorker) -> 
         await runs.rerun(db, run, "b", live=True)
 
 
-async def test_fanned_out_and_child_steps_keep_their_outputs_at_other_numbers(db: Tenant, worker: ManualWorker) -> None:
+async def test_fanned_out_and_child_steps_keep_their_outputs_when_their_positions_change(
+    db: Tenant, worker: ManualWorker
+) -> None:
     await publish(db, node("k"), name="kid")
     fan, sub = node("fan", fan_out=Parallel(3)), node("sub", action=ChildAction("kid"))
     run = await begin(db, fan, sub, node("end", "fan", "sub", max_attempts=1))

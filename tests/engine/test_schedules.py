@@ -18,7 +18,7 @@ async def jobs(conn: "asyncpg.Connection[Any]") -> list[Any]:
     return await conn.fetch("select * from workflow.workflow_run order by seq")
 
 
-async def test_a_due_schedule_enqueues_one_job_and_moves_on(
+async def test_a_due_schedule_enqueues_one_job_and_advances(
     db: Tenant, conn: "asyncpg.Connection[Any]", clock: Clock
 ) -> None:
     clock.set(NOON)
@@ -32,7 +32,7 @@ async def test_a_due_schedule_enqueues_one_job_and_moves_on(
     assert tuple(row) == (NOON + timedelta(days=1), NOON)
 
 
-async def test_missed_times_fire_once(db: Tenant, conn: "asyncpg.Connection[Any]", clock: Clock) -> None:
+async def test_missed_ticks_fire_once(db: Tenant, conn: "asyncpg.Connection[Any]", clock: Clock) -> None:
     await conn.fetchval(INSERT, "0 * * * *", "UTC", NOON)
     clock.set(NOON + timedelta(hours=5, minutes=30))
     await sql_schedules.tick(db)
@@ -49,7 +49,7 @@ async def test_the_time_zone_of_the_row_is_honoured(db: Tenant, conn: "asyncpg.C
     assert next_run_at == datetime(2030, 3, 2, 1, 0, tzinfo=UTC)
 
 
-async def test_a_foreign_ticker_and_ours_never_fire_the_same_tick_twice(
+async def test_an_external_scheduler_and_windlass_never_fire_the_same_tick_twice(
     db: Tenant, conn: "asyncpg.Connection[Any]", clock: Clock
 ) -> None:
     clock.set(NOON)
@@ -74,7 +74,7 @@ async def test_a_paused_or_deleted_schedule_does_not_fire(
 
 
 @pytest.mark.parametrize(("cron", "zone"), [("at noon", "UTC"), ("0 12 * * *", "Mars/Olympus")])
-async def test_a_schedule_that_cannot_be_read_is_paused_and_loses_nothing_else(
+async def test_a_schedule_that_cannot_be_read_is_paused_and_does_not_block_others(
     db: Tenant, conn: "asyncpg.Connection[Any]", clock: Clock, cron: str, zone: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock.set(NOON)
@@ -87,7 +87,7 @@ async def test_a_schedule_that_cannot_be_read_is_paused_and_loses_nothing_else(
     assert str(bad) in caplog.text
 
 
-async def test_the_wait_until_the_next_schedule_is_known(
+async def test_next_due_returns_the_time_until_the_next_schedule(
     db: Tenant, conn: "asyncpg.Connection[Any]", clock: Clock
 ) -> None:
     clock.set(NOON)

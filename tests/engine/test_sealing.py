@@ -26,7 +26,7 @@ KEY = bytes(range(48))
 
 
 async def as_before(conn: Connection) -> UUID:
-    """Store what version 1 stored: the key of callbacks, and a subscription that was rotated once."""
+    """Store the rows of version 1: the key of callbacks, and a subscription that was rotated once."""
     [id_] = new_ids(1)
     await conn.execute("update windlass.server_key set value = $1, sealed = null, master_key = null", KEY)
     await conn.execute(
@@ -42,7 +42,7 @@ async def seal(database: str, keys: MasterKeys = KEYS) -> None:
     await prepare(DatabaseOptions(url=database), lambda _: keys)
 
 
-async def test_plain_rows_are_sealed_and_mean_the_same(db: Tenant, database: str, conn: Connection) -> None:
+async def test_plain_rows_are_sealed_and_keep_their_values(db: Tenant, database: str, conn: Connection) -> None:
     id_ = await as_before(conn)
     await seal(database)
     assert await conn.fetchval(PLAIN) == 0
@@ -56,7 +56,7 @@ async def test_plain_rows_are_sealed_and_mean_the_same(db: Tenant, database: str
     assert await conn.fetchval("select count(*) from windlass.secret") == 0
 
 
-async def test_the_old_row_versions_are_gone(database: str, conn: Connection) -> None:
+async def test_sealing_leaves_no_plain_text_in_the_table_files(database: str, conn: Connection) -> None:
     await as_before(conn)
     await seal(database)
     for table in ("server_key", "subscription"):
@@ -67,7 +67,7 @@ async def test_the_old_row_versions_are_gone(database: str, conn: Connection) ->
         assert b"-secret-1234" not in data
 
 
-async def test_several_processes_that_start_at_once_seal_once(database: str, conn: Connection) -> None:
+async def test_processes_that_start_concurrently_seal_once(database: str, conn: Connection) -> None:
     id_ = await as_before(conn)
     await asyncio.gather(*(seal(database) for _ in range(4)))
     assert await conn.fetchval(PLAIN) == 0
@@ -77,7 +77,7 @@ async def test_several_processes_that_start_at_once_seal_once(database: str, con
     ]
 
 
-async def test_rotations_of_a_subscription_keep_the_secret_before(db: Tenant, conn: Connection) -> None:
+async def test_a_rotation_of_a_subscription_keeps_the_previous_secret(db: Tenant, conn: Connection) -> None:
     made, first = await subscriptions.create(
         db, {"url": "https://example.com/", "events": ["job.completed"], "secret": "first-secret-1234"}
     )
@@ -88,7 +88,7 @@ async def test_rotations_of_a_subscription_keep_the_secret_before(db: Tenant, co
         assert list(target.secrets) == [own, first]
         first = own
     names = await conn.fetch("select name from windlass.secret")
-    assert names == [(f"subscription/{made.id}/3",)]  # the third was derived, and the others are over
+    assert names == [(f"subscription/{made.id}/3",)]  # the third was derived, and the others have expired
 
 
 # Starting
@@ -139,7 +139,7 @@ async def test_callbacks_are_refused_without_a_master_key(database: str) -> None
         assert (await app.runs()).runs == []
 
 
-async def test_the_embedded_server_has_a_key_of_its_own(tmp_path: Path, databases: Databases) -> None:
+async def test_the_embedded_server_has_its_own_master_key(tmp_path: Path, databases: Databases) -> None:
     app = Windlass(settings=Settings(home=tmp_path / "home"))
     made = app.master_keys()
     assert made == app.master_keys(["anything"])

@@ -38,7 +38,7 @@ async def test_a_secret_is_stored_sealed_and_opened_for_workers(db: Tenant, conn
     assert await value_of(db, "TOKEN") == "another value"
 
 
-async def test_lists_have_names_and_versions_in_pages(db: Tenant) -> None:
+async def test_secrets_are_listed_in_pages_without_values(db: Tenant) -> None:
     for name in ("B", "A", "C"):
         await secrets.set_(db, name, CANARY)
     page = await secrets.list_(db, limit=2)
@@ -57,7 +57,9 @@ async def test_orgs_do_not_see_each_others_secrets(db: Tenant, other_org: Tenant
         await secrets.delete(other_org, "TOKEN")
 
 
-async def test_a_row_that_is_moved_to_another_name_org_or_version_does_not_open(db: Tenant, conn: Connection) -> None:
+async def test_a_row_that_was_moved_to_another_name_org_or_version_cannot_be_opened(
+    db: Tenant, conn: Connection
+) -> None:
     await secrets.set_(db, "TOKEN", CANARY)
     for change in ("name = 'OTHER'", "org = 'acme', name = 'TOKEN'", "org = 'default', version = 7"):
         await conn.execute(f"update windlass.secret set {change}")
@@ -80,7 +82,7 @@ async def test_each_change_is_in_the_audit_log(db: Tenant, conn: Connection) -> 
 
 
 @pytest.mark.parametrize("name", ["", "1A", "a-b", "a/b", "a.b", "x" * 64, "Ä", "subscription/1/1"])
-async def test_a_bad_name_is_refused(db: Tenant, name: str) -> None:
+async def test_an_invalid_name_is_refused(db: Tenant, name: str) -> None:
     with pytest.raises(Invalid, match="letters, digits and underscores") as refusal:
         await secrets.set_(db, name, CANARY)
     assert refusal.value.field == "name"
@@ -95,19 +97,19 @@ async def test_a_bad_name_is_refused(db: Tenant, name: str) -> None:
         ("abcd\ud800", "surrog"),
     ],
 )
-async def test_a_bad_value_is_refused_without_it(db: Tenant, value: str, problem: str) -> None:
+async def test_the_error_for_an_invalid_value_does_not_contain_the_value(db: Tenant, value: str, problem: str) -> None:
     with pytest.raises(Invalid, match=problem) as refusal:
         await secrets.set_(db, "TOKEN", value)
     assert (refusal.value.field, value in str(refusal.value)) == ("value", False)
 
 
-async def test_values_at_the_limits_are_kept(db: Tenant) -> None:
+async def test_values_at_the_size_limits_are_accepted(db: Tenant) -> None:
     for value in ("1234", "x" * 65_536, "with\x00NUL", "lines\nof\ntext\n"):
         await secrets.set_(db, "TOKEN", value)
         assert await value_of(db, "TOKEN") == value
 
 
-async def test_ten_writers_at_once_count_ten_versions_and_make_one_data_key(db: Tenant, conn: Connection) -> None:
+async def test_ten_concurrent_writes_create_ten_versions_and_one_data_key(db: Tenant, conn: Connection) -> None:
     made = await asyncio.gather(*(secrets.set_(db, "TOKEN", f"value {n}") for n in range(10)))
     assert sorted(row.version for row in made) == list(range(1, 11))
     assert await conn.fetchval("select count(*) from windlass.data_key") == 1
@@ -116,7 +118,7 @@ async def test_ten_writers_at_once_count_ten_versions_and_make_one_data_key(db: 
 # Rotation
 
 
-async def test_a_rotation_seals_everything_again_and_drops_the_old_data_key(
+async def test_a_rotation_reseals_all_secrets_and_deletes_the_old_data_key(
     db: Tenant, other_db: Tenant, conn: Connection
 ) -> None:
     await secrets.set_(db, "A", CANARY)
@@ -132,7 +134,7 @@ async def test_a_rotation_seals_everything_again_and_drops_the_old_data_key(
     assert [await value_of(each, name) for each in (db, other_db) for name in "AB"] == [CANARY, "the other"] * 2
 
 
-async def test_the_master_key_is_rotated_for_all_orgs_and_the_old_one_can_go(
+async def test_the_master_key_is_rotated_for_all_orgs_and_the_old_one_can_be_removed(
     db: Tenant, other_org: Tenant, database: str, conn: Connection
 ) -> None:
     await secrets.set_(db, "A", CANARY)
@@ -214,7 +216,7 @@ async def test_a_workflow_that_names_an_unknown_secret_is_not_published(db: Tena
     assert not same.changed
 
 
-async def test_there_is_a_limit(db: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_secrets_is_limited(db: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "MOST", 1)
     await secrets.set_(db, "A", CANARY)
     await secrets.set_(db, "A", CANARY)

@@ -22,7 +22,7 @@ Connection = Any
 
 
 async def count(conn: Connection) -> tuple[int, int]:
-    """Rows and lines in the whole database."""
+    """Return the numbers of jobs and of events in the whole database."""
     rows = await conn.fetchval("select count(*) from workflow.workflow_run")
     return rows, await conn.fetchval("select count(*) from workflow.workflow_event")
 
@@ -30,7 +30,7 @@ async def count(conn: Connection) -> tuple[int, int]:
 # From Python
 
 
-async def test_a_submitted_job_is_kept_as_it_was_asked_for(db: Tenant) -> None:
+async def test_a_submitted_job_has_the_requested_options(db: Tenant) -> None:
     at = datetime(2090, 1, 1, tzinfo=UTC)
     retry = Retry(Backoff.LINEAR, base=5)
     id_ = await submit(
@@ -55,7 +55,7 @@ async def test_a_submitted_job_is_kept_as_it_was_asked_for(db: Tenant) -> None:
     assert await words(db, id_) == ["created"]
 
 
-async def test_a_delay_counts_from_the_databases_now(db: Tenant) -> None:
+async def test_a_delay_counts_from_the_clock_of_the_database(db: Tenant) -> None:
     job = await jobs.get(db, await submit(db, delay=timedelta(hours=2)))
     assert job.run_at - job.created_at == timedelta(hours=2)
     assert await take(db) == []
@@ -66,7 +66,7 @@ async def test_any_json_is_a_payload(db: Tenant) -> None:
         assert (await jobs.get(db, await submit(db, payload=payload))).payload == payload
 
 
-async def test_many_are_recorded_in_order_and_at_once(db: Tenant, conn: Connection) -> None:
+async def test_a_batch_of_jobs_is_recorded_in_order(db: Tenant, conn: Connection) -> None:
     ids = await jobs.submit(db, [replace(SPEC, payload={"n": n}) for n in range(5000)])
     assert len(set(ids)) == 5000
     assert await count(conn) == (5000, 5000)
@@ -75,7 +75,7 @@ async def test_many_are_recorded_in_order_and_at_once(db: Tenant, conn: Connecti
     assert [job.id for job in taken] == ids[:100]
 
 
-async def test_jobs_that_differ_in_their_payloads_share_their_options_and_others_do_not(app: Windlass) -> None:
+async def test_jobs_of_a_batch_keep_their_own_payloads_and_options(app: Windlass) -> None:
     class Odd:
         """A value that cannot be compared, as an array of numpy."""
 
@@ -103,10 +103,10 @@ async def test_jobs_that_differ_in_their_payloads_share_their_options_and_others
         await app.submit_many([{"type": "a.b.v1", "meta": {"a": Odd()}}, {"type": "a.b.v1", "meta": {"a": Odd()}}])
 
 
-async def test_jobs_submitted_at_the_same_time_share_a_transaction_and_a_bad_one_fails_alone(
+async def test_concurrent_submits_share_a_transaction_and_an_invalid_job_fails_alone(
     app: Windlass, conn: Connection
 ) -> None:
-    """A payload that only Postgres refuses, and a delay that is refused before."""
+    """One payload is refused only by Postgres, and one delay is refused before it reaches Postgres."""
     refused: dict[int, dict[str, Any]] = {17: {"payload": {"n": "\ud800"}}, 40: {"delay": -1}}
     options = [refused.get(n, {"payload": {"n": n}}) for n in range(64)]
     answers = await asyncio.gather(*(app.submit("a.b.v1", **one) for one in options), return_exceptions=True)
@@ -121,14 +121,14 @@ async def test_jobs_submitted_at_the_same_time_share_a_transaction_and_a_bad_one
     assert await conn.fetchval("select count(distinct xmin::text) from workflow.workflow_run") < 62
 
 
-async def test_nothing_to_submit_is_no_mistake_and_too_much_is(db: Tenant, conn: Connection) -> None:
+async def test_a_batch_may_be_empty_but_not_exceed_the_limit(db: Tenant, conn: Connection) -> None:
     assert await jobs.submit(db, []) == []
     with pytest.raises(Invalid, match="10001"):
         await jobs.submit(db, [SPEC] * 10_001)
     assert await count(conn) == (0, 0)
 
 
-async def test_a_known_key_answers_with_the_job_that_has_it(db: Tenant, conn: Connection) -> None:
+async def test_a_known_key_returns_the_existing_job(db: Tenant, conn: Connection) -> None:
     first = await submit(db, idempotency_key="k")
     assert await submit(db, idempotency_key="k", payload={"other": 1}) == first
     assert await jobs.submit(db, [SPEC, replace(SPEC, idempotency_key="k")]) != [first, first]
@@ -142,7 +142,7 @@ async def test_a_finished_job_still_holds_its_key(db: Tenant) -> None:
     assert await submit(db, idempotency_key="k") == first
 
 
-async def test_equal_keys_in_one_batch_are_one_job(db: Tenant, conn: Connection) -> None:
+async def test_equal_keys_in_one_batch_create_one_job(db: Tenant, conn: Connection) -> None:
     keys = ["a", "b", "a", None, "b", None]
     ids = await jobs.submit(db, [replace(SPEC, idempotency_key=key) for key in keys])
     assert (ids[0], ids[1]) == (ids[2], ids[4])
@@ -150,14 +150,14 @@ async def test_equal_keys_in_one_batch_are_one_job(db: Tenant, conn: Connection)
     assert await count(conn) == (4, 4)
 
 
-async def test_submitters_at_the_same_moment_agree_on_one_job(db: Tenant, conn: Connection) -> None:
+async def test_concurrent_submits_with_the_same_key_create_one_job(db: Tenant, conn: Connection) -> None:
     batches = [jobs.submit(db, [replace(SPEC, idempotency_key=f"k{n}") for n in range(20)]) for _ in range(8)]
     first, *others = await asyncio.gather(*batches)
     assert others == [first] * 7
     assert await count(conn) == (20, 20)
 
 
-async def test_keys_of_two_orgs_do_not_meet(db: Tenant, other_org: Tenant) -> None:
+async def test_keys_of_two_orgs_are_independent(db: Tenant, other_org: Tenant) -> None:
     ours, theirs = await submit(db, idempotency_key="k"), await submit(other_org, idempotency_key="k")
     assert ours != theirs
 
@@ -204,7 +204,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_bad_input_gets_a_clear_error_and_leaves_nothing_behind(db: Tenant, conn: Connection) -> None:
+async def test_an_invalid_job_is_refused_with_its_field_and_writes_no_rows(db: Tenant, conn: Connection) -> None:
     for fields, field in BAD:
         with pytest.raises(Invalid, match=field) as refusal:
             await jobs.submit(db, [SPEC, replace(SPEC, **fields), SPEC])
@@ -217,7 +217,9 @@ async def test_bad_input_gets_a_clear_error_and_leaves_nothing_behind(db: Tenant
     [{"delay": timedelta.max}, {"idempotency_key": "".join(map(chr, range(0x4E00, 0x5200)))}],
     ids=["a delay beyond the calendar", "a key too long for an index"],
 )
-async def test_what_only_postgres_can_refuse_is_invalid(db: Tenant, conn: Connection, fields: dict[str, Any]) -> None:
+async def test_values_that_only_postgres_refuses_raise_invalid(
+    db: Tenant, conn: Connection, fields: dict[str, Any]
+) -> None:
     with pytest.raises(Invalid):
         await jobs.submit(db, [SPEC, replace(SPEC, **fields)])
     assert await count(conn) == (0, 0)
@@ -250,7 +252,7 @@ async def test_a_refused_job_leaves_the_callers_transaction_usable(db: Tenant, d
     assert await count(conn) == (1, 1)
 
 
-async def test_handlers_lend_their_options_to_submit(app: Windlass) -> None:
+async def test_a_submit_uses_the_options_of_its_handler(app: Windlass) -> None:
     @app.job("content.ocr.v1", max_attempts=7, queue="ocr")
     async def ocr() -> None: ...
 
@@ -258,7 +260,7 @@ async def test_handlers_lend_their_options_to_submit(app: Windlass) -> None:
     assert (job.max_attempts, job.queue, job.payload) == (7, "ocr", {})
 
 
-async def test_numbers_of_seconds_will_do_and_other_things_will_not(database: str) -> None:
+async def test_delays_and_timeouts_may_be_numbers_of_seconds_but_not_other_types(database: str) -> None:
     async with Windlass(database, settings=Settings(notify=False)) as app:
         job = await app.get(await app.submit("a.b.v1", delay=60, timeout=1.5))
         assert (job.run_at - job.created_at, job.timeout) == (timedelta(seconds=60), timedelta(seconds=1.5))
@@ -270,7 +272,7 @@ async def test_numbers_of_seconds_will_do_and_other_things_will_not(database: st
 # The SQL function
 
 
-async def test_the_sql_function_submits_from_any_language(db: Tenant, conn: Connection) -> None:
+async def test_the_sql_function_submits_a_job_with_its_options(db: Tenant, conn: Connection) -> None:
     id_ = await conn.fetchval("""select windlass.submit('content.thumbnail.v1', '{"content_id": "c"}')""")
     job = await jobs.get(db, id_)
     assert (job.payload, job.queue, job.priority, job.max_attempts) == ({"content_id": "c"}, "sql", 100, 3)
@@ -284,13 +286,13 @@ async def test_the_sql_function_submits_from_any_language(db: Tenant, conn: Conn
     assert timedelta(minutes=59) < job.run_at - job.created_at <= timedelta(hours=1)
 
 
-async def test_the_sql_function_answers_a_duplicate_with_the_job_that_has_the_key(conn: Connection) -> None:
+async def test_the_sql_function_returns_the_existing_job_of_a_known_key(conn: Connection) -> None:
     submit_ = "select windlass.submit('a.b.v1', idempotency_key => 'k')"
     assert await conn.fetchval(submit_) == await conn.fetchval(submit_)
     assert await count(conn) == (1, 1)
 
 
-NONSENSE = {
+INVALID_ARGUMENTS = {
     "''": "type",
     "'  '": "type",
     "null": "type",
@@ -308,9 +310,9 @@ NONSENSE = {
 }
 
 
-async def test_the_sql_function_refuses_what_makes_no_sense_and_names_it(conn: Connection) -> None:
+async def test_the_sql_function_refuses_invalid_arguments_by_name(conn: Connection) -> None:
     accepted, unclear = [], []
-    for arguments, named in NONSENSE.items():
+    for arguments, named in INVALID_ARGUMENTS.items():
         try:
             await conn.fetchval(f"select windlass.submit({arguments})")
             accepted.append(arguments)

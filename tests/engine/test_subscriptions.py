@@ -55,7 +55,7 @@ async def subscribed(app: Windlass, url: str, *names: str, **wish: Any) -> tuple
 
 
 async def told(app: Windlass) -> None:
-    """Everything is worked off, read from the trail, and delivered or to be tried again."""
+    """Run all jobs, read the trail, and make all deliveries that are due."""
     db = await app.open()
     await run_until_idle(app)
     while (await subscriptions.feed(db)).deliveries or await due(app):
@@ -78,7 +78,7 @@ async def due(app: Windlass) -> bool:
     ],
     ids=str,
 )
-def test_names_of_events_may_end_with_a_star(wanted: list[str], covered: bool) -> None:
+def test_event_names_of_a_filter_may_end_with_a_wildcard(wanted: list[str], covered: bool) -> None:
     happening = OjsEvent("evt_1", "job.completed", "x", datetime.now(UTC), "default", {"queue": "q", "job_type": "t"})
     assert EventFilter(wanted).covers(happening) is covered
     assert EventFilter(wanted, queues=["q"], types=["t"]).covers(happening) is covered
@@ -86,7 +86,7 @@ def test_names_of_events_may_end_with_a_star(wanted: list[str], covered: bool) -
     assert not EventFilter(wanted, types=["other"]).covers(happening)
 
 
-def test_a_delivery_is_signed_with_every_secret_in_force() -> None:
+def test_a_delivery_is_signed_with_every_valid_secret() -> None:
     now = datetime.now(UTC)
     made = headers(
         Target("http://x", ["secret one", "whsec_c2VjcmV0"], now), id_="evt_1", event="e", subscription="s", body=b"{}"
@@ -99,7 +99,9 @@ def test_a_delivery_is_signed_with_every_secret_in_force() -> None:
     assert webhook.signature_mistake("another", given, b"{}", now) is not None
 
 
-async def test_each_event_from_then_on_is_told_once_and_signed(app: Windlass, receiver: Server, conn: Any) -> None:
+async def test_each_event_after_the_subscription_is_delivered_once_and_signed(
+    app: Windlass, receiver: Server, conn: Any
+) -> None:
     before = await app.submit("order.ship.v1", {"n": 1})
     await run_until_idle(app)
     id_, secret = await subscribed(app, receiver.url, "job.*")
@@ -114,7 +116,7 @@ async def test_each_event_from_then_on_is_told_once_and_signed(app: Windlass, re
     assert sorted(of_job.values()) == sorted(
         ["job.enqueued", "job.started", "job.failed", "job.retrying", "job.started", "job.completed"]
     )
-    assert len({event["id"] for event in found}) == len(found), "an event was told twice"
+    assert len({event["id"] for event in found}) == len(found), "an event was delivered twice"
     [dead] = [received for received in receiver.received if received.target == "/failures"]
     event = json.loads(dead.body)
     assert (event["type"], event["subject"]) == ("job.discarded", str(lost))
@@ -130,12 +132,12 @@ async def test_each_event_from_then_on_is_told_once_and_signed(app: Windlass, re
         assert received.headers["webhook-id"] == json.loads(received.body)["id"]
         assert received.headers["content-type"] == "application/json"
         assert received.headers["x-ojs-subscription-id"] == str(id_)
-    # Of our own deliveries nobody is told: it would never end.
+    # Deliveries create no events for subscribers: otherwise they would never end.
     assert await conn.fetchval("select count(*) from workflow.workflow_run where queue = 'windlass'") == len(found) + 1
     assert other != id_
 
 
-async def test_runs_are_told_of_as_workflows(app: Windlass, receiver: Server) -> None:
+async def test_events_of_runs_are_delivered_as_workflow_events(app: Windlass, receiver: Server) -> None:
     await subscribed(app, receiver.url, "workflow.*")
     await app.deploy({"name": "w", "tasks": {"one": {"job": "order.ship.v1", "input": {"n": 1}}}})
     run = await app.start("w")
@@ -144,7 +146,7 @@ async def test_runs_are_told_of_as_workflows(app: Windlass, receiver: Server) ->
     assert {json.loads(received.body)["subject"] for received in receiver.received} == {str(run.id)}
 
 
-async def test_a_receiver_that_fails_twice_gets_the_same_event_a_third_time(app: Windlass, conn: Any) -> None:
+async def test_a_failed_delivery_is_retried_with_the_same_event(app: Windlass, conn: Any) -> None:
     answers = iter([reply(503), reply(500), reply(200)])
 
     async def fails_twice(_: Received, connection: ClientConnection) -> None:
@@ -168,7 +170,7 @@ async def test_a_receiver_that_fails_twice_gets_the_same_event_a_third_time(app:
         assert (await subscriptions.get(await app.open(), id_)).active
 
 
-async def test_a_secret_is_told_once_and_after_a_rotation_both_sign_for_a_while(
+async def test_a_secret_is_returned_once_and_the_previous_one_also_signs_after_a_rotation(
     app: Windlass, receiver: Server, conn: Any
 ) -> None:
     db = await app.open()
@@ -192,7 +194,9 @@ async def test_a_secret_is_told_once_and_after_a_rotation_both_sign_for_a_while(
     assert (good(first), good(second), good(third)) == ([False] * 2, [True, False], [True] * 2)
 
 
-async def test_who_says_gone_and_who_refuses_again_and_again_is_switched_off(app: Windlass, conn: Any) -> None:
+async def test_a_subscription_is_deactivated_after_a_410_or_after_50_failed_deliveries(
+    app: Windlass, conn: Any
+) -> None:
     db = await app.open()
 
     async def refuses(received: Received, connection: ClientConnection) -> None:
@@ -208,7 +212,7 @@ async def test_who_says_gone_and_who_refuses_again_and_again_is_switched_off(app
         await app.submit("order.ship.v1")
         await told(app)
         found = await subscriptions.get(db, deaf)
-        assert (found.active, found.off_reason) == (False, "50 deliveries in a row were given up")
+        assert (found.active, found.off_reason) == (False, "50 consecutive deliveries failed")
         await app.submit("order.ship.v1")
         await told(app)
         assert len(server.received) == 3
@@ -216,10 +220,10 @@ async def test_who_says_gone_and_who_refuses_again_and_again_is_switched_off(app
         assert (found.active, found.off_reason) == (True, None)
         await app.submit("order.ship.v1")
         await told(app)
-        assert len(server.received) == 4, "what happened while it was off is not told"
+        assert len(server.received) == 4, "events while the subscription was inactive are not delivered"
 
 
-async def test_what_waits_for_a_subscription_that_is_gone_is_not_delivered(
+async def test_pending_deliveries_of_a_deleted_subscription_are_cancelled(
     app: Windlass, receiver: Server, conn: Any
 ) -> None:
     db = await app.open()
@@ -234,7 +238,7 @@ async def test_what_waits_for_a_subscription_that_is_gone_is_not_delivered(
         await subscriptions.remove(db, id_)
 
 
-async def test_ten_readers_at_once_make_one_delivery_of_an_event(app: Windlass, receiver: Server, conn: Any) -> None:
+async def test_concurrent_feeds_create_one_delivery_for_each_event(app: Windlass, receiver: Server, conn: Any) -> None:
     db = await app.open()
     await subscribed(app, receiver.url, "job.enqueued")
     async with conn.transaction():  # began before, commits after: its event is read late, not lost
@@ -249,7 +253,7 @@ async def test_ten_readers_at_once_make_one_delivery_of_an_event(app: Windlass, 
     assert len(found) == len(set(found)) == 301
 
 
-async def test_a_place_of_another_cluster_is_given_up(app: Windlass, receiver: Server, conn: Any) -> None:
+async def test_a_stream_position_of_another_cluster_is_discarded(app: Windlass, receiver: Server, conn: Any) -> None:
     """As after a restore into a new server, which counts its transactions from the beginning."""
     db = await app.open()
     await subscribed(app, receiver.url, "job.enqueued")
@@ -259,7 +263,7 @@ async def test_a_place_of_another_cluster_is_given_up(app: Windlass, receiver: S
     assert (await subscriptions.feed(db)).deliveries == 1
 
 
-async def test_orgs_do_not_hear_of_each_other(app: Windlass, receiver: Server) -> None:
+async def test_subscriptions_are_isolated_between_orgs(app: Windlass, receiver: Server) -> None:
     db = await app.open()
     other = db.tenant("other", actor="x")
     made, _ = await subscriptions.create(other, {"url": receiver.url, "events": ["*"]})
@@ -273,7 +277,7 @@ async def test_orgs_do_not_hear_of_each_other(app: Windlass, receiver: Server) -
             await ask(db, made.id)
 
 
-async def test_a_wish_that_makes_no_sense_names_the_field(app: Windlass) -> None:
+async def test_an_invalid_subscription_is_refused_with_its_field(app: Windlass) -> None:
     db, good = await app.open(), {"url": "https://example.com", "events": ["*"]}
     wishes: list[tuple[dict[str, Any], str]] = [
         ({"events": ["*"]}, "url"),
@@ -293,8 +297,10 @@ async def test_a_wish_that_makes_no_sense_names_the_field(app: Windlass) -> None
         assert caught.value.field == field, wish
 
 
-async def test_addresses_inside_are_refused_unless_they_are_allowed(database: str, receiver: Server, conn: Any) -> None:
-    """A name proves nothing: the address is checked when it is connected to."""
+async def test_deliveries_to_private_addresses_are_refused_unless_allowed(
+    database: str, receiver: Server, conn: Any
+) -> None:
+    """A host name can resolve to any address, so the address is checked when the connection is made."""
     async with Windlass(database) as careful:
         await subscribed(careful, receiver.url, "job.enqueued")
         await careful.submit("x.y.v1")
@@ -304,7 +310,7 @@ async def test_addresses_inside_are_refused_unless_they_are_allowed(database: st
     assert "loopback" in await conn.fetchval("select last_error from workflow.workflow_run where queue = 'windlass'")
 
 
-async def test_a_test_event_is_sent_at_once_and_says_what_came_back(app: Windlass, receiver: Server) -> None:
+async def test_a_test_event_is_sent_immediately_and_returns_the_response(app: Windlass, receiver: Server) -> None:
     id_, secret = await subscribed(app, receiver.url, "job.completed")
     answer = await app.ping_subscription(id_)
     assert (answer["success"], answer["status_code"], answer["response_body"]) == (True, 200, "thanks")
@@ -315,7 +321,7 @@ async def test_a_test_event_is_sent_at_once_and_says_what_came_back(app: Windlas
         await app.ping_subscription(uuid4())
 
 
-async def test_there_is_a_limit(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_subscriptions_is_limited(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscriptions, "MOST", 1)
     await subscribed(app, "https://example.com", "*")
     with pytest.raises(Conflict):

@@ -6,7 +6,7 @@ from windlass import Windlass
 from windlass.settings import Settings
 
 
-async def test_a_plain_script_submits_without_an_event_loop(database: str, app: Windlass) -> None:
+async def test_a_synchronous_script_can_submit_without_an_event_loop(database: str, app: Windlass) -> None:
     script = Windlass(database, settings=Settings())
 
     def main() -> list[object]:

@@ -42,7 +42,7 @@ def clock() -> Clock:
     return started
 
 
-async def test_a_tick_starts_one_run_and_the_schedule_moves_on(db: Tenant, conn: Client, clock: Clock) -> None:
+async def test_a_tick_starts_one_run_and_advances_the_schedule(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed(input={"bucket": "landing"}))
     assert await workflow_schedules.tick(db) == 0
     clock.set(NOON)
@@ -60,7 +60,7 @@ async def test_a_tick_starts_one_run_and_the_schedule_moves_on(db: Tenant, conn:
 
 
 @pytest.mark.parametrize("round_", [0, *(pytest.param(n, marks=pytest.mark.soak) for n in (1, 2))])
-async def test_many_schedulers_at_once_start_one_run_a_tick(
+async def test_concurrent_schedulers_start_one_run_per_tick(
     database: str, conn: Client, clock: Clock, round_: int
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -83,9 +83,7 @@ async def test_many_schedulers_at_once_start_one_run_a_tick(
         assert len(live) == (4 if n % 4 == 0 else 1)
 
 
-async def test_schedulers_and_publishers_do_not_wait_for_each_other_in_a_circle(
-    database: str, conn: Client, clock: Clock
-) -> None:
+async def test_concurrent_schedulers_and_publishers_do_not_deadlock(database: str, conn: Client, clock: Clock) -> None:
     async with AsyncExitStack() as stack:
         units = [await stack.enter_async_context(another(database, clock)) for _ in range(4)]
         await publish(units[0], timed(concurrency=1, overlap="replace"))
@@ -109,7 +107,7 @@ async def test_schedulers_and_publishers_do_not_wait_for_each_other_in_a_circle(
 
 
 @pytest.mark.parametrize(("cron", "zone", "before", "expected"), CHANGES)
-async def test_every_tick_around_a_change_of_the_clock_starts_one_run(
+async def test_every_tick_around_a_daylight_saving_change_starts_one_run(
     db: Tenant, conn: Client, clock: Clock, cron: str, zone: str, before: str, expected: list[str]
 ) -> None:
     clock.set(datetime.fromisoformat(before))
@@ -124,7 +122,7 @@ async def test_every_tick_around_a_change_of_the_clock_starts_one_run(
     assert await ticks_of(conn) == wanted
 
 
-async def test_persisted_schedules_read_both_day_fields_as_either(db: Tenant, conn: Client, clock: Clock) -> None:
+async def test_a_cron_with_both_day_fields_fires_when_either_matches(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed("0 0 13 * FRI"))
     assert await next_of(conn) == datetime.fromisoformat("2030-03-08T00:00Z")  # a Friday, though not the 13th
 
@@ -132,7 +130,7 @@ async def test_persisted_schedules_read_both_day_fields_as_either(db: Tenant, co
 @pytest.mark.parametrize(
     ("catch_up", "hours"), [(CatchUp.NONE, []), (CatchUp.ONE, [5]), (CatchUp.ALL, [0, 1, 2, 3, 4, 5])]
 )
-async def test_ticks_that_nobody_was_there_for(
+async def test_missed_ticks_start_runs_as_the_catch_up_policy_defines(
     db: Tenant, conn: Client, clock: Clock, catch_up: CatchUp, hours: list[int]
 ) -> None:
     await publish(db, timed(catch_up=catch_up.value))
@@ -145,7 +143,7 @@ async def test_ticks_that_nobody_was_there_for(
     assert row["skipped_at"] == (NOON + 5 * HOUR if catch_up is CatchUp.NONE else None)
 
 
-async def test_a_long_absence_is_made_up_for_in_portions(db: Tenant, conn: Client, clock: Clock) -> None:
+async def test_many_missed_ticks_are_caught_up_in_batches(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed("* * * * *", catch_up="all"))
     clock.set(BEFORE + timedelta(minutes=1205))
     await workflow_schedules.tick(db)
@@ -166,7 +164,7 @@ async def test_skip_starts_no_run_while_one_is_live(db: Tenant, conn: Client, cl
     [run] = await runs_of(conn)
     row = await schedule_of(conn)
     assert row is not None
-    assert (row["skipped_at"], row["skipped_reason"]) == (NOON + 2 * HOUR, "an earlier run was under way")
+    assert (row["skipped_at"], row["skipped_reason"]) == (NOON + 2 * HOUR, "an earlier run was active")
     await end(db, run["id"])
     clock.set(NOON + 3 * HOUR)
     await workflow_schedules.tick(db)
@@ -201,7 +199,7 @@ async def test_buffer_lets_one_tick_wait_until_the_live_run_ends(db: Tenant, con
 
 
 @pytest.mark.parametrize("overlap", ["skip", "replace", "buffer"])
-async def test_runs_that_people_asked_for_are_no_concern_of_the_schedule(
+async def test_the_overlap_policy_ignores_manual_and_backfill_runs(
     db: Tenant, conn: Client, clock: Clock, overlap: str
 ) -> None:
     await publish(db, timed(overlap=overlap))
@@ -214,7 +212,7 @@ async def test_runs_that_people_asked_for_are_no_concern_of_the_schedule(
     assert {row["state"] for row in found} == {"running"}
 
 
-# Rows that make no sense
+# Invalid and locked rows
 
 
 @pytest.mark.parametrize("change", ["cron = 'at noon'", "timezone = 'Mars/Olympus'"])
@@ -237,7 +235,7 @@ async def test_a_schedule_that_cannot_be_read_is_paused_and_the_others_fire(
         await workflow_schedules.resume(db, "etl")
 
 
-async def test_a_schedule_whose_workflow_this_process_cannot_read_is_left_to_others(
+async def test_a_schedule_whose_workflow_cannot_be_read_is_set_aside_and_not_paused(
     db: Tenant, conn: Client, clock: Clock, database: str
 ) -> None:
     """During a rolling upgrade a newer process can: the schedule is set aside, not paused."""
@@ -259,7 +257,7 @@ async def test_a_schedule_whose_workflow_this_process_cannot_read_is_left_to_oth
     assert await quarantine.list_(db) == []
 
 
-async def test_a_tick_whose_run_exists_already_starts_no_second(db: Tenant, conn: Client, clock: Clock) -> None:
+async def test_a_tick_whose_run_already_exists_starts_no_second_run(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed())
     row = await schedule_of(conn)
     assert row is not None
@@ -273,7 +271,9 @@ async def test_a_tick_whose_run_exists_already_starts_no_second(db: Tenant, conn
     assert await next_of(conn) == NOON + HOUR
 
 
-async def test_a_schedule_that_somebody_holds_is_left_for_later(db: Tenant, conn: Client, clock: Clock) -> None:
+async def test_a_schedule_locked_by_another_session_is_left_for_a_later_tick(
+    db: Tenant, conn: Client, clock: Clock
+) -> None:
     await publish(db, timed())
     clock.set(NOON)
     for held in ("windlass.schedule", "windlass.workflow"):
@@ -283,7 +283,7 @@ async def test_a_schedule_that_somebody_holds_is_left_for_later(db: Tenant, conn
     assert await workflow_schedules.tick(db) == 1
 
 
-async def test_the_schedules_of_all_orgs_are_served_each_in_its_own_name(
+async def test_schedules_of_all_orgs_start_runs_in_their_own_org(
     db: Tenant, conn: Client, clock: Clock, database: str
 ) -> None:
     async with another(database, clock, org="acme") as acme:
@@ -302,7 +302,7 @@ async def test_the_schedules_of_all_orgs_are_served_each_in_its_own_name(
 # The loop
 
 
-async def test_the_scheduler_serves_both_kinds_and_sleeps_until_the_nearest(
+async def test_the_scheduler_serves_both_kinds_of_schedules_and_sleeps_until_the_next_tick(
     db: Tenant, conn: Client, clock: Clock
 ) -> None:
     scheduler = Scheduler(db)
@@ -326,9 +326,7 @@ async def test_the_scheduler_serves_both_kinds_and_sleeps_until_the_nearest(
         assert await scheduler.tick() == scheduler.options.again
 
 
-async def test_the_end_of_a_run_wakes_the_scheduler_that_has_a_tick_waiting(
-    db: Tenant, conn: Client, clock: Clock
-) -> None:
+async def test_the_end_of_a_run_wakes_the_scheduler_for_a_buffered_tick(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed(overlap="buffer"))
     for hour in range(2):
         clock.set(NOON + hour * HOUR)
@@ -355,7 +353,7 @@ async def test_the_end_of_a_run_wakes_the_scheduler_that_has_a_tick_waiting(
         stop.set()
 
 
-async def test_what_one_schedule_suffers_does_not_keep_the_others_from_firing(
+async def test_a_schedule_whose_run_cannot_be_started_does_not_block_others(
     db: Tenant, conn: Client, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -365,9 +363,9 @@ async def test_what_one_schedule_suffers_does_not_keep_the_others_from_firing(
     clock.set(NOON + timedelta(minutes=1))
     assert await workflow_schedules.tick(db) == 1
     assert len(await runs_of(conn, "other")) == 1
-    assert await next_of(conn) == NOON  # it is tried again
+    assert await next_of(conn) == NOON  # it will be retried
     [entry] = await quarantine.list_(db)
     assert (entry.kind, entry.error_type) == ("trigger", "CheckViolationError")
-    assert "DETAIL" not in entry.reason  # there Postgres quotes the row
+    assert "DETAIL" not in entry.reason  # it would contain the row
     await publish(db, asked())
     assert await workflow_schedules.tick(db) == 0

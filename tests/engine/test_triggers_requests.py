@@ -27,7 +27,7 @@ async def token_of(db: Tenant, name: str = "incoming") -> str:
     return token
 
 
-async def test_a_token_is_made_at_the_first_publishing_and_shown_once(db: Tenant, conn: Client) -> None:
+async def test_a_token_is_created_by_the_first_publish_and_shown_once(db: Tenant, conn: Client) -> None:
     first = await publish(db, called())
     assert first.token is not None
     assert re.fullmatch(r"[\w-]{43}", first.token)  # 256 bits
@@ -52,7 +52,7 @@ async def test_body_and_headers_of_a_request_become_the_trigger(db: Tenant, conn
     assert await conn.fetchval("select actor from windlass.event where word = 'running'") == "webhook"
 
 
-async def test_what_is_not_json_is_text_and_nothing_is_null(db: Tenant) -> None:
+async def test_a_body_that_is_not_json_is_a_string_and_an_empty_body_is_null(db: Tenant) -> None:
     token = await token_of(db)
     sent = [(b"hello", {"content-type": "text/plain", "x-from": "a"}), (b"{}", {"x-from": "a"}), (b"", {"x-from": "a"})]
     found = [await runs.get(db, await workflow_schedules.receive(db, token, body, headers)) for body, headers in sent]
@@ -62,7 +62,7 @@ async def test_what_is_not_json_is_text_and_nothing_is_null(db: Tenant) -> None:
 @pytest.mark.parametrize(
     "body", [b"{", b"\xff", b"x" * (BODY_LIMIT + 1), b'"\\u0000"', b"[" * 65 + b"]" * 65], ids=lambda body: body[:4]
 )
-async def test_a_body_that_cannot_be_kept_is_refused(db: Tenant, conn: Client, body: bytes) -> None:
+async def test_a_body_that_is_invalid_or_too_large_is_refused(db: Tenant, conn: Client, body: bytes) -> None:
     token = await token_of(db)
     with pytest.raises(Invalid):
         await workflow_schedules.receive(db, token, body, JSON)
@@ -72,7 +72,7 @@ async def test_a_body_that_cannot_be_kept_is_refused(db: Tenant, conn: Client, b
 @pytest.mark.parametrize(
     "token", ["", "x", "x" * 43, "x" * 100_000, "\udcff", "\x00"], ids=lambda token: ascii(token[:9])
 )
-async def test_an_unknown_token_finds_nothing(db: Tenant, token: str) -> None:
+async def test_an_unknown_token_is_not_found(db: Tenant, token: str) -> None:
     await token_of(db)
     with pytest.raises(NotFound, match=r"^no workflow has this address$"):
         await workflow_schedules.receive(db, token, b"{", JSON)
@@ -90,7 +90,7 @@ async def test_a_rotated_token_replaces_the_old_one(db: Tenant) -> None:
         await workflow_schedules.rotate(db, "etl")
 
 
-async def test_the_address_of_a_disabled_workflow_refuses_without_a_name(db: Tenant) -> None:
+async def test_the_error_for_a_disabled_workflow_does_not_contain_its_name(db: Tenant) -> None:
     token = await token_of(db)
     await workflows.enable(db, "incoming", False)
     with pytest.raises(Conflict) as refusal:
@@ -100,7 +100,7 @@ async def test_the_address_of_a_disabled_workflow_refuses_without_a_name(db: Ten
     assert await workflow_schedules.receive(db, token, b"", JSON)
 
 
-async def test_an_address_ends_with_its_trigger_and_with_its_workflow(db: Tenant) -> None:
+async def test_an_address_is_removed_with_its_trigger_and_with_its_workflow(db: Tenant) -> None:
     token = await token_of(db)
     await publish(db, called(trigger="api"))
     with pytest.raises(NotFound):
@@ -112,13 +112,13 @@ async def test_an_address_ends_with_its_trigger_and_with_its_workflow(db: Tenant
     assert await token_of(db) not in (token, fresh)
 
 
-async def test_a_workflow_that_lost_its_token_is_given_one_by_publishing(db: Tenant, conn: Client) -> None:
+async def test_publishing_creates_a_token_for_a_workflow_without_one(db: Tenant, conn: Client) -> None:
     await token_of(db)
     await conn.execute("update windlass.workflow set token_hash = null")
     assert await token_of(db)
 
 
-async def test_an_address_belongs_to_an_org_whoever_listens(
+async def test_a_request_starts_a_run_in_the_org_of_its_address(
     db: Tenant, conn: Client, database: str, clock: Clock
 ) -> None:
     async with another(database, clock, org="acme") as acme:
@@ -128,7 +128,7 @@ async def test_an_address_belongs_to_an_org_whoever_listens(
     assert await conn.fetchval("select org from windlass.run where id = $1", id_) == "acme"
 
 
-async def test_headers_given_with_any_start_are_kept_without_secrets(db: Tenant, conn: Client) -> None:
+async def test_headers_of_any_start_are_stored_without_credentials(db: Tenant, conn: Client) -> None:
     await publish(db, called(trigger="api"))
     await start.start(db, "incoming", [RunSpec(headers=JSON)])
     kept = json.loads(await conn.fetchval("select trigger_headers from windlass.run"))
@@ -136,7 +136,7 @@ async def test_headers_given_with_any_start_are_kept_without_secrets(db: Tenant,
 
 
 async def test_a_request_is_checked_against_the_live_version_of_its_own_workflow(db: Tenant) -> None:
-    """Numbers of versions count within a workflow; their ids do not."""
+    """Version numbers are unique within a workflow only; version ids are unique in the installation."""
     await publish(db, timed())
     id_ = await workflow_schedules.receive(db, await token_of(db), b"{}", JSON)
     assert (await runs.get(db, id_)).workflow == "incoming"

@@ -44,15 +44,15 @@ async def test_a_signed_request_starts_a_run_and_an_unsigned_one_does_not(db: Te
         (b'{"a": 1}', JSON),
         (b'{"a": 2}', standard(b'{"a": 1}', now, "msg_2")),
         (b'{"a": 1}', standard(b'{"a": 1}', now - timedelta(seconds=301), "msg_3")),
-        (b"not json", JSON),  # the signature is asked for before the body is read
+        (b"not json", JSON),  # the signature is checked before the body is parsed
     ]
     for body, headers in refused:
-        with pytest.raises(Refused, match="not signed as the workflow demands"):
+        with pytest.raises(Refused, match="not signed as the workflow requires"):
             await workflow_schedules.receive(db, token, body, headers)
     assert len(await runs_of(conn, "incoming")) == 1
 
 
-async def test_a_signed_request_that_is_sent_again_starts_nothing_whatever_else_is_changed(db: Tenant) -> None:
+async def test_a_repeated_signed_request_starts_no_run_even_with_another_idempotency_key(db: Tenant) -> None:
     token, signed = await address(db), standard(b"{}", NOON)
     first = await workflow_schedules.receive(db, token, b"{}", signed)
     assert await workflow_schedules.receive(db, token, b"{}", signed) == first
@@ -61,7 +61,7 @@ async def test_a_signed_request_that_is_sent_again_starts_nothing_whatever_else_
     assert other != first
 
 
-async def test_github_and_stripe_may_sign_their_own_way(db: Tenant, conn: Client) -> None:
+async def test_the_signature_schemes_of_github_and_stripe_are_supported(db: Tenant, conn: Client) -> None:
     token = await address(db, Scheme.GITHUB)
     mark = hmac.new(SECRET.encode(), b"{}", "sha256").hexdigest()
     assert await workflow_schedules.receive(db, token, b"{}", JSON | {"X-Hub-Signature-256": f"sha256={mark}"})
@@ -74,7 +74,7 @@ async def test_github_and_stripe_may_sign_their_own_way(db: Tenant, conn: Client
     assert len(await runs_of(conn, "incoming")) == 2
 
 
-async def test_the_secret_of_a_trigger_is_not_shown_and_survives_being_sent_back(db: Tenant) -> None:
+async def test_the_secret_of_a_trigger_is_masked_and_kept_when_the_document_is_republished(db: Tenant) -> None:
     token = await address(db)
     shown = (await workflows.get(db, "incoming")).document
     assert shown["trigger"] == {"webhook": {"secret": "***", "scheme": "standard"}}

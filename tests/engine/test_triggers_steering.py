@@ -49,7 +49,7 @@ async def row_of(conn: Client) -> dict[str, Any]:
 # Publishing
 
 
-async def test_a_cron_trigger_makes_a_schedule_in_the_same_transaction(db: Tenant, conn: Client) -> None:
+async def test_publishing_a_cron_trigger_creates_its_schedule_in_the_same_transaction(db: Tenant, conn: Client) -> None:
     trigger: dict[str, Any] = {"timezone": "Europe/Berlin", "input": {"a": 1}, "overlap": "skip", "catch_up": "all"}
     published = await publish(db, timed("0 2 * * *", **trigger))
     row = await row_of(conn)
@@ -70,7 +70,7 @@ async def test_a_cron_trigger_makes_a_schedule_in_the_same_transaction(db: Tenan
     assert (await workflows.get(db, "etl")).live == 1
 
 
-async def test_the_same_times_go_on_where_they_were_and_others_begin_anew(
+async def test_an_unchanged_cron_keeps_its_next_tick_and_a_changed_one_starts_from_now(
     db: Tenant, conn: Client, clock: Clock
 ) -> None:
     await publish(db, timed())
@@ -97,7 +97,7 @@ async def test_another_trigger_removes_the_schedule(db: Tenant, conn: Client, cl
     assert await schedule_of(conn) is None
 
 
-async def test_a_cron_that_never_comes_is_no_trouble(db: Tenant, conn: Client) -> None:
+async def test_a_cron_that_never_fires_has_no_next_tick(db: Tenant, conn: Client) -> None:
     for n, cron in enumerate(("@triggered", "0 0 30 2 *")):
         await publish(db, timed(cron, name=f"w{n}"))
         assert await next_of(conn, f"w{n}") is None
@@ -105,7 +105,7 @@ async def test_a_cron_that_never_comes_is_no_trouble(db: Tenant, conn: Client) -
     assert (await workflow_schedules.next_due(db)).run is None
 
 
-async def test_publishing_what_is_live_already_mends_a_schedule_that_is_missing(db: Tenant, conn: Client) -> None:
+async def test_publishing_an_unchanged_workflow_recreates_a_missing_schedule(db: Tenant, conn: Client) -> None:
     await publish(db, timed())
     await conn.execute("delete from windlass.schedule")
     published = await publish(db, timed())
@@ -123,7 +123,7 @@ async def test_a_new_version_runs_at_the_next_tick(db: Tenant, conn: Client, clo
     assert (await runs.get(db, run["id"])).version == 2
 
 
-async def test_a_switched_off_workflow_fires_no_tick_and_goes_on_after_now(
+async def test_a_disabled_workflow_fires_no_ticks_and_continues_from_now_when_enabled(
     db: Tenant, conn: Client, clock: Clock
 ) -> None:
     await publish(db, timed())
@@ -136,12 +136,12 @@ async def test_a_switched_off_workflow_fires_no_tick_and_goes_on_after_now(
     await workflows.enable(db, "etl")
     assert await next_of(conn) == NOON + timedelta(hours=2, minutes=20)
     clock.set(NOON + 3.5 * HOUR)
-    await workflows.enable(db, "etl")  # it is on: what was missed is not forgotten
+    await workflows.enable(db, "etl")  # already enabled: missed ticks are kept
     assert await next_of(conn) == NOON + timedelta(hours=2, minutes=20)
     assert await workflow_schedules.tick(db) == 1
 
 
-async def test_a_workflow_switched_off_behind_our_back_fires_nothing(db: Tenant, conn: Client, clock: Clock) -> None:
+async def test_a_workflow_disabled_by_plain_sql_fires_no_ticks(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed())
     await conn.execute("update windlass.workflow set enabled = false")
     clock.set(NOON)
@@ -150,7 +150,7 @@ async def test_a_workflow_switched_off_behind_our_back_fires_nothing(db: Tenant,
     assert await next_of(conn) is None
 
 
-async def test_a_deleted_workflow_takes_its_schedule_along(db: Tenant, conn: Client, clock: Clock) -> None:
+async def test_deleting_a_workflow_deletes_its_schedule(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed())
     await workflows.delete(db, "etl")
     clock.set(NOON)
@@ -163,7 +163,7 @@ async def test_a_deleted_workflow_takes_its_schedule_along(db: Tenant, conn: Cli
 # Pause and resume
 
 
-async def test_a_paused_schedule_rests_whatever_is_published_and_resumes_after_now(
+async def test_a_paused_schedule_stays_paused_when_it_is_republished_and_resumes_from_now(
     db: Tenant, conn: Client, clock: Clock
 ) -> None:
     await publish(db, timed(catch_up="all"))
@@ -180,7 +180,7 @@ async def test_a_paused_schedule_rests_whatever_is_published_and_resumes_after_n
     row = await workflow_schedules.get(db, "etl")
     assert (row.paused, row.paused_reason, row.next_run_at) == (False, None, NOON + timedelta(hours=5, minutes=10))
     clock.set(NOON + 7 * HOUR)
-    await workflow_schedules.resume(db, "etl")  # it was not paused: ticks due now are not forgotten
+    await workflow_schedules.resume(db, "etl")  # it was not paused: due ticks are kept
     assert await next_of(conn) == NOON + timedelta(hours=5, minutes=10)
 
 
@@ -194,7 +194,7 @@ async def test_resuming_the_schedule_of_a_disabled_workflow_does_not_make_it_fir
     assert await next_of(conn) == NOON
 
 
-async def test_a_tick_that_waits_is_dropped_by_a_pause(db: Tenant, conn: Client, clock: Clock) -> None:
+async def test_a_pause_drops_a_buffered_tick(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed(overlap="buffer"))
     for hour in range(2):
         clock.set(NOON + hour * HOUR)
@@ -218,7 +218,7 @@ async def test_a_tick_that_waits_is_dropped_by_a_pause(db: Tenant, conn: Client,
         workflow_schedules.rotate,
     ],
 )
-async def test_what_has_no_schedule_is_told_apart_from_what_does_not_exist(db: Tenant, act: Any) -> None:
+async def test_errors_for_an_unknown_workflow_and_for_one_without_a_schedule_differ(db: Tenant, act: Any) -> None:
     await publish(db, asked("orders"))
     with pytest.raises(NotFound, match="no workflow order: did you mean orders"):
         await act(db, "order")
@@ -229,10 +229,10 @@ async def test_what_has_no_schedule_is_told_apart_from_what_does_not_exist(db: T
             await act(db, "orders")
 
 
-# Looking
+# Previews and lists
 
 
-async def test_a_preview_is_in_the_zone_of_the_schedule(db: Tenant, clock: Clock) -> None:
+async def test_a_preview_is_in_the_time_zone_of_the_schedule(db: Tenant, clock: Clock) -> None:
     clock.set(datetime(2030, 3, 29, 12, tzinfo=UTC))
     await publish(db, timed("30 2 * * *", timezone="Europe/Berlin"))
     assert [tick.isoformat() for tick in await workflow_schedules.preview(db, "etl", count=3)] == [
@@ -295,7 +295,7 @@ async def test_a_backfill_starts_the_runs_of_past_ticks_once(db: Tenant, conn: C
     assert await next_of(conn) == NOON + HOUR
 
 
-async def test_a_backfill_before_the_beat_leaves_the_tick_nothing_to_do(db: Tenant, conn: Client, clock: Clock) -> None:
+async def test_a_tick_that_was_already_backfilled_starts_no_second_run(db: Tenant, conn: Client, clock: Clock) -> None:
     await publish(db, timed())
     clock.set(NOON + timedelta(minutes=1))
     await workflow_schedules.backfill(db, "etl", NOON, NOON + timedelta(seconds=1))
@@ -303,7 +303,7 @@ async def test_a_backfill_before_the_beat_leaves_the_tick_nothing_to_do(db: Tena
     assert await ticks_of(conn) == [NOON]
 
 
-async def test_a_backfill_has_a_limit_and_says_where_to_go_on(db: Tenant, conn: Client) -> None:
+async def test_a_backfill_has_a_limit_and_returns_where_to_continue(db: Tenant, conn: Client) -> None:
     await publish(db, timed())
     first = await workflow_schedules.backfill(db, "etl", NOON - 10 * HOUR, NOON - HOUR, limit=4)
     assert (len(first.runs), first.next) == (4, NOON - 6 * HOUR)
@@ -333,7 +333,7 @@ async def test_a_backfill_works_while_paused_but_not_while_disabled(db: Tenant, 
         (NOON - 2 * HOUR, NOON - HOUR, 10_001, "limit"),
     ],
 )
-async def test_ranges_that_make_no_sense_are_refused(
+async def test_an_invalid_backfill_range_is_refused(
     db: Tenant, start: datetime, end_: datetime, limit: int, message: str
 ) -> None:
     await publish(db, timed())
@@ -341,6 +341,6 @@ async def test_ranges_that_make_no_sense_are_refused(
         await workflow_schedules.backfill(db, "etl", start, end_, limit=limit)
 
 
-async def test_the_tables_know_the_same_policies_as_the_code(conn: Client) -> None:
+async def test_check_constraints_contain_the_same_policies_as_the_code(conn: Client) -> None:
     assert await words(conn, "schedule_overlap_check") == set(Overlap)
     assert await words(conn, "schedule_catch_up_check") == set(CatchUp)

@@ -34,7 +34,7 @@ async def finished(db: Tenant, count: int = 1) -> list[UUID]:
 # Due times
 
 
-async def test_a_job_comes_into_line_when_its_time_has_come(db: Tenant, clock: Clock) -> None:
+async def test_a_delayed_job_joins_its_lane_when_it_is_due(db: Tenant, clock: Clock) -> None:
     id_ = await submit(db, delay=timedelta(minutes=10))
     assert await take(db) == []
     assert await upkeep.become_due(db) == 0
@@ -48,7 +48,7 @@ async def test_a_job_comes_into_line_when_its_time_has_come(db: Tenant, clock: C
 # Pruning
 
 
-async def test_pruning_removes_old_rows_in_small_batches_and_their_lines(
+async def test_pruning_deletes_old_jobs_in_batches_with_their_log_lines(
     db: Tenant, clock: Clock, conn: Connection
 ) -> None:
     old = await finished(db, 7)
@@ -64,7 +64,7 @@ async def test_pruning_removes_old_rows_in_small_batches_and_their_lines(
     assert await conn.fetchval("select count(*) from windlass.job_log") == 0
 
 
-async def test_pruning_spares_what_is_alive_however_old(db: Tenant, clock: Clock) -> None:
+async def test_pruning_keeps_old_live_jobs(db: Tenant, clock: Clock) -> None:
     held, waiting = await submit(db), await submit(db, delay=timedelta(days=400))
     await take(db)
     clock.move(timedelta(days=365))
@@ -72,7 +72,7 @@ async def test_pruning_spares_what_is_alive_however_old(db: Tenant, clock: Clock
     assert [(await jobs.get(db, id_)).status for id_ in (held, waiting)] == ["leased", "pending"]
 
 
-async def test_pruning_takes_every_kind_of_end_and_what_was_hidden(db: Tenant, clock: Clock) -> None:
+async def test_pruning_deletes_succeeded_failed_cancelled_and_deleted_jobs(db: Tenant, clock: Clock) -> None:
     failed, cancelled, hidden = await submit(db), await submit(db), await submit(db)
     [job] = await take(db)
     assert job.id == failed
@@ -87,8 +87,8 @@ async def test_pruning_takes_every_kind_of_end_and_what_was_hidden(db: Tenant, c
         await jobs.get(db, failed)
 
 
-async def test_an_old_row_behind_young_ones_is_pruned_when_those_are(db: Tenant, clock: Clock) -> None:
-    """Rows are looked at by their place in line, and what was submitted first may end last: it may hold up the rest."""
+async def test_an_old_row_behind_younger_ones_is_pruned_with_them(db: Tenant, clock: Clock) -> None:
+    """Rows are scanned in the order of their submission, but the first one may end last and delay the others."""
     early = await jobs.submit(db, [replace(SPEC, priority=900)] * 5)
     await finished(db, 1)
     clock.move(MONTH + timedelta(days=1))
@@ -122,7 +122,7 @@ def week_of(moment: datetime) -> str:
 
 
 @pytest.mark.usefixtures("this_week")
-async def test_partitions_are_made_ahead(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_partitions_are_created_ahead(db: Tenant, clock: Clock, conn: Connection) -> None:
     before = await partitions(conn)
     now = clock.now() or datetime.now(UTC)
     assert before == [week_of(now + timedelta(weeks=n)) for n in range(3)]
@@ -133,7 +133,9 @@ async def test_partitions_are_made_ahead(db: Tenant, clock: Clock, conn: Connect
     assert await partitions(conn) == [*before, week_of(now + timedelta(weeks=3))]
 
 
-async def test_lines_of_a_week_without_a_partition_move_into_it(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_events_of_a_week_without_a_partition_move_into_it_once_it_is_created(
+    db: Tenant, clock: Clock, conn: Connection
+) -> None:
     clock.move(timedelta(weeks=20))
     id_ = await submit(db)
     where = "select tableoid::regclass::text from workflow.workflow_event where workflow_id = $1"
@@ -145,7 +147,9 @@ async def test_lines_of_a_week_without_a_partition_move_into_it(db: Tenant, cloc
 
 
 @pytest.mark.usefixtures("this_week")
-async def test_old_partitions_go_unless_a_live_job_is_as_old(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_old_partitions_are_dropped_unless_a_live_job_is_as_old(
+    db: Tenant, clock: Clock, conn: Connection
+) -> None:
     first = (await partitions(conn))[0]
     old = await submit(db, delay=timedelta(days=300))
     clock.move(timedelta(weeks=10))
@@ -173,7 +177,7 @@ async def test_a_partition_is_kept_until_all_of_it_is_old(db: Tenant, clock: Clo
     assert names[0] not in await partitions(conn)
 
 
-async def test_every_partition_marks_late_lines(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_every_partition_marks_late_events(db: Tenant, clock: Clock, conn: Connection) -> None:
     clock.move(timedelta(weeks=30))
     await upkeep.tend(db, age=timedelta(days=3650))
     [id_] = await finished(db)
@@ -185,7 +189,7 @@ async def test_every_partition_marks_late_lines(db: Tenant, clock: Clock, conn: 
     assert (await jobs.events(db, id_))[-1].data == {"late": True}
 
 
-async def test_workers_long_silent_are_forgotten(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_workers_without_heartbeats_for_days_are_deleted(db: Tenant, clock: Clock, conn: Connection) -> None:
     known = {"host": "h", "pid": 1, "queues": ["default"], "types": ["a"], "concurrency": 1}
     await turn.register(db, id_="gone", **known)  # type: ignore[arg-type]
     clock.move(timedelta(days=2))
@@ -194,10 +198,10 @@ async def test_workers_long_silent_are_forgotten(db: Tenant, clock: Clock, conn:
     assert [row[0] for row in await conn.fetch("select id from windlass.worker")] == ["here"]
 
 
-async def test_tending_the_trail_and_writing_to_it_do_not_lock_each_other_out(
+async def test_partition_maintenance_and_writes_to_the_trail_do_not_deadlock(
     db: Tenant, clock: Clock, conn: Connection
 ) -> None:
-    """A partition is to be made and another dropped while a writer is in the middle of its transaction."""
+    """A partition must be created and another dropped while a writer has an open transaction."""
     clock.set(datetime(2035, 1, 1, tzinfo=UTC))
     writing = conn.transaction()
     await writing.start()
@@ -216,7 +220,7 @@ async def test_tending_the_trail_and_writing_to_it_do_not_lock_each_other_out(
 # Leader terms
 
 
-async def test_a_duty_has_one_holder_who_may_renew_it(db: Tenant, clock: Clock) -> None:
+async def test_a_duty_has_one_leader_that_can_renew_its_term(db: Tenant, clock: Clock) -> None:
     assert await hold(db, "a")
     assert not await hold(db, "b")
     assert await hold(db, "b", duty="another")
@@ -226,14 +230,14 @@ async def test_a_duty_has_one_holder_who_may_renew_it(db: Tenant, clock: Clock) 
     assert not await hold(db, "b")
 
 
-async def test_a_term_that_ended_is_taken_over_and_not_given_back(db: Tenant, clock: Clock) -> None:
+async def test_an_expired_term_can_be_taken_over_and_is_not_returned(db: Tenant, clock: Clock) -> None:
     assert await hold(db, "a")
     clock.move(TERM + timedelta(seconds=1))
     assert await hold(db, "b")
     assert not await hold(db, "a")
 
 
-async def test_whoever_resigns_makes_room_at_once_but_only_for_himself(db: Tenant) -> None:
+async def test_a_resignation_frees_only_the_term_of_its_own_holder(db: Tenant) -> None:
     assert await hold(db, "a")
     await upkeep.resign_term(db, duty="recovery", holder="b")
     assert not await hold(db, "b")
@@ -242,7 +246,7 @@ async def test_whoever_resigns_makes_room_at_once_but_only_for_himself(db: Tenan
 
 
 @pytest.mark.usefixtures("this_week")
-async def test_one_old_job_does_not_keep_the_trail_for_ever(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_an_old_live_job_does_not_keep_partitions_forever(db: Tenant, clock: Clock, conn: Connection) -> None:
     first = (await partitions(conn))[0]
     await submit(db)
     clock.move(3 * MONTH - timedelta(days=1))
@@ -253,7 +257,7 @@ async def test_one_old_job_does_not_keep_the_trail_for_ever(db: Tenant, clock: C
     assert first not in await partitions(conn)
 
 
-async def test_pruning_locks_nothing_that_stays(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_pruning_does_not_lock_rows_that_it_keeps(db: Tenant, clock: Clock, conn: Connection) -> None:
     await conn.execute(
         """insert into workflow.workflow_run (type, payload, status, created_at, updated_at)
       select 'kind.number' || n % 20 || '.v1', '{}', 'succeeded', $1, $1 from generate_series(1, 2000) n""",
@@ -265,7 +269,7 @@ async def test_pruning_locks_nothing_that_stays(db: Tenant, clock: Clock, conn: 
     assert await upkeep.prune(db, age=MONTH) == 500
 
 
-async def test_ticks_that_made_no_job_go_when_they_are_old(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_old_records_of_ticks_without_a_job_are_deleted(db: Tenant, clock: Clock, conn: Connection) -> None:
     await conn.execute(
         """insert into windlass.cron_event (org, name, tick, reason, created_at)
       select 'default', 'c', $1, 'overlap', $1::timestamptz - n * interval '20 days' from generate_series(0, 3) n""",
@@ -275,7 +279,7 @@ async def test_ticks_that_made_no_job_go_when_they_are_old(db: Tenant, clock: Cl
     assert await conn.fetchval("select count(*) from windlass.cron_event") == 2
 
 
-async def test_attempts_run_out_of_time_whatever_their_org(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_overdue_attempts_of_all_orgs_are_ended(db: Tenant, clock: Clock, conn: Connection) -> None:
     now = clock.now()
     held = {"status": "leased", "leased_by": "w", "claim_no": 1, "max_attempts": 1}
     theirs = await by_sql(conn, org="other", stop_at=now, lease_until=now, **held)

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from tests.engine.harness import ManualWorker, begin, node, publish
-from tests.engine.test_restored import come_from_another_cluster
+from tests.engine.test_restored import simulate_restore
 from windlass.core.jobs.spec import JobSpec
 from windlass.engine.database import Tenant
 from windlass.engine.jobs import control as jobs
@@ -57,7 +57,7 @@ async def test_steps_and_standalone_jobs_are_counted_by_org_and_month(
     assert await usage.count(db) == usage.Metered()
 
 
-async def test_what_was_there_before_the_count_began_is_not_counted(db: Tenant, conn: Connection) -> None:
+async def test_executions_before_the_first_count_are_not_counted(db: Tenant, conn: Connection) -> None:
     await submit(db, 3)
     await usage.count(db)
     await submit(db, 2)
@@ -65,7 +65,7 @@ async def test_what_was_there_before_the_count_began_is_not_counted(db: Tenant, 
     assert await total(conn) == 2
 
 
-async def test_what_an_org_executes_counts_from_the_moment_it_has_a_plan(db: Tenant, conn: Connection) -> None:
+async def test_executions_of_an_org_count_from_the_moment_it_has_a_plan(db: Tenant, conn: Connection) -> None:
     await orgs.create(db, "acme", plan="free")
     await submit(db.tenant("acme"), 3)
     await usage.count(db)
@@ -87,7 +87,7 @@ async def test_a_transaction_that_commits_late_is_counted_once(db: Tenant, conn:
     assert await total(conn) == 3
 
 
-async def test_after_an_outage_the_count_catches_up_in_bounded_batches(
+async def test_the_count_catches_up_after_an_outage_in_bounded_batches(
     db: Tenant, acme: Tenant, conn: Connection
 ) -> None:
     await usage.count(db)
@@ -101,7 +101,7 @@ async def test_after_an_outage_the_count_catches_up_in_bounded_batches(
     assert list((await counts(conn)).values()) == [50]
 
 
-async def test_processes_that_count_and_submit_at_once_lose_nothing_and_count_nothing_twice(
+async def test_concurrent_counts_and_submits_count_each_execution_exactly_once(
     db: Tenant, other_db: Tenant, acme: Tenant, conn: Connection
 ) -> None:
     await usage.count(db)
@@ -121,7 +121,7 @@ async def test_processes_that_count_and_submit_at_once_lose_nothing_and_count_no
     assert by_org == {"default": 60, "acme": 60}
 
 
-async def test_a_plan_with_a_monthly_limit_is_counted_by_org_even_if_default_is_alone(
+async def test_a_plan_with_a_monthly_limit_is_counted_by_org_even_for_the_only_org(
     db: Tenant, conn: Connection
 ) -> None:
     await plans.put(db, "small", {"executions_per_month": 5})
@@ -132,13 +132,13 @@ async def test_a_plan_with_a_monthly_limit_is_counted_by_org_even_if_default_is_
     assert [(org, n) for (org, _), n in (await counts(conn)).items()] == [("default", 2)]
 
 
-async def test_a_count_restored_from_another_cluster_goes_on(db: Tenant, conn: Connection) -> None:
+async def test_a_count_restored_from_another_cluster_continues(db: Tenant, conn: Connection) -> None:
     await usage.count(db)
     await submit(db, 2)
     await usage.count(db)
-    await come_from_another_cluster(conn)
+    await simulate_restore(conn)
     assert (await usage.count(db)).executions == 0  # a process that was not restarted
-    await come_from_another_cluster(conn)
+    await simulate_restore(conn)
     assert await migrate.renumber_restored(conn)
     await usage.count(db)
     await submit(db, 3)
@@ -146,7 +146,7 @@ async def test_a_count_restored_from_another_cluster_goes_on(db: Tenant, conn: C
     assert await total(conn) == 5
 
 
-async def test_the_upkeep_counts(db: Tenant, conn: Connection) -> None:
+async def test_the_upkeep_loop_counts_usage_at_most_once_a_second(db: Tenant, conn: Connection) -> None:
     recovery = LeaseRecovery(db, "me")
     await recovery.tick()
     loop = Upkeep(db, recovery)

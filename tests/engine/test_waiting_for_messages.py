@@ -61,7 +61,7 @@ async def test_a_published_event_reaches_all_handlers_that_wait_for_its_key(
     assert (row.status, row.last_error) == ("failed", "no message 'paid' arrived in time")
 
 
-async def test_a_wait_that_timed_out_stays_so_and_a_later_message_goes_to_the_next_wait(
+async def test_a_message_after_the_timeout_of_a_wait_is_received_by_the_next_wait(
     app: Windlass, db: Tenant, clock: Clock
 ) -> None:
     @app.job("order.pay.v1")
@@ -79,7 +79,7 @@ async def test_a_wait_that_timed_out_stays_so_and_a_later_message_goes_to_the_ne
     assert (await run_to_end(app, job, clock)).result == ["paid", "late"]
 
 
-async def test_a_message_that_arrived_in_time_counts_even_if_the_handler_resumes_later(
+async def test_a_message_that_arrived_in_time_is_received_even_if_the_handler_resumes_later(
     app: Windlass, db: Tenant, clock: Clock
 ) -> None:
     @app.job("order.pay.v1")
@@ -88,15 +88,13 @@ async def test_a_message_that_arrived_in_time_counts_even_if_the_handler_resumes
 
     job = await app.submit("order.pay.v1")
     await messages.signal(db, job, "paid", payload="in time")
-    # The job is run again when its time is over, before the router has looked at the message.
+    # The job is executed again after the timeout, before the router has processed the message.
     await run_until_idle(app)
     clock.move(timedelta(hours=1))
     assert (await run_to_end(app, job, clock)).result == "in time"
 
 
-async def test_a_job_that_is_started_over_waits_again_for_one_message(
-    app: Windlass, db: Tenant, clock: Clock, conn: Any
-) -> None:
+async def test_a_reopened_job_waits_again_for_one_message(app: Windlass, db: Tenant, clock: Clock, conn: Any) -> None:
     @app.job("order.pay.v1")
     async def pay(ctx: Context) -> Any:
         return await ctx.wait_for("paid")
@@ -137,7 +135,7 @@ async def test_a_signal_to_a_run_is_received_by_the_handler_of_its_step(
     ],
     ids=["name", "key", "timeout", "count"],
 )
-async def test_a_bad_argument_fails_the_job_at_once(
+async def test_an_invalid_argument_fails_the_job_without_a_retry(
     app: Windlass, clock: Clock, arguments: dict[str, Any], mistake: str
 ) -> None:
     @app.job("order.pay.v1")
@@ -149,7 +147,7 @@ async def test_a_bad_argument_fails_the_job_at_once(
     assert mistake in (row.last_error or "")
 
 
-async def test_an_explanation_says_what_the_handlers_of_steps_wait_for(app: Windlass, clock: Clock) -> None:
+async def test_the_explanation_of_a_run_contains_what_its_handlers_wait_for(app: Windlass, clock: Clock) -> None:
     @app.job("order.wait.v1")
     async def wait(ctx: Context, how: str) -> None:
         match how:
@@ -176,7 +174,9 @@ async def test_an_explanation_says_what_the_handlers_of_steps_wait_for(app: Wind
     ]  # fmt: skip
 
 
-async def test_a_signal_is_not_lost_to_a_handler_that_no_longer_waits(app: Windlass, db: Tenant, clock: Clock) -> None:
+async def test_a_signal_is_not_delivered_to_a_handler_that_no_longer_waits(
+    app: Windlass, db: Tenant, clock: Clock
+) -> None:
     @app.job("order.pay.v1")
     async def pay(ctx: Context) -> Any:
         return await ctx.wait_for("paid")

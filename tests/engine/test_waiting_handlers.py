@@ -39,7 +39,7 @@ async def resumed(app: Windlass, clock: Clock, job: UUID, *, by: timedelta) -> J
     return await app.get(job)
 
 
-async def test_a_handler_that_sleeps_holds_nothing_and_goes_on_after_its_last_step(app: Windlass, clock: Clock) -> None:
+async def test_a_sleeping_handler_holds_no_lease_and_resumes_after_its_last_step(app: Windlass, clock: Clock) -> None:
     calls: list[str] = []
 
     def count(name: str) -> int:
@@ -65,7 +65,7 @@ async def test_a_handler_that_sleeps_holds_nothing_and_goes_on_after_its_last_st
     ]  # fmt: skip
 
 
-async def test_a_sync_handler_sleeps_too(app: Windlass, clock: Clock) -> None:
+async def test_a_sync_handler_can_sleep(app: Windlass, clock: Clock) -> None:
     calls: list[int] = []
 
     @app.job("sync.v1")
@@ -80,9 +80,7 @@ async def test_a_sync_handler_sleeps_too(app: Windlass, clock: Clock) -> None:
     assert (row.result, calls, clock.now()) == (3, [0, 1, 2], START + 3 * HOUR)
 
 
-async def test_a_sleep_ends_at_the_time_that_was_recorded_whatever_fails_in_between(
-    app: Windlass, clock: Clock
-) -> None:
+async def test_a_sleep_ends_at_its_recorded_time_even_after_a_failed_attempt(app: Windlass, clock: Clock) -> None:
     failures = iter([True, False])
 
     @app.job("flaky.v1", retry=AT_ONCE)
@@ -96,7 +94,9 @@ async def test_a_sleep_ends_at_the_time_that_was_recorded_whatever_fails_in_betw
     assert (row.status, row.attempt, clock.now()) == ("succeeded", 1, START + 2 * HOUR)
 
 
-async def test_changed_code_fails_at_once_and_calls_nothing(app: Windlass, clock: Clock) -> None:
+async def test_a_handler_with_changed_steps_fails_without_a_retry_and_calls_no_step(
+    app: Windlass, clock: Clock
+) -> None:
     names = iter([("reserve", "pay"), ("check", "pay")])
     calls: list[str] = []
 
@@ -113,7 +113,7 @@ async def test_changed_code_fails_at_once_and_calls_nothing(app: Windlass, clock
     assert row.last_error.startswith("the handler reached step 'check', but an earlier attempt recorded step 'reserve'")
 
 
-async def test_steps_beside_a_wait_are_finished_and_recorded_before_the_handler_is_suspended(
+async def test_steps_concurrent_to_a_wait_are_recorded_before_the_handler_is_suspended(
     app: Windlass, clock: Clock
 ) -> None:
     calls: list[str] = []
@@ -137,7 +137,7 @@ async def test_steps_beside_a_wait_are_finished_and_recorded_before_the_handler_
 
 
 @pytest.mark.parametrize("how", ["gather", "group", "swallowed"])
-async def test_of_several_waits_the_first_to_end_wakes_the_handler(app: Windlass, clock: Clock, how: str) -> None:
+async def test_the_first_of_several_waits_to_end_resumes_the_handler(app: Windlass, clock: Clock, how: str) -> None:
     ended: list[str] = []
 
     @app.job("both.v1")
@@ -162,7 +162,7 @@ async def test_of_several_waits_the_first_to_end_wakes_the_handler(app: Windlass
     assert (row.status, ended) == ("succeeded", ["1h", "3h"])
 
 
-async def test_a_handler_that_catches_exceptions_is_suspended_all_the_same(app: Windlass, clock: Clock) -> None:
+async def test_a_handler_that_catches_exceptions_is_still_suspended(app: Windlass, clock: Clock) -> None:
     @app.job("careful.v1")
     async def careful(ctx: Context) -> str:
         try:
@@ -193,7 +193,7 @@ async def test_a_sleeping_job_can_be_cancelled_and_does_not_expire(app: Windlass
     assert (await app.get(first)).status == "cancelled"
 
 
-async def test_a_step_of_a_run_sleeps_and_the_run_goes_on(app: Windlass, clock: Clock) -> None:
+async def test_a_run_continues_after_the_sleep_of_a_handler_of_its_step(app: Windlass, clock: Clock) -> None:
     @app.job("slow.step.v1")
     async def slow(ctx: Context) -> str:
         await ctx.sleep("1d")
@@ -208,7 +208,7 @@ async def test_a_step_of_a_run_sleeps_and_the_run_goes_on(app: Windlass, clock: 
     assert (await run.result()).value == "a after 1"
 
 
-async def test_what_was_logged_before_a_sleep_is_stored_once(app: Windlass, clock: Clock) -> None:
+async def test_log_lines_before_a_sleep_are_stored_once(app: Windlass, clock: Clock) -> None:
     @app.job("talks.v1")
     async def talks(ctx: Context) -> None:
         ctx.log.info("before")
@@ -221,7 +221,9 @@ async def test_what_was_logged_before_a_sleep_is_stored_once(app: Windlass, cloc
 
 
 @pytest.mark.parametrize("length", [0, "-1s", "soon", None])
-async def test_a_sleep_that_is_no_duration_fails_at_once(app: Windlass, clock: Clock, length: Any) -> None:
+async def test_an_invalid_sleep_duration_fails_the_job_without_a_retry(
+    app: Windlass, clock: Clock, length: Any
+) -> None:
     @app.job("bad.v1")
     async def bad(ctx: Context) -> None:
         await ctx.sleep(length)
@@ -245,7 +247,7 @@ async def test_a_worker_that_lost_its_lease_cannot_suspend_the_job(app: Windlass
     assert (row.status, row.run_at) == ("pending", START + HOUR)
 
 
-def test_a_handler_that_no_worker_runs_cannot_wait() -> None:
+def test_a_handler_without_a_worker_cannot_wait() -> None:
     ctx = Context(UUID(int=1), "a.b.v1", 1, 3, "default", 100, 1, datetime.now(UTC), {}, lambda _: None)
     with pytest.raises(Exception, match="only a worker can do this"):
         asyncio.run(ctx.sleep("1s"))

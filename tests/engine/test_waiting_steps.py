@@ -45,7 +45,7 @@ async def test_a_step_ends_with_the_event_of_its_name_and_key_and_returns_the_pa
     assert await output(db, run) == {"cents": 995}
 
 
-async def test_every_run_that_waits_receives_the_event(db: Tenant) -> None:
+async def test_every_waiting_run_receives_the_event(db: Tenant) -> None:
     run, other = await waiting(db), await waiting(db)
     await messages.publish(db, "paid", key="42")
     await tick(db)
@@ -60,7 +60,7 @@ async def test_without_a_key_the_step_waits_for_a_signal_to_its_run(db: Tenant) 
     assert await output(db, run) == [1, None]
 
 
-async def test_a_step_that_waits_for_several_returns_a_list(db: Tenant) -> None:
+async def test_a_step_that_waits_for_several_messages_returns_a_list(db: Tenant) -> None:
     run = await waiting(db, {"wait_for_event": {"name": "vote", "count": 2}})
     await messages.signal(db, run, "vote", payload="yes")
     await tick(db)
@@ -70,7 +70,7 @@ async def test_a_step_that_waits_for_several_returns_a_list(db: Tenant) -> None:
     assert (await letters(db, run), await output(db, run)) == ("sa", ["yes", "no"])
 
 
-async def test_a_message_that_comes_before_its_step_waits_is_kept(db: Tenant) -> None:
+async def test_a_message_that_arrives_before_its_step_waits_is_kept(db: Tenant) -> None:
     run = await waiting(db, SIGNAL | {"needs": ["first"]}, first={"job": "test.first.v1"})
     await messages.signal(db, run, "paid", payload="early")
     await messages.route(db)
@@ -89,7 +89,7 @@ async def test_the_second_wait_of_a_run_receives_the_second_message(db: Tenant) 
     assert (await output(db, run), await output(db, run, "again")) == (1, 2)
 
 
-# Time
+# Timeouts
 
 
 async def test_a_wait_times_out_and_its_dependents_are_skipped(db: Tenant, clock: Clock) -> None:
@@ -103,7 +103,7 @@ async def test_a_wait_times_out_and_its_dependents_are_skipped(db: Tenant, clock
     assert await letters(db, run) == "tk"
 
 
-async def test_a_message_that_was_sent_in_time_counts_even_if_the_time_is_over_before_it_is_applied(
+async def test_a_message_sent_before_the_timeout_is_received_even_if_it_is_routed_later(
     db: Tenant, clock: Clock, conn: Connection
 ) -> None:
     run = await waiting(db)
@@ -126,7 +126,7 @@ async def test_the_timer_of_a_wait_ends_with_its_message(db: Tenant, conn: Conne
 # Cancel, retry and rerun
 
 
-async def test_a_cancelled_run_waits_no_more(db: Tenant) -> None:
+async def test_a_cancelled_run_receives_no_signals(db: Tenant) -> None:
     run = await waiting(db, SIGNAL)
     await runs.cancel(db, run)
     assert await letters(db, run) == "cc"
@@ -142,7 +142,7 @@ async def test_a_message_that_arrived_before_the_cancel_is_recorded_as_received(
     assert (await letters(db, run), await output(db, run)) == ("sc", "just in time")
 
 
-async def test_a_retried_wait_receives_what_came_after_its_time(db: Tenant, clock: Clock) -> None:
+async def test_a_retried_wait_receives_a_message_that_arrived_after_its_timeout(db: Tenant, clock: Clock) -> None:
     run = await waiting(db)
     clock.move(HOUR)
     await tick(db)
@@ -153,7 +153,7 @@ async def test_a_retried_wait_receives_what_came_after_its_time(db: Tenant, cloc
     assert (await letters(db, run), await output(db, run)) == ("sa", "late")
 
 
-async def test_a_wait_that_is_done_again_needs_another_message(db: Tenant) -> None:
+async def test_a_rerun_wait_needs_another_message(db: Tenant) -> None:
     run = await waiting(db)
     await messages.publish(db, "paid", key="42", payload=1)
     await play(db)
@@ -185,7 +185,7 @@ async def test_a_step_whose_templates_have_no_usable_value_fails_with_the_reason
     assert why in reason
 
 
-async def test_what_a_step_waits_for_is_explained(db: Tenant) -> None:
+async def test_the_explanation_of_a_run_contains_what_its_step_waits_for(db: Tenant) -> None:
     run = await waiting(db)
     [paid, _] = (await inspect.snapshot(db, run)).steps
     assert paid.awaited is not None
@@ -194,10 +194,10 @@ async def test_what_a_step_waits_for_is_explained(db: Tenant) -> None:
     assert "It waits for event paid, key 42, until" in " ".join(explained)
 
 
-# What goes wrong
+# Failures
 
 
-async def test_a_run_that_cannot_be_settled_delays_no_other_and_is_retried(db: Tenant, conn: Connection) -> None:
+async def test_a_run_that_cannot_be_advanced_delays_no_other_and_is_retried(db: Tenant, conn: Connection) -> None:
     bad, good = await waiting(db), await waiting(db)
     await conn.execute("update windlass.run set fans = '{\"x\": [1]}' where id = $1", bad)
     await messages.publish(db, "paid", key="42")
@@ -208,11 +208,11 @@ async def test_a_run_that_cannot_be_settled_delays_no_other_and_is_retried(db: T
     assert await letters(db, bad) == "sa"
 
 
-async def test_the_timers_apply_a_message_that_was_sent_in_time_before_they_end_a_wait(
+async def test_the_timer_loop_routes_a_message_that_arrived_in_time_before_it_ends_the_wait(
     db: Tenant, clock: Clock
 ) -> None:
     run = await waiting(db)
-    await messages.publish(db, "paid", key="42", payload=1)  # and nothing has routed it
+    await messages.publish(db, "paid", key="42", payload=1)  # not routed yet
     clock.move(2 * HOUR)
     await Timers(db).tick()
     assert (await letters(db, run), await output(db, run)) == ("sa", 1)

@@ -19,7 +19,7 @@ from windlass.testing import Clock
 pytestmark = pytest.mark.usefixtures("an_hour_later")
 SETTLED = timedelta(seconds=5)
 LEASES = "select leased_by, worker_lease, lease_until is null from workflow.workflow_run where id = $1"
-# What a process of the previous version does with leases that have no end.
+# The statement by which a process of the previous version sets an expiry for leases without one.
 DATE_AS_BEFORE = """
 update workflow.workflow_run set lease_until = least(updated_at, windlass.now()) + interval '1 hour'
  where status = 'leased' and lease_until is null"""
@@ -30,8 +30,8 @@ def holder(db: Tenant) -> Holder:
     return Holder(db)
 
 
-async def lose_answer(db: Tenant, holder: Holder) -> Claimed:
-    """A claim under the holder's lease, of which its process knows nothing."""
+async def lose_claim_response(db: Tenant, holder: Holder) -> Claimed:
+    """Claim a job under the holder's lease, as if the response of the claim had been lost."""
     await submit(db)
     [job] = await take(db, worker_lease=holder.lease)
     return job
@@ -50,7 +50,7 @@ async def released(db: Tenant) -> int:
 # One row for all jobs
 
 
-async def test_one_extension_keeps_all_jobs_without_writing_to_them(
+async def test_one_extension_keeps_the_leases_of_all_jobs_without_writing_to_their_rows(
     db: Tenant, clock: Clock, conn: Connection, holder: Holder
 ) -> None:
     ids = await jobs.submit(db, [SPEC] * 3)
@@ -80,7 +80,7 @@ async def test_a_job_is_shown_with_the_lease_of_its_worker(
     assert await conn.fetchval("select lease_until from workflow.workflow_run") is None
 
 
-async def test_a_sweeper_of_plain_sql_never_takes_such_a_job(
+async def test_a_plain_sql_sweeper_never_releases_a_job_with_a_worker_lease(
     db: Tenant, clock: Clock, conn: Connection, holder: Holder
 ) -> None:
     await submit(db)
@@ -90,7 +90,9 @@ async def test_a_sweeper_of_plain_sql_never_takes_such_a_job(
     assert await conn.fetchval(swept) == 0
 
 
-async def test_a_report_and_every_other_end_of_a_lease_clears_it(db: Tenant, conn: Connection, holder: Holder) -> None:
+async def test_a_report_and_a_cancel_clear_the_worker_lease_of_a_job(
+    db: Tenant, conn: Connection, holder: Holder
+) -> None:
     await submit(db)
     [job] = await holder.take()
     await record(db, Success(job, "1"))
@@ -100,10 +102,10 @@ async def test_a_report_and_every_other_end_of_a_lease_clears_it(db: Tenant, con
     assert await conn.fetchval("select count(*) from workflow.workflow_run where worker_lease is not null") == 0
 
 
-async def test_a_claim_under_a_late_lease_gives_each_job_its_own(
+async def test_a_claim_under_a_worker_lease_that_ends_soon_gives_each_job_its_own_lease(
     db: Tenant, clock: Clock, conn: Connection, holder: Holder
 ) -> None:
-    """The process could not extend its lease for a while: that must not shorten the leases of new claims."""
+    """The process did not extend its lease for a while: this must not shorten the leases of new claims."""
     early, late = await submit(db), None
     await holder.take()
     clock.move(LEASE * 0.7)
@@ -118,7 +120,9 @@ async def test_a_claim_under_a_late_lease_gives_each_job_its_own(
     assert (await jobs.get(db, late)).status == "leased"
 
 
-async def test_jobs_with_their_own_leases_are_told_from_those_of_the_worker(db: Tenant, holder: Holder) -> None:
+async def test_jobs_with_their_own_leases_are_distinguished_from_jobs_of_the_worker_lease(
+    db: Tenant, holder: Holder
+) -> None:
     await submit(db)
     [ours] = await holder.take()
     await submit(db)
@@ -130,12 +134,12 @@ async def test_jobs_with_their_own_leases_are_told_from_those_of_the_worker(db: 
 # Jobs that the process does not run
 
 
-async def test_a_job_whose_claim_was_never_answered_comes_back_though_its_worker_lives(
+async def test_a_job_whose_claim_response_was_lost_is_released_while_its_worker_is_alive(
     db: Tenant, clock: Clock, holder: Holder
 ) -> None:
     await submit(db)
     [known] = await holder.take()
-    unknown = await lose_answer(db, holder)
+    unknown = await lose_claim_response(db, holder)
     assert await part(holder, known) == []  # it may be a claim under way
     clock.move(SETTLED)
     assert await part(holder, known) == [unknown.id]
@@ -148,10 +152,10 @@ async def test_a_job_whose_claim_was_never_answered_comes_back_though_its_worker
     assert (await jobs.get(db, unknown.id)).lost == 1
 
 
-async def test_an_answer_that_was_only_late_costs_nothing(db: Tenant, clock: Clock, holder: Holder) -> None:
+async def test_a_job_whose_claim_response_was_late_keeps_its_lease(db: Tenant, clock: Clock, holder: Holder) -> None:
     await submit(db)
     await holder.take()
-    late = await lose_answer(db, holder)
+    late = await lose_claim_response(db, holder)
     clock.move(SETTLED)
     assert late.id in await part(holder)
     for _ in range(3):
@@ -162,10 +166,8 @@ async def test_an_answer_that_was_only_late_costs_nothing(db: Tenant, clock: Clo
     assert (await jobs.get(db, late.id)).status == "leased"
 
 
-async def test_an_adopted_job_gets_a_lease_of_its_own(
-    db: Tenant, clock: Clock, conn: Connection, holder: Holder
-) -> None:
-    """It may have been claimed under the lease of the process that had this id before."""
+async def test_an_adopted_job_gets_its_own_lease(db: Tenant, clock: Clock, conn: Connection, holder: Holder) -> None:
+    """It may have been claimed under the lease of the previous process with this id."""
     id_ = await submit(db)
     await holder.take()
     clock.move(LEASE - timedelta(seconds=1))
@@ -175,10 +177,10 @@ async def test_an_adopted_job_gets_a_lease_of_its_own(
     assert await released(db) == 0
 
 
-# Processes with the same id, rows that are gone, processes that were suspended
+# Processes with the same id, deleted rows, suspended processes
 
 
-async def test_a_process_does_not_keep_the_jobs_of_another_one_with_its_id(db: Tenant, clock: Clock) -> None:
+async def test_a_process_does_not_extend_the_leases_of_another_process_with_its_id(db: Tenant, clock: Clock) -> None:
     dead, alive = Holder(db), Holder(db)
     first = await submit(db)
     await dead.take()
@@ -192,7 +194,7 @@ async def test_a_process_does_not_keep_the_jobs_of_another_one_with_its_id(db: T
     assert [(await jobs.get(db, id_)).status for id_ in (first, second)] == ["pending", "leased"]
 
 
-async def test_the_lease_does_not_need_the_row_of_the_worker(
+async def test_a_worker_lease_does_not_depend_on_the_row_of_the_worker(
     db: Tenant, clock: Clock, conn: Connection, holder: Holder
 ) -> None:
     await turn.register(db, id_="w1", host="h", pid=1, queues=["default"], types=["a"], concurrency=9)
@@ -207,7 +209,7 @@ async def test_the_lease_does_not_need_the_row_of_the_worker(
     assert await released(db) == 1
 
 
-async def test_jobs_of_a_lease_that_does_not_exist_are_released(
+async def test_jobs_of_a_worker_lease_that_does_not_exist_are_released(
     db: Tenant, clock: Clock, conn: Connection, holder: Holder
 ) -> None:
     await submit(db)
@@ -219,7 +221,7 @@ async def test_jobs_of_a_lease_that_does_not_exist_are_released(
     assert await released(db) == 1
 
 
-async def test_a_living_process_makes_its_lease_anew(
+async def test_a_live_process_recreates_its_deleted_lease(
     db: Tenant, clock: Clock, conn: Connection, holder: Holder
 ) -> None:
     await submit(db)
@@ -233,7 +235,7 @@ async def test_a_living_process_makes_its_lease_anew(
     assert await released(db) == 0
 
 
-async def test_a_process_that_was_suspended_beyond_its_lease_keeps_only_what_was_not_released(
+async def test_a_process_suspended_beyond_its_lease_keeps_only_jobs_that_were_not_released(
     db: Tenant, clock: Clock, holder: Holder
 ) -> None:
     await jobs.submit(db, [SPEC] * 3)
@@ -249,7 +251,7 @@ async def test_a_process_that_was_suspended_beyond_its_lease_keeps_only_what_was
     assert recorded == {id_ for id_, _ in left}
 
 
-async def test_the_lease_of_a_stopped_worker_ends_at_once_unless_jobs_are_left(
+async def test_the_lease_of_a_stopped_worker_is_deleted_unless_it_still_has_jobs(
     db: Tenant, conn: Connection, holder: Holder
 ) -> None:
     await submit(db)
@@ -262,7 +264,7 @@ async def test_the_lease_of_a_stopped_worker_ends_at_once_unless_jobs_are_left(
     assert await conn.fetchval("select count(*) from windlass.worker_lease") == 0
 
 
-async def test_the_leases_of_dead_workers_are_forgotten(
+async def test_the_leases_of_dead_workers_are_deleted(
     db: Tenant, clock: Clock, conn: Connection, holder: Holder
 ) -> None:
     await submit(db)
@@ -278,7 +280,7 @@ async def test_the_leases_of_dead_workers_are_forgotten(
 # Processes of the previous version, and plain SQL
 
 
-async def test_a_process_of_the_previous_version_may_date_the_lease(
+async def test_a_lease_that_a_process_of_the_previous_version_dated_can_be_extended(
     db: Tenant, clock: Clock, conn: Connection, holder: Holder
 ) -> None:
     dead, alive = await submit(db), await submit(db)
@@ -296,7 +298,7 @@ async def test_a_process_of_the_previous_version_may_date_the_lease(
     assert [(await jobs.get(db, id_)).status for id_ in (dead, alive)] == ["pending", "leased"]
 
 
-async def test_a_process_of_the_previous_version_that_leads_does_not_keep_newer_ones_from_it(
+async def test_a_leader_of_the_previous_version_does_not_block_lease_recovery_by_newer_processes(
     db: Tenant, clock: Clock, holder: Holder
 ) -> None:
     await submit(db)
@@ -306,7 +308,7 @@ async def test_a_process_of_the_previous_version_that_leads_does_not_keep_newer_
         assert await hold(db, "older", duty="upkeep")
         assert (await recovery.tick()).released == 0
         clock.move(timedelta(seconds=1))
-    recovery._release_at = 0.0  # no rest after the last look
+    recovery._release_at = 0.0  # no pause after the last scan
     assert (await recovery.tick()).released == 1
 
 
@@ -320,7 +322,7 @@ async def test_a_process_of_the_previous_version_that_leads_does_not_keep_newer_
         "leased_by = 'go-1', lease_until = windlass.now() + interval '30 seconds'",
     ],
 )
-async def test_whoever_does_not_know_worker_leases_ends_them_all_the_same(
+async def test_clients_that_do_not_know_worker_leases_clear_them_with_their_updates(
     db: Tenant, conn: Connection, holder: Holder, change: str
 ) -> None:
     id_ = await submit(db)

@@ -31,13 +31,13 @@ def workflow(name: str = "etl", description: str | None = None, **inputs: Any) -
 
 
 async def counted(conn: "asyncpg.Connection[Any]") -> tuple[int, int]:
-    """Workflows and versions there are."""
+    """Return the numbers of workflows and of versions."""
     row = await conn.fetchrow(COUNT)
     assert row is not None
     return row[0], row[1]
 
 
-async def test_a_new_name_begins_at_version_one_and_a_change_makes_the_next(db: Tenant) -> None:
+async def test_a_new_name_starts_at_version_one_and_a_change_creates_the_next_version(db: Tenant) -> None:
     first = await workflows.publish(db, workflow())
     second = await workflows.publish(db, workflow(n=1))
     assert (first.number, first.created, first.changed) == (1, True, True)
@@ -50,21 +50,21 @@ async def test_a_new_name_begins_at_version_one_and_a_change_makes_the_next(db: 
     assert (await workflows.get(db, "etl", number=1)).document == workflow().to_document()
 
 
-async def test_what_is_live_already_is_not_published_again(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
+async def test_an_unchanged_definition_is_not_published_again(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
     first = await workflows.publish(db, workflow())
     again = await workflows.publish(db, workflow())
     assert again == replace(first, created=False, changed=False)
     assert await counted(conn) == (1, 1)
 
 
-async def test_going_back_to_an_old_definition_is_a_new_version(db: Tenant) -> None:
+async def test_publishing_an_old_definition_again_creates_a_new_version(db: Tenant) -> None:
     for n in (1, 2, 1):
         latest = await workflows.publish(db, workflow(n=n))
     assert (latest.number, latest.changed) == (3, True)
 
 
 @pytest.mark.parametrize("round_", range(5))
-async def test_publishers_of_one_new_name_both_succeed_and_make_one_version(
+async def test_concurrent_publishers_of_the_same_definition_create_one_version(
     db: Tenant, conn: "asyncpg.Connection[Any]", round_: int
 ) -> None:
     told = await asyncio.gather(*(workflows.publish(db, workflow()) for _ in range(8)))
@@ -74,7 +74,7 @@ async def test_publishers_of_one_new_name_both_succeed_and_make_one_version(
     assert await counted(conn) == (1, 1)
 
 
-async def test_publishers_of_different_definitions_get_a_number_each(
+async def test_concurrent_publishers_of_different_definitions_get_different_numbers(
     db: Tenant, conn: "asyncpg.Connection[Any]"
 ) -> None:
     told = await asyncio.gather(*(workflows.publish(db, workflow(n=n)) for n in range(8)))
@@ -82,7 +82,7 @@ async def test_publishers_of_different_definitions_get_a_number_each(
     assert await conn.fetchval("select live from windlass.workflow") == 8
 
 
-async def test_publishers_of_many_in_any_order_never_wait_for_each_other_in_a_circle(
+async def test_concurrent_publishers_of_many_workflows_in_any_order_do_not_deadlock(
     db: Tenant, conn: "asyncpg.Connection[Any]"
 ) -> None:
     names = [f"w{n}" for n in range(12)]
@@ -97,7 +97,7 @@ async def test_publishers_of_many_in_any_order_never_wait_for_each_other_in_a_ci
     assert await counted(conn) == (12, 12 * 9)
 
 
-async def test_publishing_many_is_all_or_nothing(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
+async def test_publishing_many_workflows_is_atomic(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
     await conn.execute(
         "alter table windlass.version add constraint unlucky check (document ->> 'description' <> 'refused')"
     )
@@ -106,7 +106,7 @@ async def test_publishing_many_is_all_or_nothing(db: Tenant, conn: "asyncpg.Conn
     assert await counted(conn) == (0, 0)
 
 
-async def test_many_answer_in_the_order_they_were_given(db: Tenant) -> None:
+async def test_publishing_many_workflows_returns_results_in_the_order_of_the_request(db: Tenant) -> None:
     await workflows.publish(db, workflow("m"))
     told = await workflows.publish_many(db, [workflow("z"), workflow("m"), workflow("a")])
     assert [(answer.name, answer.created, answer.changed) for answer in told] == [
@@ -117,7 +117,7 @@ async def test_many_answer_in_the_order_they_were_given(db: Tenant) -> None:
     assert await workflows.publish_many(db, []) == []
 
 
-async def test_a_workflow_built_by_hand_is_held_to_the_rules(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
+async def test_a_workflow_object_is_validated_like_a_document(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
     with pytest.raises(InvalidWorkflow) as refusal:
         await workflows.publish_many(db, [workflow("a"), Workflow("b/c", ()), workflow("a")])
     assert [path for path, _ in refusal.value.errors] == ["b/c: name", "b/c: tasks", "name"]
@@ -132,7 +132,7 @@ async def published(db: Tenant) -> Tenant:
     return db
 
 
-async def test_a_preview_tells_new_changed_and_unchanged_and_changes_nothing(
+async def test_a_preview_reports_new_changed_and_unchanged_workflows_without_publishing_them(
     published: Tenant, conn: "asyncpg.Connection[Any]"
 ) -> None:
     wanted = [workflow("new"), workflow("orders", n=1), workflow("reports")]
@@ -146,7 +146,7 @@ async def test_a_preview_tells_new_changed_and_unchanged_and_changes_nothing(
     assert await counted(conn) == (3, 3)
 
 
-async def test_a_name_that_nobody_has_is_told_with_one_that_is_near(published: Tenant) -> None:
+async def test_the_error_for_an_unknown_workflow_suggests_a_similar_name(published: Tenant) -> None:
     for asked in (
         workflows.get(published, "order"),
         workflows.versions(published, "order"),
@@ -163,7 +163,7 @@ async def test_a_name_that_nobody_has_is_told_with_one_that_is_near(published: T
         await workflows.get(published, "orders", number=7)
 
 
-async def test_lists_go_on_where_they_ended(published: Tenant) -> None:
+async def test_workflows_are_listed_in_pages(published: Tenant) -> None:
     first = await workflows.list_(published, limit=2)
     rest = await workflows.list_(published, after=first.next or "", limit=2)
     assert [line.name for line in first.workflows] == ["invoices", "orders"]
@@ -181,7 +181,7 @@ async def test_versions_are_listed_newest_first(published: Tenant) -> None:
     assert [(row.number, rest.next) for row in rest.versions] == [(1, None)]
 
 
-async def test_pages_have_bounds(published: Tenant) -> None:
+async def test_invalid_page_parameters_are_refused(published: Tenant) -> None:
     for asked in (
         workflows.list_(published, limit=0),
         workflows.list_(published, limit=1001),
@@ -193,7 +193,7 @@ async def test_pages_have_bounds(published: Tenant) -> None:
             await asked
 
 
-async def test_a_workflow_is_switched_off_and_on_and_publishing_leaves_that_alone(published: Tenant) -> None:
+async def test_publishing_does_not_enable_a_disabled_workflow(published: Tenant) -> None:
     await workflows.enable(published, "orders", False)
     await workflows.publish(published, workflow("orders", n=1))
     assert not (await workflows.get(published, "orders")).enabled
@@ -216,7 +216,7 @@ async def test_a_deleted_workflow_frees_its_name_and_keeps_its_versions(
     assert loaded[old.version_id] == loaded[new.version_id] == workflow("orders")
 
 
-async def test_orgs_do_not_see_each_other(published: Tenant, database: str) -> None:
+async def test_workflows_of_other_orgs_are_not_visible(published: Tenant, database: str) -> None:
     other = await Tenant.open(DatabaseOptions(url=database), org="other")
     try:
         assert (await workflows.list_(other)).workflows == []
@@ -229,7 +229,7 @@ async def test_orgs_do_not_see_each_other(published: Tenant, database: str) -> N
     assert (await workflows.get(published, "orders")).number == 1
 
 
-async def test_the_one_clock_dates_versions(db: Tenant, clock: Clock) -> None:
+async def test_versions_are_dated_by_the_clock_of_the_database(db: Tenant, clock: Clock) -> None:
     await workflows.publish(db, workflow())
     clock.move(timedelta(days=400))
     await workflows.publish(db, workflow(n=1))
@@ -268,7 +268,7 @@ async def test_numbers_that_jsonb_writes_differently_keep_their_fingerprint(db: 
     assert not (await workflows.publish(db, workflow(numbers=numbers))).changed
 
 
-async def test_definitions_are_read_once(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
+async def test_definitions_are_cached(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
     told = await workflows.publish_many(db, [workflow(f"w{n}", n=n) for n in range(5)])
     ids = [answer.version_id for answer in told]
     definitions = Definitions()
@@ -282,7 +282,7 @@ async def test_definitions_are_read_once(db: Tenant, conn: "asyncpg.Connection[A
         await definitions.of(conn, [ids[0], 12345])
 
 
-async def test_definitions_forget_what_was_not_used_for_long(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
+async def test_the_definition_cache_evicts_the_least_recently_used(db: Tenant, conn: "asyncpg.Connection[Any]") -> None:
     told = await workflows.publish_many(db, [workflow(f"w{n}") for n in range(12)])
     favourite, *others = [answer.version_id for answer in told]
     definitions = Definitions(room=4)
@@ -294,7 +294,7 @@ async def test_definitions_forget_what_was_not_used_for_long(db: Tenant, conn: "
     assert definitions.get(others[-1]) is not None
 
 
-async def test_a_workflow_with_commands_needs_a_scope_of_its_own(db: Tenant) -> None:
+async def test_publishing_a_workflow_with_commands_requires_the_commands_scope(db: Tenant) -> None:
     command = {"name": "backup", "tasks": {"dump": {"run": "pg_dump shop"}}}
     plain = {"name": "plain", "tasks": {"wait": {"sleep": "1s"}}}
     ci = db.tenant(actor="key:ci", scopes=Role.ADMIN.scopes)

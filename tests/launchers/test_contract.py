@@ -33,7 +33,7 @@ async def test_a_job_runs_with_its_environment_and_ends(pool: Pool) -> None:
     assert pool.lines("out") == ["it's $HOME a \"b\" 'c'"]
 
 
-async def test_started_twice_it_is_one_job(pool: Pool) -> None:
+async def test_a_job_started_twice_runs_once(pool: Pool) -> None:
     job = pool.job('echo once >> "$DIR/out"; ' + WAIT_FOR_GO)
     async with pool.open() as launcher, pool.open() as other:
         await asyncio.gather(launcher.start(job), other.start(job))
@@ -75,7 +75,7 @@ async def test_many_jobs_are_started_at_once_and_each_runs_once(pool: Pool) -> N
     assert sorted(map(int, pool.lines("out"))) == list(range(pool.starts))
 
 
-async def test_without_a_command_it_performs_the_task_of_its_specification(pool: Pool) -> None:
+async def test_without_a_command_a_job_performs_the_task_of_its_specification(pool: Pool) -> None:
     objects = Objects.open(f"file://{pool.folder}/objects")
     job = await task(pool, objects, "echo counting; echo '{\"total\": 3}'")
     async with pool.open(command=own_command(pool)) as launcher:
@@ -115,7 +115,7 @@ async def task(pool: Pool, objects: Objects, run: str) -> LaunchRequest:
 # The launching process dies
 
 
-async def test_a_job_outlives_its_launcher_and_is_listed_by_the_next(pool: Pool) -> None:
+async def test_a_job_survives_its_launcher_and_is_listed_by_the_next_one(pool: Pool) -> None:
     job = pool.job(WAIT_FOR_GO)
     async with pool.open() as launcher:
         await launcher.start(job)
@@ -129,7 +129,7 @@ async def test_a_job_outlives_its_launcher_and_is_listed_by_the_next(pool: Pool)
 
 
 @pytest.mark.parametrize("moment", ["ready", "started"])
-async def test_the_launching_process_is_killed_and_the_job_runs_once(pool: Pool, moment: str) -> None:
+async def test_a_job_runs_once_if_its_launching_process_is_killed(pool: Pool, moment: str) -> None:
     objects = Objects.open(f"file://{pool.folder}/objects")
     job = await task(pool, objects, f"echo once >> '{pool.folder}/out'")
     command = own_command(pool)
@@ -157,7 +157,7 @@ async def test_the_launching_process_is_killed_and_the_job_runs_once(pool: Pool,
     assert pool.lines("out") == ["once"]
 
 
-async def test_the_next_launcher_can_stop_it(pool: Pool) -> None:
+async def test_the_next_launcher_can_stop_a_job(pool: Pool) -> None:
     job = pool.job(WAIT)
     async with pool.open() as launcher:
         await launcher.start(job)
@@ -199,7 +199,7 @@ async def test_stopping_an_unknown_or_an_ended_job_changes_nothing(pool: Pool) -
 # How it ended
 
 
-async def test_a_job_that_is_killed_has_ended_with_a_reason(pool: Pool) -> None:
+async def test_a_killed_job_has_ended_with_a_cause(pool: Pool) -> None:
     job = pool.job(KILLED)
     async with pool.open() as launcher:
         await launcher.start(job)
@@ -210,7 +210,7 @@ async def test_a_job_that_is_killed_has_ended_with_a_reason(pool: Pool) -> None:
     assert listed.detail
 
 
-async def test_the_output_of_a_job_that_failed_can_be_read(pool: Pool) -> None:
+async def test_the_output_of_a_failed_job_can_be_read(pool: Pool) -> None:
     job = pool.job("echo working; echo broken >&2; exit 3")
     async with pool.open() as launcher:
         await launcher.start(job)
@@ -249,7 +249,7 @@ async def test_a_usable_pool_passes_its_check(pool: Pool) -> None:
         assert await launcher.list() == []
 
 
-async def test_a_pool_that_cannot_be_used_says_why(pool: Pool) -> None:
+async def test_the_check_of_an_unusable_pool_reports_the_reason(pool: Pool) -> None:
     async with pool.open(**pool.unreachable) as launcher:
         with pytest.raises(Unavailable) as refused:
             await launcher.check()

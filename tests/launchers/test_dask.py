@@ -37,7 +37,7 @@ async def test_a_job_is_lost_with_its_worker_and_not_run_again(pool: Pool) -> No
     assert len(pool.lines("pids")) == 1
 
 
-async def test_a_job_that_no_worker_can_take_waits_with_the_reason_until_it_is_stopped(pool: Pool) -> None:
+async def test_a_job_that_no_worker_can_run_waits_with_the_reason_until_it_is_stopped(pool: Pool) -> None:
     job = pool.job('echo ran > "$DIR/out"', resources=Resources(gpu=5))
     async with pool.open() as launcher:
         await launcher.start(job)
@@ -58,7 +58,7 @@ async def test_a_job_is_ended_at_its_deadline(pool: Pool) -> None:
     assert (listed.cause, listed.detail, listed.exit_code) == (Cause.DEADLINE, "deadline of 0.5 s", -signal.SIGTERM)
 
 
-async def test_a_command_that_does_not_exist_is_named(pool: Pool) -> None:
+async def test_the_error_names_a_command_that_does_not_exist(pool: Pool) -> None:
     job = pool.job("true")
     async with pool.open(command=["/no/such/program"]) as launcher:
         await launcher.start(job)
@@ -66,7 +66,7 @@ async def test_a_command_that_does_not_exist_is_named(pool: Pool) -> None:
     assert "/no/such/program" in listed.detail
 
 
-async def test_the_tasks_of_others_are_neither_listed_nor_stopped(pool: Pool) -> None:
+async def test_tasks_of_other_clients_are_neither_listed_nor_stopped(pool: Pool) -> None:
     async with pool.open() as launcher, client_of(pool) as client:
         foreign = client.submit(int, "3", key=f"windlass:{pool.name}:theirs")
         assert await foreign == 3
@@ -81,7 +81,7 @@ async def test_a_resource_that_no_worker_has_fails_the_check(pool: Pool) -> None
             await launcher.check()
 
 
-async def test_a_cluster_without_workers_fails_the_check_and_a_restarted_one_is_found(tmp_path: Path) -> None:
+async def test_a_cluster_without_workers_fails_the_check_and_a_restarted_cluster_is_reconnected(tmp_path: Path) -> None:
     async with empty_cluster() as cluster:
         pool = Pool("dask", {"address": cluster.scheduler_address}, {}, tmp_path)
         port = int(cluster.scheduler_address.rpartition(":")[2])

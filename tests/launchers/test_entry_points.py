@@ -24,7 +24,7 @@ def test_a_launcher_of_another_package_is_opened(tmp_path: Path, monkeypatch: py
     assert launcher == ("a launcher of paper", "desk", "A4")
 
 
-def test_an_unknown_launcher_is_refused_with_those_that_exist() -> None:
+def test_an_unknown_launcher_is_refused_with_the_list_of_launchers() -> None:
     with pytest.raises(Invalid, match="no launcher 'stone'; there are subprocess, kubernetes, ray, dask") as refused:
         open_launcher(PoolOptions(name="desk", launcher="stone"))
     assert refused.value.field == "launcher"

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for pr
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Pool:
-    """No pool: nothing but the process itself can end what it started."""
+    """A pool without a launcher: only the process itself can end what it has started."""
     return Pool("none", {}, {}, tmp_path)
 
 
@@ -42,7 +42,7 @@ async def executing(folder: Pool, run: str) -> AsyncIterator[asyncio.subprocess.
             await process.wait()
 
 
-async def test_the_processes_of_a_command_end_with_the_process_that_was_killed(folder: Pool) -> None:
+async def test_the_processes_of_a_command_end_when_windlass_exec_is_killed(folder: Pool) -> None:
     at = folder.folder
     run = f"sleep 1000 & echo $! > {at}/child; (trap '' TERM; echo $$ > {at}/shell; sleep 1000; sleep 1000)"
     async with executing(folder, run) as process:
@@ -63,7 +63,7 @@ async def test_a_command_that_ends_leaves_no_process(folder: Pool) -> None:
     assert not any(map(is_alive, pids))
 
 
-async def test_a_guard_that_is_killed_costs_the_command_nothing(folder: Pool) -> None:
+async def test_killing_the_guard_does_not_affect_the_command(folder: Pool) -> None:
     async with executing(folder, wait_for_go(folder)) as process:
         await folder.written("began")
         (guard,) = [pid for pid in children(process.pid) if b"read -r group" in command_line(pid)]

@@ -84,7 +84,7 @@ async def test_a_job_runs_with_its_environment_and_its_log_can_be_read(pool: Poo
         assert await launcher.logs(job.name) == "$(HOME) costs $$5\nerror\n"
 
 
-async def test_started_twice_there_is_one_job_also_after_its_end(pool: Pool) -> None:
+async def test_starting_a_job_again_creates_no_second_job_even_after_its_end(pool: Pool) -> None:
     job = request()
     async with pool.running("echo once") as launcher:
         await asyncio.gather(launcher.start(job), launcher.start(job))
@@ -109,7 +109,7 @@ async def test_a_failed_job_has_its_exit_code(pool: Pool) -> None:
         assert (job.cause, job.exit_code, job.detail) == (Cause.EXITED, 3, "exit code 3")
 
 
-async def test_a_job_beyond_its_memory_is_reported_with_the_limit(pool: Pool) -> None:
+async def test_a_job_that_exceeds_its_memory_limit_is_reported_with_the_limit(pool: Pool) -> None:
     script = "exec python -c 'import time; x = b\"x\" * 300_000_000; time.sleep(60)'"
     async with pool.running(script) as launcher:
         await launcher.start(request(resources=Resources(memory="64Mi")))
@@ -133,7 +133,7 @@ async def test_a_job_without_a_node_waits_with_the_reason(pool: Pool) -> None:
         assert "nodes are available" in job.detail
 
 
-async def test_why_a_job_has_no_pod_is_known_also_after_it_was_stopped(pool: Pool) -> None:
+async def test_the_reason_for_a_missing_pod_is_logged_even_after_the_job_was_stopped(pool: Pool) -> None:
     job = request()
     async with pool.running("true", service_account="windlass-none") as launcher:
         await launcher.start(job)
@@ -153,7 +153,7 @@ async def test_a_job_ends_at_its_deadline(pool: Pool) -> None:
         assert (await ended(launcher)).cause is Cause.DEADLINE
 
 
-async def test_a_stopped_job_ends_and_is_gone(pool: Pool) -> None:
+async def test_a_stopped_job_ends_and_is_removed(pool: Pool) -> None:
     job = request(secret_env={"TOKEN": "x"})
     async with pool.running("exec sleep 600") as launcher:
         await launcher.start(job)
@@ -175,7 +175,7 @@ async def test_an_ended_job_can_be_removed(pool: Pool) -> None:
         assert await launcher.logs(job.name) == ""
 
 
-async def test_a_command_that_the_image_lacks_is_named(pool: Pool) -> None:
+async def test_the_log_names_a_command_that_the_image_lacks(pool: Pool) -> None:
     async with pool.running("exec no-such-program") as launcher:
         await launcher.start(request())
         job = await ended(launcher)
@@ -190,7 +190,7 @@ async def test_each_pool_lists_its_own_jobs(kubeconfig: Path) -> None:
         assert await other.list() == []
 
 
-async def test_a_usable_pool_passes_its_check_and_nothing_is_left(pool: Pool) -> None:
+async def test_a_usable_pool_passes_its_check_which_leaves_nothing_behind(pool: Pool) -> None:
     async with pool.running("true") as launcher:
         await launcher.check()
         assert await launcher.list() == []

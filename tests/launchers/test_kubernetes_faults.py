@@ -47,10 +47,10 @@ async def launcher(cluster: Cluster) -> AsyncIterator[Launcher]:
         yield sleeping
 
 
-# The cluster takes a job away
+# Evicted, lost and deleted jobs
 
 
-async def test_an_evicted_job(cluster: Cluster, launcher: Launcher) -> None:
+async def test_an_evicted_job_ends_with_the_cause_evicted(cluster: Cluster, launcher: Launcher) -> None:
     job = request()
     await launcher.start(job)
     await running(launcher)
@@ -59,7 +59,9 @@ async def test_an_evicted_job(cluster: Cluster, launcher: Launcher) -> None:
     assert await ended(launcher) == expected
 
 
-async def test_a_job_killed_for_its_memory(cluster: Cluster, launcher: Launcher) -> None:
+async def test_a_job_killed_for_its_memory_ends_with_the_cause_out_of_memory(
+    cluster: Cluster, launcher: Launcher
+) -> None:
     job = request(resources=Resources(memory="4Gi"))
     await launcher.start(job)
     await running(launcher)
@@ -67,7 +69,9 @@ async def test_a_job_killed_for_its_memory(cluster: Cluster, launcher: Launcher)
     assert await ended(launcher) == RemoteJob(job.name, Phase.ENDED, Cause.OUT_OF_MEMORY, "limit 4Gi", 137)
 
 
-async def test_a_preempted_job_is_known_as_such_after_its_pod_is_gone(cluster: Cluster, launcher: Launcher) -> None:
+async def test_a_preempted_job_ends_with_the_cause_evicted_after_its_pod_is_deleted(
+    cluster: Cluster, launcher: Launcher
+) -> None:
     job = request()
     await launcher.start(job)
     await running(launcher)
@@ -90,7 +94,7 @@ async def test_a_job_on_a_lost_node_has_ended_although_its_pod_cannot_be_deleted
 
 
 class Lingering:
-    """A script that ends only when it may, although it gets SIGTERM."""
+    """A script that continues after SIGTERM until the test lets it end."""
 
     def __init__(self, folder: Path) -> None:
         self._ready, self._end = folder / "ready", folder / "end"
@@ -128,11 +132,11 @@ async def test_a_job_deleted_by_hand_is_listed_while_its_process_ends(cluster: C
         await seen(launcher, lambda jobs: not jobs)
 
 
-# The cluster refuses or does not answer
+# Errors and missing responses of the cluster
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-async def test_a_cluster_that_cannot_answer_now_is_unavailable(
+async def test_temporary_errors_of_the_cluster_are_reported_as_unavailable(
     cluster: Cluster, launcher: Launcher, status: int
 ) -> None:
     cluster.faults += [Fault(status, method, "jobs", "", "try later") for method in ("POST", "DELETE")]
@@ -146,7 +150,7 @@ async def test_a_cluster_that_cannot_answer_now_is_unavailable(
     await seen(launcher, lambda jobs: not jobs)
 
 
-async def test_a_cluster_that_is_not_there_is_unavailable(cluster: Cluster) -> None:
+async def test_an_unreachable_cluster_is_reported_as_unavailable(cluster: Cluster) -> None:
     document = kubeconfig("http://127.0.0.1:9", "x")
     cluster.kubeconfig.write_text(yaml.safe_dump(document))
     async with opened(cluster) as launcher:
@@ -155,7 +159,7 @@ async def test_a_cluster_that_is_not_there_is_unavailable(cluster: Cluster) -> N
                 await call
 
 
-async def test_an_answer_that_is_not_the_apis_is_unavailable(cluster: Cluster) -> None:
+async def test_a_response_that_is_not_from_the_kubernetes_api_is_reported_as_unavailable(cluster: Cluster) -> None:
     async def login(_: web.Request) -> web.Response:
         return web.Response(text="<h1>Log in</h1>", content_type="text/html")
 
@@ -169,7 +173,7 @@ async def test_an_answer_that_is_not_the_apis_is_unavailable(cluster: Cluster) -
                     await call
 
 
-async def test_a_request_that_the_cluster_does_not_accept_is_invalid_and_leaves_nothing(
+async def test_a_request_that_the_cluster_rejects_is_invalid_and_leaves_no_objects(
     cluster: Cluster, launcher: Launcher
 ) -> None:
     with pytest.raises(Invalid, match=r"the cluster refuses the job: .*resources.limits\[memory\].*plenty"):
@@ -186,20 +190,20 @@ async def test_a_job_whose_secret_is_refused_is_removed(cluster: Cluster, launch
     await seen(launcher, lambda jobs: not jobs)
 
 
-async def test_a_quota_that_is_used_up_is_unavailable(cluster: Cluster, launcher: Launcher) -> None:
+async def test_an_exceeded_quota_is_reported_as_unavailable(cluster: Cluster, launcher: Launcher) -> None:
     message = 'jobs.batch "x" is forbidden: exceeded quota: jobs, used: count/jobs.batch=5, limited: count/jobs.batch=5'
     cluster.faults.append(Fault(403, "POST", "jobs", "Forbidden", message))
     with pytest.raises(Unavailable, match="exceeded quota"):
         await launcher.start(request())
 
 
-async def test_a_conflict_that_is_not_about_the_name_is_no_success(cluster: Cluster, launcher: Launcher) -> None:
+async def test_a_conflict_that_is_not_about_the_name_is_an_error(cluster: Cluster, launcher: Launcher) -> None:
     cluster.faults.append(Fault(409, "POST", "jobs", "Conflict", "Operation cannot be fulfilled on resourcequotas"))
     with pytest.raises(Unavailable, match="resourcequotas"):
         await launcher.start(request())
 
 
-async def test_a_namespace_that_does_not_exist_is_named(cluster: Cluster) -> None:
+async def test_the_error_names_a_namespace_that_does_not_exist(cluster: Cluster) -> None:
     async with opened(cluster, namespace="none") as launcher:
         for call in (launcher.start(request()), launcher.check()):
             with pytest.raises(Invalid, match="create namespace none, or change `namespace`") as refused:
@@ -207,7 +211,7 @@ async def test_a_namespace_that_does_not_exist_is_named(cluster: Cluster) -> Non
             assert refused.value.field == "namespace"
 
 
-async def test_the_check_names_all_permissions_that_are_missing(cluster: Cluster, launcher: Launcher) -> None:
+async def test_the_check_lists_all_missing_permissions(cluster: Cluster, launcher: Launcher) -> None:
     cluster.forbidden |= {("delete", "jobs"), ("get", "pods/log"), ("create", "secrets")}
     with pytest.raises(
         Invalid, match="not allowed to create secrets, delete jobs, get pods/log in namespace default: "
@@ -215,7 +219,7 @@ async def test_the_check_names_all_permissions_that_are_missing(cluster: Cluster
         await launcher.check()
 
 
-async def test_a_log_that_may_not_be_read_is_no_error(cluster: Cluster, launcher: Launcher) -> None:
+async def test_a_missing_permission_to_read_logs_is_not_an_error(cluster: Cluster, launcher: Launcher) -> None:
     cluster.forbidden.add(("get", "pods/log"))
     job = request()
     await launcher.start(job)
@@ -223,7 +227,7 @@ async def test_a_log_that_may_not_be_read_is_no_error(cluster: Cluster, launcher
     assert "not allowed to get pods/log in namespace default" in await launcher.logs(job.name)
 
 
-async def test_a_start_that_broke_off_before_the_secret_is_completed_by_the_next_one(cluster: Cluster) -> None:
+async def test_a_start_interrupted_before_the_secret_is_completed_by_the_next_start(cluster: Cluster) -> None:
     job = request(secret_env={"TOKEN": "s3cret"})
     cluster.faults.append(Fault(500, "POST", "secrets"))
     async with opened(cluster, ["sh", "-c", 'echo "$TOKEN"']) as launcher:
@@ -262,7 +266,7 @@ async def test_credentials_are_read_again_when_they_have_expired(cluster: Cluste
 # Lists and watches
 
 
-async def test_lists_are_read_in_pages_and_anew_if_the_pages_expire(cluster: Cluster, launcher: Launcher) -> None:
+async def test_lists_are_read_in_pages_and_restarted_if_the_pages_expire(cluster: Cluster, launcher: Launcher) -> None:
     jobs = [request() for _ in range(5)]
     await asyncio.gather(*map(launcher.start, jobs))
     api = Api("gpu", KubernetesOptions(kubeconfig=str(cluster.kubeconfig)))
@@ -285,7 +289,7 @@ async def test_a_job_that_is_not_listed_yet_is_not_started_twice(cluster: Cluste
     assert [listed.name for listed in await launcher.list()] == [job.name]
 
 
-async def test_a_job_that_cannot_be_read_does_not_hide_the_others(cluster: Cluster, launcher: Launcher) -> None:
+async def test_an_unreadable_job_does_not_hide_the_others(cluster: Cluster, launcher: Launcher) -> None:
     jobs = [request(), request()]
     await asyncio.gather(*map(launcher.start, jobs))
     await seen(launcher, lambda listed: [job.phase for job in listed] == [Phase.RUNNING, Phase.RUNNING])
@@ -301,7 +305,7 @@ async def hinted(launcher: Launcher) -> None:
     launcher.hint.clear()
 
 
-async def test_changes_are_noticed_also_after_the_history_was_compacted(cluster: Cluster, launcher: Launcher) -> None:
+async def test_changes_are_noticed_even_after_the_history_was_compacted(cluster: Cluster, launcher: Launcher) -> None:
     await launcher.list()
     for _ in range(2):
         job = request()
@@ -314,7 +318,7 @@ async def test_changes_are_noticed_also_after_the_history_was_compacted(cluster:
         await hinted(launcher)
 
 
-async def test_without_the_permission_to_watch_lists_are_right(cluster: Cluster) -> None:
+async def test_lists_are_correct_without_the_permission_to_watch(cluster: Cluster) -> None:
     cluster.forbidden |= {("watch", "jobs"), ("watch", "pods")}
     async with opened(cluster, ["true"]) as launcher:
         await launcher.start(request())
@@ -333,7 +337,7 @@ async def test_two_installations_share_a_namespace_but_not_their_jobs(cluster: C
 # Configuration
 
 
-async def test_jobs_get_the_values_of_secrets_of_the_namespace(cluster: Cluster) -> None:
+async def test_jobs_receive_the_values_of_secrets_in_the_namespace(cluster: Cluster) -> None:
     credentials = {"metadata": {"name": "bucket"}, "stringData": {"AWS_SECRET_ACCESS_KEY": "s3cret"}}
     document = {"apiVersion": "v1", "kind": "Secret", **credentials}
     cluster.create("secrets", "default", document, dry_run=False)
@@ -344,7 +348,7 @@ async def test_jobs_get_the_values_of_secrets_of_the_namespace(cluster: Cluster)
         assert await launcher.logs(job.name) == "s3cret\n"
 
 
-async def test_a_kubeconfig_that_cannot_be_used_is_named(cluster: Cluster, tmp_path: Path) -> None:
+async def test_the_error_names_an_unusable_kubeconfig_or_context(cluster: Cluster, tmp_path: Path) -> None:
     async with opened(cluster, kubeconfig=str(tmp_path / "none")) as launcher:
         with pytest.raises(Invalid, match=r"no credentials for a cluster in kubeconfig .*none") as refused:
             await launcher.check()

@@ -39,7 +39,7 @@ def test_the_documents_of_the_guide_are_valid(tmp_path: Path) -> None:
     assert [step.name for step in parse(workflow).steps] == ["train"]
 
 
-async def test_the_role_of_the_guide_is_enough(cluster: Cluster) -> None:
+async def test_the_role_of_the_guide_is_sufficient(cluster: Cluster) -> None:
     (role,) = [document for document in guide() if document.get("kind") == "Role"]
     cluster.rules = role["rules"]
     job = request(secret_env={"TOKEN": "x"})
@@ -53,7 +53,7 @@ async def test_the_role_of_the_guide_is_enough(cluster: Cluster) -> None:
         await seen(launcher, lambda jobs: not jobs)
 
 
-async def test_the_check_names_each_right_of_the_role_that_is_missing(cluster: Cluster) -> None:
+async def test_the_check_reports_each_missing_permission_of_the_role(cluster: Cluster) -> None:
     (role,) = [document for document in guide() if document.get("kind") == "Role"]
     rights = [(verb, resource) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]]
     async with opened(cluster) as launcher:

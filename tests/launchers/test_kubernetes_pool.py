@@ -27,7 +27,7 @@ from windlass.errors import Invalid
         ("command", "python -m app", "command must be a list of strings"),
     ],
 )
-def test_wrong_options_are_named(name: str, value: object, message: str) -> None:
+def test_invalid_options_are_refused_by_name(name: str, value: object, message: str) -> None:
     with pytest.raises(Invalid) as refused:
         open_launcher(PoolOptions(name="gpu", launcher="kubernetes", options={name: value}))
     assert f"pool gpu: {message}" in str(refused.value)
@@ -38,13 +38,13 @@ def test_wrong_options_are_named(name: str, value: object, message: str) -> None
     ("name", "key", "owner"),
     [("pod", "containers", "Windlass"), ("pod", "nodeSelector", "node_selector"), ("container", "env", "option `env`")],
 )
-def test_fields_that_windlass_sets_are_not_overridden(name: str, key: str, owner: str) -> None:
+def test_fields_that_windlass_sets_cannot_be_overridden(name: str, key: str, owner: str) -> None:
     with pytest.raises(Invalid, match=rf"pool gpu: {name}\.{key} is set by .*{owner}") as refused:
         open_launcher(PoolOptions(name="gpu", launcher="kubernetes", options={name: {key: []}}))
     assert refused.value.field == f"{name}.{key}"
 
 
-def test_more_fields_of_the_pod_and_its_container_can_be_set() -> None:
+def test_additional_fields_of_the_pod_and_its_container_can_be_set() -> None:
     pool = PoolOptions(name="gpu", launcher="kubernetes", image="app:1")
     options = KubernetesOptions(pod={"priorityClassName": "low"}, container={"securityContext": {"runAsUser": 1000}})
     spec = job_manifest(request(), pool, options)["spec"]["template"]["spec"]

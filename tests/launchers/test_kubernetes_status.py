@@ -251,7 +251,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], RemoteJob]] = {
         [pod("Running", RUNNING, created="2026-11-16T11:55:00Z"), pod("Failed", ended(1))],
         RemoteJob(NAME, Phase.RUNNING),
     ),
-    "failed for a reason without a name here": (
+    "failed for an unknown reason": (
         job(EXCEEDED),
         [pod("Failed", reason="SomethingNew", message="in words")],
         RemoteJob(NAME, Phase.ENDED, None, "SomethingNew: in words"),
@@ -260,6 +260,6 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], RemoteJob]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_state_of_a_job(case: str) -> None:
+def test_the_phase_and_the_cause_follow_from_the_job_and_its_pods(case: str) -> None:
     document, pods, expected = CASES[case]
     assert classify(document, pods, now=NOW) == expected

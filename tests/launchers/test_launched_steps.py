@@ -43,7 +43,7 @@ FAST = Limits(again=0.2, unlisted=60.0)
 
 
 class Faulty:
-    """A launcher whose pool refuses to stop jobs, or does not list them, until it is told otherwise."""
+    """A launcher that fails to stop jobs, or does not list them, until the test resets it."""
 
     def __init__(self, launcher: Launcher) -> None:
         self.hint, self.list_every = launcher.hint, 0.1
@@ -131,7 +131,7 @@ async def bench(database: str, tmp_path: Path) -> AsyncIterator[Bench]:
     ("launches", "cap"),
     [(40, 4), pytest.param(1000, 50, marks=[pytest.mark.soak, pytest.mark.timeout(900)])],
 )
-async def test_no_more_jobs_than_the_pool_allows_are_alive_and_each_is_launched_once(
+async def test_a_pool_runs_at_most_max_parallel_jobs_and_launches_each_once(
     bench: Bench, launches: int, cap: int
 ) -> None:
     script = f"""
@@ -156,7 +156,7 @@ async def test_no_more_jobs_than_the_pool_allows_are_alive_and_each_is_launched_
     assert set(started.values()) == {1}
 
 
-async def test_an_end_is_not_seen_before_the_status_that_was_written_before_it(
+async def test_the_end_of_a_job_is_not_processed_before_the_status_that_it_wrote(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The mailbox is read just before the job writes its status, the pool is listed just after the job has ended."""
@@ -193,7 +193,7 @@ async def test_an_output_without_a_status_is_not_the_result(bench: Bench) -> Non
     assert len(bench.lines("log")) == 2
 
 
-async def test_the_status_of_an_older_attempt_does_not_end_this_one(bench: Bench) -> None:
+async def test_the_status_of_an_older_attempt_does_not_end_the_current_one(bench: Bench) -> None:
     script = """
     echo "$box" >> "$DIR/log"
     [ $(wc -l < "$DIR/log") = 2 ] || exit 7
@@ -217,7 +217,7 @@ async def test_the_status_of_an_older_attempt_does_not_end_this_one(bench: Bench
         assert (await run.wait(timeout=60)).value == "new"
 
 
-async def test_a_step_ends_only_when_a_job_that_could_not_be_stopped_at_first_is_gone(bench: Bench) -> None:
+async def test_a_cancelled_step_ends_only_when_its_job_has_been_stopped(bench: Bench) -> None:
     async with bench.pool('echo $$ > "$DIR/pid"; exec sleep 1000') as launcher:
         launcher.refuses_stops = True
         run = await bench.start(attempts=2)
@@ -240,7 +240,7 @@ async def test_a_step_ends_only_when_a_job_that_could_not_be_stopped_at_first_is
     assert len(set(launcher.stops)) == 1
 
 
-async def test_a_job_that_the_pool_does_not_list_for_a_while_is_lost_and_found_and_runs_once(bench: Bench) -> None:
+async def test_a_job_that_is_temporarily_not_listed_is_shown_as_lost_and_runs_once(bench: Bench) -> None:
     script = """
     echo $$ >> "$DIR/pid"; write "$box/status.json" '{"state": "running"}'
     while ! [ -e "$DIR/go" ]; do sleep 0.05; done
@@ -266,7 +266,7 @@ async def test_a_job_that_the_pool_does_not_list_for_a_while_is_lost_and_found_a
 
 
 @pytest.mark.soak
-async def test_heartbeats_count_whatever_the_clock_of_their_machine_shows(bench: Bench) -> None:
+async def test_heartbeats_do_not_depend_on_the_clock_of_the_machine_of_the_job(bench: Bench) -> None:
     limits = replace(FAST, heartbeat_within=15.0)
     script = """
     write "$box/status.json" '{"state": "running", "at": "1999-01-01T00:00:00+00:00"}'; year=2080

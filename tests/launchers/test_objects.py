@@ -67,7 +67,7 @@ async def test_an_object_is_replaced_by_a_second_write(objects: Objects) -> None
     assert await objects.get("status.json") == b"success"
 
 
-async def test_a_stream_of_twenty_mebibytes_arrives_whole_in_both_directions(objects: Objects) -> None:
+async def test_a_stream_of_20_mib_is_written_and_read_completely(objects: Objects) -> None:
     await objects.put_stream("artifact", chunks(20))
     received, pieces = hashlib.sha256(), []
     async for piece in objects.stream("artifact"):
@@ -85,7 +85,7 @@ async def test_a_part_of_an_object_can_be_read(objects: Objects) -> None:
     assert [bytes(piece) async for piece in objects.stream("log", start=4, end=6)] == [b"45"]
 
 
-async def test_a_copy_outlives_its_source(objects: Objects) -> None:
+async def test_a_copy_survives_the_deletion_of_its_source(objects: Objects) -> None:
     await objects.put_stream("live/a", chunks(7))
     for _ in range(2):
         await objects.copy("live/a", "runs/1/a")
@@ -95,7 +95,7 @@ async def test_a_copy_outlives_its_source(objects: Objects) -> None:
         await objects.copy("live/a", "runs/1/b")
 
 
-async def test_a_stream_that_breaks_leaves_no_object(objects: Objects) -> None:
+async def test_a_failed_stream_leaves_no_object(objects: Objects) -> None:
     async def broken() -> AsyncIterator[bytes]:
         yield b"x" * 6 * MIB
         raise RuntimeError("the producer failed")
@@ -112,7 +112,7 @@ async def test_an_object_above_the_limit_is_not_read(objects: Objects) -> None:
         await objects.get("output.json", most=100)
 
 
-async def test_a_missing_object_is_not_found(objects: Objects) -> None:
+async def test_reading_a_missing_object_raises_not_found(objects: Objects) -> None:
     with pytest.raises(NotFound, match=r"no object runs/1/status\.json"):
         await objects.get("runs/1/status.json")
     with pytest.raises(NotFound):
@@ -127,7 +127,7 @@ async def test_keys_may_contain_special_characters(objects: Objects, key: str) -
 
 
 @pytest.mark.parametrize("key", ["../outside", "a/../b", "a//b", "line\nbreak", "report#1"])
-async def test_a_key_that_not_every_store_can_hold_is_refused(objects: Objects, key: str) -> None:
+async def test_a_key_that_some_stores_do_not_support_is_refused(objects: Objects, key: str) -> None:
     with pytest.raises(Invalid, match="is not valid") as refused:
         await objects.put(key, b"content")
     assert refused.value.field == "key"
@@ -136,7 +136,7 @@ async def test_a_key_that_not_every_store_can_hold_is_refused(objects: Objects, 
 # Listings
 
 
-async def test_a_listing_has_all_objects_below_a_prefix_and_no_others(objects: Objects) -> None:
+async def test_a_listing_contains_exactly_the_objects_with_a_prefix(objects: Objects) -> None:
     await asyncio.gather(*[objects.put(key, b"12") for key in ("live/a/1", "live/a/2/3", "live/ab/1", "live/b")])
     assert sorted((meta.key, meta.size) for meta in await objects.list("live/a/")) == [
         ("live/a/1", 2),
@@ -146,7 +146,7 @@ async def test_a_listing_has_all_objects_below_a_prefix_and_no_others(objects: O
 
 
 @pytest.mark.parametrize("objects", ["folder", "rclone"], indirect=True)
-async def test_a_listing_goes_beyond_one_page_and_so_does_a_deletion(objects: Objects) -> None:
+async def test_listings_and_deletions_span_several_pages(objects: Objects) -> None:
     keys = {f"live/pool/{number:04d}" for number in range(1100)}
     for key in keys:
         await objects.put(key, b"")
@@ -165,7 +165,7 @@ async def test_the_version_changes_when_the_same_content_is_written_again(object
     assert len(set(versions)) == 3
 
 
-async def test_the_version_stays_while_an_object_is_not_written(objects: Objects) -> None:
+async def test_the_version_does_not_change_while_an_object_is_not_written(objects: Objects) -> None:
     await objects.put("heartbeat", b"1")
     first, second = await objects.list(""), await objects.list("")
     await objects.put("heartbeat", b"2")
@@ -175,7 +175,7 @@ async def test_the_version_stays_while_an_object_is_not_written(objects: Objects
 # Deletions
 
 
-async def test_missing_objects_are_no_obstacle_to_a_deletion(objects: Objects) -> None:
+async def test_a_deletion_ignores_missing_objects(objects: Objects) -> None:
     await asyncio.gather(*[objects.put(key, b"") for key in ("a/1", "a/3", "b")])
     await objects.delete(["a/0", "a/1", "a/2", "a/3", "nowhere/x"])
     await objects.delete(["a/1"])
@@ -199,9 +199,7 @@ async def test_a_deletion_removes_empty_folders_while_others_write_into_them(tmp
 # Stores that cannot be used
 
 
-async def test_the_signature_of_a_wrong_key_is_refused_with_the_reason(
-    rclone: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_wrong_secret_key_is_refused_with_the_reason(rclone: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     objects = on(rclone, monkeypatch, secret="another-secret-key")
     for operation in (objects.get("x"), objects.put("x", b""), objects.list("x/"), objects.delete(["x"])):
         with pytest.raises(Unavailable, match="cannot be used: SignatureDoesNotMatch: ") as refused:
@@ -210,13 +208,15 @@ async def test_the_signature_of_a_wrong_key_is_refused_with_the_reason(
         assert "another-secret-key" not in str(refused.value)
 
 
-async def test_a_server_that_is_away_is_named(rclone: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_error_names_an_unreachable_server(rclone: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     objects = on(rclone, monkeypatch, url="http://127.0.0.1:1")
     with pytest.raises(Unavailable, match=r"no answer from http://127\.0\.0\.1:1: Connection refused$"):
         await objects.get("x")
 
 
-async def test_an_address_without_encryption_must_be_allowed(rclone: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unencrypted_endpoint_must_be_allowed_explicitly(
+    rclone: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     on(rclone, monkeypatch)
     monkeypatch.setenv("AWS_ALLOW_HTTP", "false")
     with pytest.raises(Unavailable, match="is not encrypted: set AWS_ALLOW_HTTP=true"):
@@ -234,7 +234,7 @@ async def test_a_missing_bucket_is_not_a_missing_object(rclone: S3Server, monkey
 @pytest.mark.parametrize(
     "url", ["", "folder", "file:", "file:folder", "file://folder/x", "s3://", "s3:///x", "ftp://x/y", "az://no-account"]
 )
-def test_an_address_that_names_no_store_is_refused(url: str) -> None:
+def test_an_invalid_store_url_is_refused(url: str) -> None:
     with pytest.raises(Invalid, match="object store") as refused:
         Objects.open(url)
     assert refused.value.field == "WINDLASS_OBJECTS_URL"
@@ -242,25 +242,21 @@ def test_an_address_that_names_no_store_is_refused(url: str) -> None:
 
 @pytest.mark.parametrize("address", ["", "http//minio", "localhost:9000", "http://", "http://[x", "http://minio:port"])
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_ENDPOINT_URL_S3"])
-def test_an_address_of_a_server_that_is_none_is_refused(
-    monkeypatch: pytest.MonkeyPatch, variable: str, address: str
-) -> None:
+def test_an_invalid_endpoint_url_is_refused(monkeypatch: pytest.MonkeyPatch, variable: str, address: str) -> None:
     monkeypatch.setenv(variable, address)
     with pytest.raises(Invalid, match=f"{variable} is .*: it must be an address such as https://") as refused:
         Objects.open(f"s3://{BUCKET}")
     assert refused.value.field == variable
 
 
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Invalid, match="Not a directory"):
         Objects.open(f"file://{tmp_path}/file/folder")
 
 
-async def test_the_store_of_these_tests_ignores_conditional_writes(
-    rclone: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What relied on them would fail here: that is what this server is for."""
+async def test_the_rclone_server_ignores_conditional_writes(rclone: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that relied on conditional writes would fail on this server, which is why the tests use it."""
     objects = on(rclone, monkeypatch, prefix="conditional")
     await objects.put("x", b"first")
     await objects._store.put_async("x", b"second", mode="create")

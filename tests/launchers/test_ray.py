@@ -20,7 +20,7 @@ JOB = LaunchRequest(name=launch_name(uuid4(), 1), env={"WORD": "hello"})
 async def answering(
     status: int, text: str, requests: list[Mapping[str, Any]] | None = None, **options: Any
 ) -> AsyncIterator[Launcher]:
-    """Open a launcher whose cluster gives one answer to every request."""
+    """Open a launcher whose cluster sends the same response to every request."""
 
     async def answer(request: web.Request) -> web.Response:
         if requests is not None and request.can_read_body:
@@ -54,13 +54,13 @@ def pool(**options: Any) -> PoolOptions:
         ({"address": "http://head:8265", "namespace": "x"}, "namespace"),
     ],
 )
-def test_wrong_options_are_refused(options: dict[str, Any], field: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid, match="pool big") as refused:
         open_launcher(pool(**options))
     assert refused.value.field == field
 
 
-async def test_a_page_that_is_not_of_ray_is_recognised() -> None:
+async def test_a_response_that_is_not_from_ray_is_detected() -> None:
     async with answering(200, "<html>Welcome</html>") as launcher:
         with pytest.raises(Unavailable, match="not JSON; the address must be that of the dashboard"):
             await launcher.check()
@@ -69,13 +69,13 @@ async def test_a_page_that_is_not_of_ray_is_recognised() -> None:
             await launcher.check()
 
 
-async def test_a_dashboard_that_wants_a_token_is_recognised() -> None:
+async def test_a_dashboard_that_requires_a_token_is_detected() -> None:
     async with answering(403, "Forbidden") as launcher:
         with pytest.raises(Unavailable, match="Forbidden: set the pool's option headers"):
             await launcher.check()
 
 
-async def test_an_error_of_the_dashboard_is_its_last_line() -> None:
+async def test_an_error_of_the_dashboard_is_reported_by_its_last_line() -> None:
     text = 'Traceback (most recent call last):\n  File "job_head.py", line 1\nRuntimeError: no agent is available.\n.\n'
     async with answering(500, text) as launcher:
         for operation in (launcher.start(JOB), launcher.list(), launcher.stop(JOB.name), launcher.logs(JOB.name)):
@@ -126,7 +126,7 @@ async def test_a_job_is_submitted_with_its_resources_and_the_environment_of_the_
         ("SOMETHING_NEW", Cause.EXITED),
     ],
 )
-async def test_the_cause_of_a_failure_is_that_of_ray(error_type: str, cause: Cause) -> None:
+async def test_the_error_type_of_ray_determines_the_cause_of_a_failure(error_type: str, cause: Cause) -> None:
     document = f"""[
         {{"submission_id": "{JOB.name}", "status": "FAILED", "error_type": "{error_type}",
           "message": "It failed, last available logs (truncated):\\nhello", "driver_exit_code": null,

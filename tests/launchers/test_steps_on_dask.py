@@ -26,7 +26,7 @@ async def app(database: str, tmp_path: Path, dask_cluster: Any) -> AsyncIterator
         yield opened
 
 
-async def test_a_step_on_dask_has_output_and_log_and_leaves_nothing(
+async def test_a_step_on_dask_has_output_and_log_and_leaves_nothing_behind(
     app: Windlass, working: Working, tmp_path: Path, dask_cluster: Any
 ) -> None:
     app.workflow("report").command("sum", "echo counting; echo '{\"total\": 3}'").on("cluster")
@@ -42,7 +42,7 @@ async def test_a_step_on_dask_has_output_and_log_and_leaves_nothing(
         await eventually(nothing_left, seconds=60)
 
 
-async def test_a_process_that_is_killed_on_dask_leaves_no_process_and_a_reason(
+async def test_a_process_killed_on_dask_leaves_no_child_process_and_records_the_reason(
     app: Windlass, working: Working, tmp_path: Path
 ) -> None:
     flow = app.workflow("report")

@@ -23,7 +23,7 @@ def opened(db: Tenant) -> Callable[[], Awaitable[Tenant]]:
 
 @pytest.fixture(autouse=True)
 def cached_for_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is forgotten sooner was forgotten because of a notification."""
+    """Cache entries for so long that only a notification can invalidate them during a test."""
     monkeypatch.setattr(access, "CACHED_SECONDS", 3600.0)
 
 
@@ -46,7 +46,7 @@ async def test_a_key_acts_for_its_org_with_its_scopes_and_label(db: Tenant) -> N
     assert not is_disabled
 
 
-async def test_a_known_key_costs_no_query_and_a_wrong_secret_none_either(db: Tenant, conn: Any) -> None:
+async def test_a_cached_key_needs_no_query_even_if_the_secret_is_wrong(db: Tenant, conn: Any) -> None:
     made = await keys.create(db, role="viewer")
     authority = Authority(opened(db))
     assert await authority.of_key(made.key) is not None
@@ -67,7 +67,7 @@ async def test_a_revoked_key_is_refused_by_another_server_before_its_cache_expir
     await until_refused(elsewhere, made.key)
 
 
-async def test_an_org_that_is_created_or_disabled_is_seen_at_once(db: Tenant) -> None:
+async def test_created_and_disabled_orgs_take_effect_immediately(db: Tenant) -> None:
     authority = Authority(opened(db))
     assert await authority.is_alone()
     assert await authority.org("acme") is None
@@ -81,7 +81,7 @@ async def test_an_org_that_is_created_or_disabled_is_seen_at_once(db: Tenant) ->
     assert answer[1]
 
 
-async def test_concurrent_lookups_share_a_query_and_one_that_is_cancelled_does_not_take_it_from_the_others(
+async def test_cancelling_one_of_several_coalesced_lookups_does_not_affect_the_others(
     db: Tenant,
 ) -> None:
     made = await keys.create(db, role="viewer")

@@ -40,7 +40,7 @@ async def fail() -> None:
 
 
 async def in_process(cron: Cron, roots: Iterable[str]) -> list[dict[str, JobResult]]:
-    """What becomes of the entries when each of these is triggered."""
+    """Trigger each of these roots and return the results of its execution by entry name."""
     names = {entry.id: str(entry.name) for entry in cron.entries()}
     async with cron:
         ids = [cron.trigger(root) for root in roots]
@@ -71,7 +71,7 @@ FAILS = [
 
 @pytest.mark.parametrize("broken", FAILS)
 @pytest.mark.parametrize("condition", list(Condition), ids=str)
-async def test_each_condition_means_the_same(
+async def test_each_condition_gives_the_same_results_as_in_process(
     app: Windlass, working: Working, condition: Condition, broken: str
 ) -> None:
     """root -> left -> joined, root -> right -> joined, and after that a last one on `complete`."""
@@ -92,7 +92,9 @@ async def test_each_condition_means_the_same(
         assert await durably(app, ["shape"]) == here
 
 
-async def test_arguments_and_what_the_parents_returned_go_along(app: Windlass, working: Working) -> None:
+async def test_adopted_jobs_receive_their_arguments_and_the_outputs_of_their_parents(
+    app: Windlass, working: Working
+) -> None:
     seen: list[object] = []
 
     async def extract(day: str, *, limit: int) -> dict[str, object]:
@@ -136,7 +138,9 @@ def drawn(rng: random.Random, n: int) -> CronWorkflow:
     [(60, 1), *(pytest.param(200, seed, marks=pytest.mark.soak) for seed in (2, 3))],
     ids=lambda number: str(number),
 )
-async def test_any_graph_ends_the_same(app: Windlass, working: Working, count: int, seed: int) -> None:
+async def test_random_graphs_give_the_same_results_as_in_process(
+    app: Windlass, working: Working, count: int, seed: int
+) -> None:
     rng = random.Random(seed)
     graphs = [drawn(rng, n) for n in range(count)]
     cron = cron_with(*graphs, retention=0)
@@ -148,7 +152,7 @@ async def test_any_graph_ends_the_same(app: Windlass, working: Working, count: i
         assert await durably(app, [made.name for made in graphs]) == here
 
 
-async def test_entries_that_were_connected_by_hand_are_a_workflow_named_after_the_root(
+async def test_manually_connected_entries_become_a_workflow_named_after_the_root(
     app: Windlass, working: Working
 ) -> None:
     cron = Cron(clock=FakeClock())
@@ -191,7 +195,7 @@ async def test_a_workflow_is_published_with_its_steps_types_and_trigger(app: Win
     assert await app.publish() == []
 
 
-async def test_a_plain_entry_is_a_workflow_of_one_step(app: Windlass, working: Working) -> None:
+async def test_a_standalone_entry_becomes_a_workflow_of_one_step(app: Windlass, working: Working) -> None:
     cron = Cron()
     seen: list[str] = []
     cron.add("TZ=Asia/Tokyo 30 9 * * MON-FRI", lambda: seen.append(workflow_execution_id()), name="daily.report")
@@ -209,7 +213,7 @@ async def test_a_plain_entry_is_a_workflow_of_one_step(app: Windlass, working: W
     assert (await live(app, "by-hand")).trigger == ApiTrigger()
 
 
-async def test_an_entry_alone_keeps_its_starts_apart_by_the_rules_of_runs(app: Windlass) -> None:
+async def test_skip_and_delay_wrappers_become_overlap_and_concurrency_settings(app: Windlass) -> None:
     cron = Cron(wrappers=[recover()])
     cron.add("@hourly", succeed, name="skips", wrappers=[skip_if_running()])
     cron.add("@hourly", succeed, name="waits", wrappers=[delay_if_running()])
@@ -225,17 +229,17 @@ async def test_an_entry_alone_keeps_its_starts_apart_by_the_rules_of_runs(app: W
 
 
 @pytest.mark.parametrize("spec", ["0 0 13 * *", "0 0 * * FRI", "0 12 */2 * 1", "@daily"])
-def test_day_fields_that_mean_the_same_are_moved(spec: str) -> None:
+def test_specs_with_equivalent_day_fields_are_adopted(spec: str) -> None:
     cron = Cron()
     cron.add(spec, succeed, name="entry")
     assert Windlass("postgres://nowhere/at_all").adopt(cron) == ["entry"]
 
 
-def test_a_scheduler_that_reads_days_as_stored_crons_do_is_moved() -> None:
+def test_a_spec_with_both_day_fields_is_adopted_from_a_classic_dialect_scheduler() -> None:
     cron = Cron(dialect=CLASSIC)
     cron.add("0 0 13 * FRI", succeed, name="entry")
     assert Windlass("postgres://nowhere/at_all").adopt(cron) == ["entry"]
 
 
-def test_an_empty_scheduler_is_nothing_to_adopt() -> None:
+def test_adopting_an_empty_scheduler_returns_no_workflows() -> None:
     assert Windlass("postgres://nowhere/at_all").adopt(Cron()) == []

@@ -28,7 +28,7 @@ from windlass.cron import (
 MILLISECOND = timedelta(milliseconds=1)
 
 
-async def test_every_step_of_a_run_sees_its_id(app: Windlass, working: Working) -> None:
+async def test_every_step_sees_the_id_of_its_run(app: Windlass, working: Working) -> None:
     seen: list[tuple[str, str]] = []
 
     async def note() -> None:
@@ -43,7 +43,7 @@ async def test_every_step_of_a_run_sees_its_id(app: Windlass, working: Working) 
     assert seen == [("a", str(run.id)), ("b", str(run.id))]
 
 
-async def test_wrappers_work_around_the_job_in_their_order(app: Windlass, working: Working) -> None:
+async def test_wrappers_run_around_the_job_in_order(app: Windlass, working: Working) -> None:
     tries: list[str] = []
 
     def noting(name: str) -> Callable[[Any], Any]:
@@ -71,7 +71,7 @@ async def test_wrappers_work_around_the_job_in_their_order(app: Windlass, workin
     assert tries == ["outer", "inner", "windlass-job", "inner", "windlass-job"]
 
 
-async def test_a_job_that_takes_longer_than_its_wrapper_allows_fails_and_is_told(
+async def test_a_job_that_exceeds_its_timeout_wrapper_fails_and_its_context_is_cancelled(
     app: Windlass, working: Working
 ) -> None:
     cancelled = threading.Event()
@@ -94,7 +94,7 @@ async def test_a_job_that_takes_longer_than_its_wrapper_allows_fails_and_is_told
 
 
 @pytest.mark.parametrize("wrappers", [[], [recover()]], ids=["bare", "recovered"])
-async def test_a_failure_is_final_and_tried_once(app: Windlass, working: Working, wrappers: list[Any]) -> None:
+async def test_a_failed_job_is_not_retried(app: Windlass, working: Working, wrappers: list[Any]) -> None:
     calls: list[int] = []
 
     def broken() -> None:
@@ -116,7 +116,7 @@ async def ended(app: Windlass, id_: UUID) -> str | None:
     return status if status in TERMINAL else None
 
 
-async def test_a_job_that_waited_for_something_cancelled_fails_once(app: Windlass, working: Working) -> None:
+async def test_a_job_that_raises_cancelled_error_fails_and_is_not_retried(app: Windlass, working: Working) -> None:
     calls: list[int] = []
 
     async def cut_off() -> None:
@@ -131,7 +131,7 @@ async def test_a_job_that_waited_for_something_cancelled_fails_once(app: Windlas
     assert calls == [1]
 
 
-async def test_what_a_job_returns_need_not_be_storable(app: Windlass, working: Working) -> None:
+async def test_a_return_value_that_is_not_json_is_stored_as_null(app: Windlass, working: Working) -> None:
     cron = Cron()
     cron.add("@triggered", object, name="returns")
     app.adopt(cron)
@@ -139,7 +139,7 @@ async def test_what_a_job_returns_need_not_be_storable(app: Windlass, working: W
         assert (await (await app.start("returns")).wait(timeout=30)).value is None
 
 
-async def test_a_cancelled_run_tells_its_job(app: Windlass, working: Working) -> None:
+async def test_cancelling_a_run_cancels_the_context_of_its_job(app: Windlass, working: Working) -> None:
     began, cancelled = threading.Event(), threading.Event()
 
     def patient() -> None:
@@ -159,7 +159,7 @@ async def test_a_cancelled_run_tells_its_job(app: Windlass, working: Working) ->
         assert await asyncio.to_thread(cancelled.wait, 20)
 
 
-async def test_a_job_that_skips_itself_is_a_skipped_step(app: Windlass, working: Working) -> None:
+async def test_a_job_that_raises_skip_is_a_skipped_step(app: Windlass, working: Working) -> None:
     cron = Cron()
     cron.add("@triggered", nothing_to_do, name="idle")
     app.adopt(cron)

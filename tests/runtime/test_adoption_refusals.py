@@ -26,7 +26,7 @@ from windlass.runtime.adoption import adopt
 
 
 def refusal(cron: Cron, app: Windlass | None = None) -> list[tuple[str, str]]:
-    """Why it cannot be moved; nothing was."""
+    """Return the reasons for the refusal; assert that nothing was adopted."""
     app = app or Windlass("postgres://nowhere/at_all")
     types, entries = app.handlers.types(), cron.entries()
     with pytest.raises(InvalidWorkflow) as raised:
@@ -50,7 +50,7 @@ BOTH_DAYS = "either day field"
         ("0 0 1 1 * 2031", {"dialect": FULL}, "without years and H"),
     ],
 )
-def test_times_that_would_mean_something_else_are_refused(spec: str, options: dict[str, Any], says: str) -> None:
+def test_specs_whose_meaning_would_change_are_refused(spec: str, options: dict[str, Any], says: str) -> None:
     cron = Cron(**options)
     cron.add(spec, succeed, name="entry")
     ((where, what),) = refusal(cron)
@@ -58,7 +58,7 @@ def test_times_that_would_mean_something_else_are_refused(spec: str, options: di
     assert says in what
 
 
-def test_a_zone_without_a_name_is_refused() -> None:
+def test_a_time_zone_without_a_name_is_refused() -> None:
     with open("/usr/share/zoneinfo/Europe/Berlin", "rb") as data:
         zone = ZoneInfo.from_file(data)
     cron = Cron(location=zone)
@@ -81,7 +81,7 @@ def test_a_zone_without_a_name_is_refused() -> None:
         ({"wrappers": [CircuitBreaker(3, timedelta(minutes=1))]}, "circuit_breaker counts starts"),
     ],
 )
-def test_options_that_have_no_counterpart_are_refused(options: dict[str, Any], says: str) -> None:
+def test_options_without_an_equivalent_are_refused(options: dict[str, Any], says: str) -> None:
     cron = Cron(clock=FakeClock())
     cron.add("@daily", succeed, name="entry", **options)
     ((where, what),) = refusal(cron)
@@ -89,7 +89,7 @@ def test_options_that_have_no_counterpart_are_refused(options: dict[str, Any], s
     assert says in what
 
 
-def test_a_one_off_is_refused() -> None:
+def test_a_one_off_entry_is_refused() -> None:
     clock = FakeClock()
     cron = Cron(clock=clock)
     cron.add(clock.now() + timedelta(hours=1), succeed, name="entry")
@@ -99,7 +99,7 @@ def test_a_one_off_is_refused() -> None:
 
 
 @pytest.mark.parametrize("wrapper", [skip_if_running(), delay_if_running()])
-def test_starts_of_a_single_step_cannot_be_kept_apart(wrapper: Any) -> None:
+def test_skip_and_delay_wrappers_on_a_single_step_are_refused(wrapper: Any) -> None:
     made = CronWorkflow("pair")
     made.step("a", "@daily", succeed)
     made.step("b", "@triggered", succeed, wrappers=[wrapper]).after("a")
@@ -108,7 +108,7 @@ def test_starts_of_a_single_step_cannot_be_kept_apart(wrapper: Any) -> None:
     assert "several workers" in what
 
 
-def test_grace_without_missed_runs_says_nothing() -> None:
+def test_a_grace_without_catch_up_is_ignored() -> None:
     cron = Cron()
     cron.add("@daily", succeed, name="entry", grace=timedelta(hours=1))
     assert Windlass("postgres://nowhere/at_all").adopt(cron) == ["entry"]
@@ -125,7 +125,7 @@ def test_several_roots_and_scheduled_children_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["no spaces", "-first", "x" * 101, "0192f0c1-2c4e-7a10-8000-000000000000"])
-def test_names_that_are_no_workflow_names_are_refused_with_the_rule(name: str) -> None:
+def test_invalid_workflow_names_are_refused_with_the_rule(name: str) -> None:
     cron = Cron()
     cron.add("@daily", succeed, name=name)
     ((where, what),) = refusal(cron)
@@ -133,7 +133,7 @@ def test_names_that_are_no_workflow_names_are_refused_with_the_rule(name: str) -
     assert "letters, digits" in what or "looks like an id" in what
 
 
-def test_names_of_steps_have_their_rule_and_everybody_needs_one() -> None:
+def test_invalid_step_names_and_unnamed_entries_are_refused() -> None:
     cron = cron_with(workflow("etl", {"a": succeed, "b.c": succeed}, [("a", "b.c", Condition.SUCCESS)]))
     nameless = cron.add("@daily", succeed)
     reasons = dict(refusal(cron))
@@ -150,7 +150,7 @@ def test_names_that_are_taken_are_refused() -> None:
     assert [where for where, _ in refusal(cron, app)] == ["etl", "cron.report"]
 
 
-def test_two_parts_of_one_name_are_refused() -> None:
+def test_two_workflows_with_the_same_name_are_refused() -> None:
     cron = cron_with(workflow("etl", {"a": succeed}, []))
     cron.add("@daily", succeed, name="etl")
     ((where, what),) = refusal(cron)
@@ -163,7 +163,7 @@ def test_observers_are_refused() -> None:
     assert ["observers are not called" in what for _, what in refusal(cron)] == [True]
 
 
-async def test_a_scheduler_that_runs_or_has_not_ended_is_refused() -> None:
+async def test_a_running_scheduler_and_one_with_active_executions_are_refused() -> None:
     cron = cron_with(workflow("etl", {"a": succeed, "b": succeed}, [("a", "b", Condition.SUCCESS)]))
     async with cron:
         assert "stop it first" in refusal(cron)[0][1]
@@ -174,7 +174,7 @@ async def test_a_scheduler_that_runs_or_has_not_ended_is_refused() -> None:
     assert adopt(cron, Windlass("postgres://nowhere/at_all").handlers, ()).keys() == {"etl"}
 
 
-def test_every_reason_is_told_at_once() -> None:
+def test_all_reasons_are_reported_at_once() -> None:
     cron = Cron(observers=[Observer(on_job_start=print)])
     cron.add("@every 5m", succeed, name="one", run_once=True, paused=True)
     cron.add("0 0 1 * MON", succeed, name="two words", wrappers=[max_concurrent(1)])

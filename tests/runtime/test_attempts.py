@@ -34,7 +34,7 @@ class NothingRecorded(ContextData):
 
 
 class Stage:
-    """Attempts with handlers that run until they are let go: one stops when told, one ignores it, one is a thread."""
+    """Attempts whose handlers run until released: one stops when cancelled, one ignores that, one is a thread."""
 
     def __init__(self) -> None:
         self.running: Counter[UUID] = Counter()
@@ -59,7 +59,7 @@ class Stage:
         self.gates[fence].set()
 
     async def turn(self) -> None:
-        """Let everything run that is ready, threads too."""
+        """Let all ready tasks and threads run."""
         for _ in range(3):
             await asyncio.sleep(0.001)
 
@@ -113,7 +113,7 @@ async def stage() -> Stage:
     return Stage()
 
 
-async def test_a_new_claim_of_a_running_job_begins_when_the_earlier_attempt_has_stopped(stage: Stage) -> None:
+async def test_a_new_claim_of_a_running_job_starts_when_the_earlier_attempt_has_stopped(stage: Stage) -> None:
     stage.claim(claimed(1, 1))
     await stage.turn()
     stage.claim(claimed(1, 2))
@@ -149,7 +149,7 @@ async def test_a_job_whose_earlier_attempt_does_not_stop_is_handed_back_uncharge
     assert stage.attempts.free == 100
 
 
-async def test_a_claim_that_waits_is_lost_asked_or_drained_like_any_other(stage: Stage) -> None:
+async def test_a_claim_that_waits_for_an_earlier_attempt_can_be_lost_cancelled_or_drained(stage: Stage) -> None:
     stage.claim(claimed(1, 1, type_="stubborn.x.v1"))
     await stage.turn()
     for claim_no, stop, moves in (
@@ -173,7 +173,7 @@ async def test_a_claim_that_waits_is_lost_asked_or_drained_like_any_other(stage:
     assert stage.attempts.room("stubborn.x.v1") == LIMIT
 
 
-async def test_an_answer_that_was_overtaken_by_a_later_claim_is_dropped(stage: Stage) -> None:
+async def test_a_claim_older_than_the_current_one_is_dropped(stage: Stage) -> None:
     stage.claim(claimed(1, 2))
     await stage.turn()
     stage.claim(claimed(1, 1))
@@ -183,7 +183,7 @@ async def test_an_answer_that_was_overtaken_by_a_later_claim_is_dropped(stage: S
     assert stage.ends[UUID(int=1), 2] == [Success(claimed(1, 2), "2")]
 
 
-async def test_a_retry_policy_that_cannot_be_read_costs_only_its_own_job(stage: Stage) -> None:
+async def test_an_unreadable_retry_policy_affects_only_its_own_job(stage: Stage) -> None:
     strange = claimed(1, 1)._replace(retry="[1]", payload="[1]")  # the payload does not fit, so the policy is asked
     stage.claim(strange)
     await stage.over()
@@ -199,7 +199,7 @@ STEPS = st.lists(
 
 
 @given(STEPS, st.lists(st.sampled_from(["polite.x.v1", "stubborn.x.v1", "thread.x.v1"]), min_size=3, max_size=3))
-def test_no_order_of_claims_losses_and_ends_overlaps_or_leaks(
+def test_random_orders_of_claims_losses_and_ends_never_overlap_attempts_or_leak_slots(
     steps: Sequence[tuple[str, int, bool]], types: Sequence[str]
 ) -> None:
     async def play() -> None:

@@ -1,4 +1,4 @@
-"""The host of the database disappears: connections stay open, and nothing is received on them."""
+"""The database host becomes unreachable: connections stay open, and nothing is received on them."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ class Proxy:
         self._connections: set[asyncio.Task[None] | None] = set()
 
     def go_silent(self) -> None:
-        """What is connected now hears nothing more; what connects from here on is served."""
+        """Stop forwarding data on all present connections; later connections are served."""
         self._silent.set()
         self._silent = asyncio.Event()
 
@@ -75,7 +75,7 @@ async def proxied(database: str) -> AsyncIterator[tuple[Proxy, str]]:
         await proxy.close()
 
 
-async def test_a_worker_whose_connections_went_silent_works_on_over_new_ones(database: str, working: Working) -> None:
+async def test_a_worker_replaces_connections_that_went_silent(database: str, working: Working) -> None:
     done: asyncio.Queue[int] = asyncio.Queue()
     async with (
         proxied(database) as (proxy, url),
@@ -95,7 +95,7 @@ async def test_a_worker_whose_connections_went_silent_works_on_over_new_ones(dat
             assert await done.get() == 2
 
 
-async def test_the_kernel_watches_over_every_connection(database: str) -> None:
+async def test_every_connection_has_tcp_keepalive_and_a_user_timeout(database: str) -> None:
     async with proxied(database) as (_, url):
         db = await Tenant.open(DatabaseOptions(url=url, notify=False))
         async with db.once() as conn:

@@ -15,10 +15,10 @@ from windlass.engine.runs.start import RunSpec
 
 
 @pytest.mark.parametrize("count", [200, pytest.param(1_000, marks=pytest.mark.soak)])
-async def test_as_many_callbacks_as_runs_are_each_heard_once(
+async def test_each_of_many_concurrent_callbacks_is_processed_once(
     app: Windlass, working: Working, conn: Any, count: int
 ) -> None:
-    """Half of them come before their step waits, each comes twice, and all at the same time as the work."""
+    """Half arrive before their step waits, each arrives twice, and all arrive while the worker runs."""
     told: list[dict[str, int]] = []
 
     @app.job("test.ask.v1")
@@ -53,7 +53,7 @@ async def test_as_many_callbacks_as_runs_are_each_heard_once(
     assert await conn.fetchval("select count(*) from windlass.timer") == 0
 
 
-async def test_a_callback_wakes_its_run_at_once(app: Windlass, working: Working) -> None:
+async def test_a_callback_wakes_its_run_immediately(app: Windlass, working: Working) -> None:
     done = asyncio.Event()
 
     @app.job("test.tell.v1")

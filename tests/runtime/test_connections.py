@@ -11,7 +11,7 @@ from windlass.settings import Settings
 SIZE, JOBS = 3, 60
 
 
-async def test_a_worker_has_its_pool_and_a_connection_each_for_listening_and_for_heartbeats(
+async def test_a_worker_uses_its_pool_plus_one_connection_each_for_listen_and_heartbeats(
     database: str, working: Working, conn: Any
 ) -> None:
     name = "windlass-connections"

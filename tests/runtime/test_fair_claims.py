@@ -56,7 +56,7 @@ async def test_many_older_jobs_of_one_org_do_not_delay_the_others(
     assert await conn.fetchval(AHEAD) < 300
 
 
-async def test_an_org_at_its_limit_holds_up_nobody_and_all_its_jobs_end(
+async def test_an_org_at_its_limit_does_not_delay_other_orgs_and_completes_its_jobs(
     app: Windlass, db_of: Tenant, conn: Connection, working: Working
 ) -> None:
     await plans.put(db_of, "one", {"executions_at_once": 1})
@@ -68,7 +68,9 @@ async def test_an_org_at_its_limit_holds_up_nobody_and_all_its_jobs_end(
         await none_left(conn)
 
 
-async def test_jobs_of_a_disabled_org_wait(app: Windlass, db_of: Tenant, conn: Connection, working: Working) -> None:
+async def test_jobs_of_a_disabled_org_stay_pending_until_it_is_enabled(
+    app: Windlass, db_of: Tenant, conn: Connection, working: Working
+) -> None:
     for org in ("closed", "open"):
         await orgs.create(db_of, org)
     await submit(db_of, "closed", 5)

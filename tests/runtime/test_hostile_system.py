@@ -22,7 +22,7 @@ from windlass.web.server import listen, serving
 
 Connection = Any
 ROUNDS = 12
-INNOCENT = 5  # jobs and runs in each round
+VALID_PER_ROUND = 5  # jobs and runs in each round
 TEXTS = [
     "",
     "x",
@@ -54,7 +54,7 @@ TIMES = ["infinity", "-infinity", "now()", "now() - interval '90 years'", "'2942
 
 
 def literal(dice: random.Random, kind: str) -> str:
-    """Some SQL expression for a column of this type."""
+    """Return a random SQL expression for a column of this type."""
     match kind:
         case "time":
             chosen = dice.choice(TIMES)
@@ -84,7 +84,7 @@ SCHEDULE_COLUMNS = {
 
 
 async def bad_job(conn: Connection, dice: random.Random) -> None:
-    """A row that no door would have let in: written as if before there were rules."""
+    """Insert a row that bypasses all triggers, as if it had been written before they existed."""
     names = dice.sample(sorted(JOB_COLUMNS), dice.randint(1, 6))
     columns = {name: literal(dice, JOB_COLUMNS[name]) for name in names}
     columns.setdefault("type", f"$t${dice.choice(['good.job.v1', 'good.step.v1', 'bad.v1'])}$t$")
@@ -106,7 +106,7 @@ async def bad_schedule(conn: Connection, dice: random.Random) -> None:
 
 
 async def bad_run(conn: Connection, dice: random.Random) -> None:
-    """Spoil a run of the victim, in one of its columns."""
+    """Corrupt one column of a run of the workflow `victim`."""
     change = dice.choice(
         ["steps = ''", "steps = 's'", "fans = '[]'", "fans = '{\"0\": [1]}'", "version_id = 2147483647", "round = -1"]
     )
@@ -176,7 +176,7 @@ async def attack(conn: Connection, http: httpx.AsyncClient, dice: random.Random)
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("seed", [int(os.environ["HOSTILE_SEED"])] if "HOSTILE_SEED" in os.environ else [1, 2])
-async def test_innocent_work_completes_exactly_once_whatever_is_thrown_at_the_system(
+async def test_valid_work_completes_exactly_once_despite_random_malformed_input(
     app: Windlass, conn: Connection, working: Working, seed: int
 ) -> None:
     dice, done = random.Random(seed), Counter[int]()
@@ -213,13 +213,13 @@ async def test_innocent_work_completes_exactly_once_whatever_is_thrown_at_the_sy
                 await app.start("victim", {})
                 await app.start("spoiled", {})
             await attack(conn, http, dice)
-            for n in range(round_ * INNOCENT, (round_ + 1) * INNOCENT):
+            for n in range(round_ * VALID_PER_ROUND, (round_ + 1) * VALID_PER_ROUND):
                 await app.submit("good.job.v1", {"n": n})
                 runs.append(await app.start("good", {"n": n}))
         ticks = await conn.fetchval("select count(*) from windlass.run where idempotency_key like 'schedule/%'")
 
         async def finished() -> bool:
-            return len([n for n in done if n >= 0]) == ROUNDS * INNOCENT
+            return len([n for n in done if n >= 0]) == ROUNDS * VALID_PER_ROUND
 
         await eventually(finished, seconds=60)
         await asyncio.wait_for(asyncio.gather(*(run.ended() for run in runs)), 60)
@@ -231,7 +231,7 @@ async def test_innocent_work_completes_exactly_once_whatever_is_thrown_at_the_sy
             return bool(count > ticks + 1)
 
         await eventually(ticked, seconds=30)
-    own = range(ROUNDS * INNOCENT)
+    own = range(ROUNDS * VALID_PER_ROUND)
     assert {n: done[n] for n in own} == dict.fromkeys(own, 1)
     assert {n: done[-1 - n] for n in own} == dict.fromkeys(own, 1)
     states = Counter([(await run.result()).state for run in runs])

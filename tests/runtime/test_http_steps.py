@@ -27,18 +27,18 @@ async def app(database: str) -> AsyncIterator[Windlass]:
 
 
 async def ended(app: Windlass, working: Working, input: Any = None, **tasks: Any) -> RunResult:  # noqa: A002
-    """A run of these tasks, worked to its end."""
+    """Run these tasks with a worker and return the result of the run."""
     await deploy(app, **tasks)
     async with working(app):
         return await (await app.start("w", input)).wait(timeout=30)
 
 
 async def silent(_: Received, connection: ClientConnection) -> None:
-    """Never answers."""
+    """Wait without sending a response until the client disconnects."""
     await connection.gone()
 
 
-# What an answer means
+# Responses
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ async def silent(_: Received, connection: ClientConnection) -> None:
         (503, "failed", 3),
     ],
 )
-async def test_a_status_is_a_success_a_failure_or_worth_another_try(
+async def test_the_status_code_decides_between_success_failure_and_retry(
     app: Windlass, working: Working, status: int, state: str, requests: int
 ) -> None:
     async with opened(x=reply(status)) as shop:
@@ -66,7 +66,7 @@ async def test_a_status_is_a_success_a_failure_or_worth_another_try(
     assert result.state == ("completed" if state == "succeeded" else "failed")
 
 
-async def test_a_server_that_recovers_is_a_success_and_only_that_advances_the_run(
+async def test_a_step_succeeds_when_the_server_recovers_and_only_then_advances_the_run(
     app: Windlass, working: Working
 ) -> None:
     async with opened(x=[ok(status=503), ok(status=500), ok({"n": 1})]) as shop:
@@ -80,7 +80,7 @@ async def test_a_server_that_recovers_is_a_success_and_only_that_advances_the_ru
         assert shop.body("/y") == [1, 3]
 
 
-async def test_a_broken_connection_is_tried_again(app: Windlass, working: Working) -> None:
+async def test_a_broken_connection_is_retried(app: Windlass, working: Working) -> None:
     async def hang_up(_: Received, connection: ClientConnection) -> None:
         connection.writer.close()
 
@@ -89,7 +89,7 @@ async def test_a_broken_connection_is_tried_again(app: Windlass, working: Workin
     assert (result.state, result.output) == ("completed", "fine")
 
 
-async def test_402_fails_at_once_and_its_body_decides_what_comes_next(app: Windlass, working: Working) -> None:
+async def test_402_fails_without_a_retry_and_its_body_selects_the_next_step(app: Windlass, working: Working) -> None:
     async with opened(charge=ok({"error": {"code": "card_declined"}}, status=402)) as shop:
         result = await ended(
             app,
@@ -108,7 +108,7 @@ async def test_402_fails_at_once_and_its_body_decides_what_comes_next(app: Windl
     assert (result.state, result.steps["other"]) == ("completed", "skipped")
 
 
-async def test_the_output_of_a_step_is_the_body_of_its_answer(app: Windlass, working: Working) -> None:
+async def test_the_output_of_a_step_is_the_response_body(app: Windlass, working: Working) -> None:
     async with opened(x=ok({"id": 7})) as shop:
         result = await ended(app, working, a={"url": f"{shop.url}/x"})
     assert result.output == {"id": 7}
@@ -117,7 +117,7 @@ async def test_the_output_of_a_step_is_the_body_of_its_answer(app: Windlass, wor
 # Attempts
 
 
-async def test_attempts_wait_as_the_policy_says(app: Windlass, working: Working, conn: Connection) -> None:
+async def test_retries_are_delayed_by_the_retry_policy(app: Windlass, working: Working, conn: Connection) -> None:
     async with opened(x=ok(status=503)) as shop:
         policy = {"kind": "exponential", "base": 0.02, "factor": 2, "jitter": 0}
         result = await ended(app, working, a={"url": f"{shop.url}/x", "max_attempts": 4, "retry": policy})
@@ -128,7 +128,7 @@ async def test_attempts_wait_as_the_policy_says(app: Windlass, working: Working,
     assert [json.loads(row["data"])["delay_seconds"] for row in waits] == [0.02, 0.04, 0.08]
 
 
-async def test_five_retries_are_the_default_of_the_seed(app: Windlass, working: Working) -> None:
+async def test_an_http_step_is_retried_five_times_by_default(app: Windlass, working: Working) -> None:
     async with opened(x=ok(status=500)) as shop:
         result = await ended(app, working, a={"url": f"{shop.url}/x", "retry": QUICK})
         assert (result.state, len(shop.requests)) == ("failed", 6)
@@ -136,7 +136,7 @@ async def test_five_retries_are_the_default_of_the_seed(app: Windlass, working: 
 
 @pytest.mark.parametrize("how", ["seconds", "date"])
 async def test_retry_after_is_respected_to_the_second(database: str, working: Working, clock: Clock, how: str) -> None:
-    """The time stands still until it is moved: no request may come before its time."""
+    """The clock is frozen until the test moves it: no request may be sent before it is due."""
     start = datetime.now(UTC).replace(microsecond=0)
     clock.set(start)
     # A date is read by the worker's own clock, which the test cannot move: it may be some seconds off.
@@ -167,7 +167,7 @@ async def test_retry_after_is_respected_to_the_second(database: str, working: Wo
 # Identity
 
 
-async def test_every_attempt_tells_who_it_is(app: Windlass, working: Working, conn: Connection) -> None:
+async def test_every_attempt_sends_identifying_headers(app: Windlass, working: Working, conn: Connection) -> None:
     async with opened(x=[ok(status=503), ok(status=503), ok()]) as shop:
         result = await ended(app, working, a={"url": f"{shop.url}/x", "retry": QUICK})
         sent = [request.headers for request in shop.requests]
@@ -180,7 +180,7 @@ async def test_every_attempt_tells_who_it_is(app: Windlass, working: Working, co
     assert sent[0]["user-agent"].startswith("windlass/")
 
 
-async def test_a_rerun_and_a_retry_have_keys_of_their_own(app: Windlass, working: Working) -> None:
+async def test_retries_and_reruns_of_a_run_have_their_own_idempotency_keys(app: Windlass, working: Working) -> None:
     async with opened(x=[ok(status=400), ok(), ok()]) as shop:
         await deploy(app, a={"url": f"{shop.url}/x"})
         async with working(app):
@@ -195,7 +195,7 @@ async def test_a_rerun_and_a_retry_have_keys_of_their_own(app: Windlass, working
     assert len({key[:36] for key in keys}) == 1  # the same job
 
 
-async def test_copies_of_a_step_have_keys_of_their_own(app: Windlass, working: Working) -> None:
+async def test_instances_of_a_step_have_their_own_idempotency_keys(app: Windlass, working: Working) -> None:
     async with opened() as shop:
         await ended(app, working, a={"url": f"{shop.url}/x", "parallel": 20, "body": "{{index}}"})
         keys = {request.headers["idempotency-key"] for request in shop.requests}
@@ -203,7 +203,7 @@ async def test_copies_of_a_step_have_keys_of_their_own(app: Windlass, working: W
         assert sorted(int(request.body) for request in shop.requests) == list(range(20))
 
 
-async def test_your_own_headers_win(app: Windlass, working: Working) -> None:
+async def test_custom_headers_override_the_default_headers(app: Windlass, working: Working) -> None:
     headers = {"Idempotency-Key": "{{input.key}}", "Content-Type": "application/vnd.shop+json"}
     async with opened() as shop:
         step = {"url": f"{shop.url}/x", "method": "PUT", "headers": headers, "body": {"a": 1}}
@@ -213,7 +213,7 @@ async def test_your_own_headers_win(app: Windlass, working: Working) -> None:
     assert request.headers["content-type"] == "application/vnd.shop+json"
 
 
-async def test_there_is_no_trace_of_a_secret_in_why_it_failed(app: Windlass, working: Working) -> None:
+async def test_the_reason_of_a_failure_does_not_contain_secret_input(app: Windlass, working: Working) -> None:
     async with opened(**{"x?key=s3cret": ok(status=400)}) as shop:
         step = {"url": f"{shop.url}/x?key={{{{input.key}}}}", "headers": {"Authorization": "Bearer {{input.key}}"}}
         await deploy(app, a=step)
@@ -228,7 +228,7 @@ async def test_there_is_no_trace_of_a_secret_in_why_it_failed(app: Windlass, wor
 # Limits
 
 
-async def test_an_answer_over_256_kb_is_cut_and_says_so_to_whoever_reads_it(
+async def test_a_response_over_256_kb_is_truncated_and_steps_that_read_it_fail_with_that_reason(
     app: Windlass, working: Working, conn: Connection
 ) -> None:
     large = json.dumps({"amount": 5, "more": "x" * 300_000}).encode()
@@ -252,9 +252,7 @@ async def test_an_answer_over_256_kb_is_cut_and_says_so_to_whoever_reads_it(
     assert (len(kept["body"]), kept["is_truncated"]) == (256 * 1024, True)
 
 
-async def test_an_answer_that_does_not_come_in_time_is_a_timeout_and_the_step_timed_out(
-    app: Windlass, working: Working
-) -> None:
+async def test_a_response_that_exceeds_the_timeout_makes_the_step_time_out(app: Windlass, working: Working) -> None:
     async with opened(x=silent) as shop:
         result = await ended(
             app,
@@ -268,7 +266,7 @@ async def test_an_answer_that_does_not_come_in_time_is_a_timeout_and_the_step_ti
     assert result.state == "completed"
 
 
-async def test_a_timeout_that_nobody_handles_fails_the_run(app: Windlass, working: Working) -> None:
+async def test_an_unhandled_timeout_fails_the_run(app: Windlass, working: Working) -> None:
     async with opened(x=silent) as shop:
         await deploy(app, a={"url": f"{shop.url}/x", "timeout": 50, "max_attempts": 1})
         async with working(app):
@@ -303,7 +301,7 @@ async def test_cancelling_the_run_closes_the_connection(app: Windlass, working: 
         assert shop.paths() == ["/x"]
 
 
-async def test_a_draining_worker_hands_the_request_back_and_the_next_one_does_it(
+async def test_a_draining_worker_hands_the_request_back_and_the_next_worker_repeats_it(
     app: Windlass, working: Working
 ) -> None:
     asked = asyncio.Event()
@@ -324,10 +322,10 @@ async def test_a_draining_worker_hands_the_request_back_and_the_next_one_does_it
         assert int(first.headers["windlass-fence"]) < int(second.headers["windlass-fence"])
 
 
-# Where they may go
+# Allowed addresses
 
 
-async def test_private_addresses_are_refused_at_once_with_the_way_out(database: str, working: Working) -> None:
+async def test_private_addresses_are_refused_without_a_retry_and_with_a_hint(database: str, working: Working) -> None:
     async with app_for(database, http_allow=()) as app, opened() as shop:
         await deploy(app, a={"url": f"{shop.url}/x", "retries": 5}, b={"url": "http://169.254.169.254/latest"})
         async with working(app):
@@ -348,7 +346,7 @@ async def test_a_redirect_to_a_private_address_is_refused(app: Windlass, working
     assert result.state == "failed"
 
 
-async def test_a_request_that_makes_no_sense_fails_at_once(app: Windlass, working: Working) -> None:
+async def test_an_invalid_request_fails_without_a_retry(app: Windlass, working: Working) -> None:
     async with opened() as shop:
         await deploy(app, a={"url": "{{input.url}}", "retries": 3})
         async with working(app):
@@ -357,10 +355,10 @@ async def test_a_request_that_makes_no_sense_fails_at_once(app: Windlass, workin
         assert shop.requests == []
 
 
-# Many
+# Concurrency
 
 
-async def test_two_hundred_requests_at_once_are_all_made_and_the_pool_is_not_overrun(
+async def test_two_hundred_concurrent_requests_succeed_within_the_connection_limit(
     app: Windlass, working: Working
 ) -> None:
     async with opened() as shop:

@@ -40,7 +40,7 @@ async def old_server(conn: Connection) -> None:
 
 @asynccontextmanager
 async def locked(database: str, statement: str, *values: Any) -> AsyncIterator[None]:
-    """Somebody else's session with an open transaction."""
+    """Lock rows in another session, whose transaction stays open."""
     session: Connection = await asyncpg.connect(database)
     transaction = session.transaction()
     await transaction.start()
@@ -53,7 +53,7 @@ async def locked(database: str, statement: str, *values: Any) -> AsyncIterator[N
 
 
 async def outlast_their_leases(conn: Connection, *ids: UUID) -> None:
-    """Wait until these jobs have been leased longer than the leases that they have now could last."""
+    """Wait until the leases of these jobs have been extended well beyond their present ends."""
     first, _ = await conn.fetchrow(ENDS, ids)
 
     async def look() -> bool:
@@ -71,7 +71,7 @@ async def ended(app: Windlass, id_: UUID, status: str = "succeeded") -> None:
 
 
 @pytest.mark.parametrize("suspect", [False, True], ids=["plain", "suspect"])
-async def test_a_job_taken_back_while_it_runs_is_done_by_the_same_worker_afterwards(
+async def test_a_job_taken_back_while_it_runs_is_run_again_by_the_same_worker(
     app: Windlass, conn: Connection, working: Working, suspect: bool
 ) -> None:
     running, most, starts = Counter[UUID](), 0, Counter[UUID]()
@@ -108,7 +108,7 @@ async def test_a_job_taken_back_while_it_runs_is_done_by_the_same_worker_afterwa
 
 
 @pytest.mark.parametrize("is_handed_over", [False, True], ids=["of the process", "of each job"])
-async def test_a_row_that_somebody_locked_costs_no_other_job_its_lease(
+async def test_a_locked_job_row_expires_no_lease_of_other_jobs(
     app: Windlass, database: str, conn: Connection, working: Working, is_handed_over: bool
 ) -> None:
     starts, release = Counter[int](), asyncio.Event()
@@ -131,7 +131,7 @@ async def test_a_row_that_somebody_locked_costs_no_other_job_its_lease(
     assert [(await app.get(id_)).lost for id_ in ids[1:]] == [0, 0]
 
 
-async def test_a_handler_that_blocks_the_event_loop_costs_nobody_a_lease_and_is_named(
+async def test_a_handler_that_blocks_the_event_loop_expires_no_lease_and_is_logged(
     app: Windlass, database: str, working: Working, caplog: pytest.LogCaptureFixture
 ) -> None:
     calm: list[UUID] = []
@@ -212,7 +212,7 @@ async def test_a_report_that_waits_for_a_locked_run_keeps_its_lease(
     assert (done, (await app.get(job.id)).lost) == ([1], 0)
 
 
-async def test_heartbeats_come_back_after_the_server_ended_their_connection(
+async def test_heartbeats_reconnect_after_the_server_terminates_their_connection(
     app: Windlass, conn: Connection, working: Working
 ) -> None:
     started, release = asyncio.Event(), asyncio.Event()
@@ -241,10 +241,10 @@ async def _is(value: bool) -> bool:
     return value
 
 
-async def test_a_locked_run_holds_up_only_the_report_that_needs_it(
+async def test_a_locked_run_delays_only_the_report_that_needs_it(
     app: Windlass, conn: Connection, database: str, working: Working
 ) -> None:
-    """A session that forgot its open transaction keeps one run locked: all other jobs of the worker go on."""
+    """A session that is idle in transaction keeps one run locked: all other jobs of the worker continue."""
 
     @app.job("step.a.v1")
     async def step(ctx: Context) -> int:
@@ -268,10 +268,10 @@ async def test_a_locked_run_holds_up_only_the_report_that_needs_it(
     assert await conn.fetchval("select state from windlass.run") == "completed"
 
 
-async def test_a_claim_whose_answer_was_lost_is_done_again_though_its_worker_lives(
+async def test_a_claim_whose_response_was_lost_is_released_and_run_while_its_worker_is_alive(
     app: Windlass, conn: Connection, working: Working, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker is quieted, so it does not look for orphans: it gives up jobs under its lease that it does not run."""
+    """A quiet worker does not adopt orphans: it releases the jobs under its lease that it does not run."""
     monkeypatch.setattr(heartbeat, "UNKNOWN_AFTER", timedelta())
     db, done = await app.open(), []
 

@@ -67,7 +67,7 @@ async def process(db: Tenant, clock: Clock) -> Process:
     return idle
 
 
-async def test_without_work_nothing_is_woken_and_the_next_look_comes_later(process: Process) -> None:
+async def test_without_pending_work_no_loop_is_woken_and_the_next_look_is_delayed(process: Process) -> None:
     assert await process.look.tick() == process.look.options.idle
     assert await process.tick() == set()
 
@@ -82,7 +82,7 @@ async def test_the_leader_checks_leases_at_every_look_while_there_are_any(proces
     assert "leaserecovery" not in await process.woken()
 
 
-async def test_leased_jobs_are_looked_for_less_often_if_that_takes_long(process: Process, db: Tenant) -> None:
+async def test_leased_jobs_are_queried_less_often_if_the_query_is_slow(process: Process, db: Tenant) -> None:
     look = Look(db, process.loops, duty=DUTY, kinds=[], options=LookOptions(rest=10**9))
     assert await look.tick() == look.options.idle
     await process.tick()
@@ -90,7 +90,7 @@ async def test_leased_jobs_are_looked_for_less_often_if_that_takes_long(process:
     assert await process.tick() == {"leaserecovery"}  # which limits the time of its own queries
 
 
-async def test_the_end_of_a_step_by_plain_sql_wakes_the_sweeper(process: Process, db: Tenant, conn: Connection) -> None:
+async def test_a_step_completed_by_plain_sql_wakes_the_sweeper(process: Process, db: Tenant, conn: Connection) -> None:
     run = await begin(db, node("a"), node("b", "a"))
     await process.woken()
     await conn.execute("update workflow.workflow_run set status = 'succeeded'")
@@ -98,7 +98,9 @@ async def test_the_end_of_a_step_by_plain_sql_wakes_the_sweeper(process: Process
     assert await letters(db, run) == "sa"
 
 
-async def test_the_timers_are_woken_before_something_is_due(process: Process, db: Tenant, clock: Clock) -> None:
+async def test_the_timer_loop_is_woken_shortly_before_a_timer_is_due(
+    process: Process, db: Tenant, clock: Clock
+) -> None:
     run = await begin(db, node("nap", action=SleepAction(timedelta(minutes=1))))
     await process.woken()
     assert "timers" not in await process.woken()
@@ -111,7 +113,7 @@ async def test_the_timers_are_woken_before_something_is_due(process: Process, db
     assert await letters(db, run) == "s"
 
 
-async def test_the_scheduler_is_woken_by_a_schedule_of_plain_sql(
+async def test_a_schedule_inserted_by_plain_sql_wakes_the_scheduler(
     process: Process, conn: Connection, clock: Clock
 ) -> None:
     await conn.execute(
@@ -123,13 +125,13 @@ async def test_the_scheduler_is_woken_by_a_schedule_of_plain_sql(
     assert await conn.fetchval("select count(*) from workflow.workflow_run where type = 'report.v1'") == 1
 
 
-async def test_the_first_subscription_wakes_the_deliveries(process: Process, db: Tenant) -> None:
+async def test_the_first_subscription_wakes_the_delivery_loop(process: Process, db: Tenant) -> None:
     await subscriptions.create(db, {"url": "https://hooks.example/x", "events": ["*"]})
     assert "deliveries" in await process.woken()
     assert "deliveries" not in await process.woken()  # it ticks by itself from now on
 
 
-async def test_the_term_is_renewed_before_half_of_it_has_passed_and_not_at_every_look(
+async def test_the_leader_renews_its_term_before_half_of_it_has_passed_and_not_at_every_look(
     process: Process, conn: Connection, clock: Clock
 ) -> None:
     began = await renewal(conn)
@@ -156,7 +158,7 @@ async def test_another_process_takes_over_when_the_leader_is_gone(process: Proce
     assert not process.recovery.leading
 
 
-async def test_a_process_that_does_not_lead_is_not_woken_for_the_leader(db: Tenant, clock: Clock) -> None:
+async def test_a_process_that_is_not_the_leader_is_not_woken_for_the_leaders_work(db: Tenant, clock: Clock) -> None:
     clock.move(timedelta(hours=1))
     await hold(db, "leader")
     process = Process(db)
@@ -166,8 +168,8 @@ async def test_a_process_that_does_not_lead_is_not_woken_for_the_leader(db: Tena
     assert await process.woken() == set()
 
 
-async def test_if_the_look_fails_every_loop_looks_for_itself(process: Process, db: Tenant, conn: Connection) -> None:
-    """A row that no code of ours writes: the part of the scheduler fails, and so does the look."""
+async def test_every_loop_is_woken_if_the_look_fails(process: Process, db: Tenant, conn: Connection) -> None:
+    """An invalid quarantine row makes the scheduler's part of the query fail, and with it the whole look."""
     await conn.execute(
         """with bad as (
              insert into windlass.quarantine (kind, key, error_type, reason) values ('schedule', 'no uuid', 'E', 'odd'))
@@ -183,7 +185,7 @@ async def test_if_the_look_fails_every_loop_looks_for_itself(process: Process, d
     assert failing == {"loops.look", "scheduler.look"}
 
 
-async def test_a_loop_that_fails_to_notice_its_work_is_woken_and_the_others_notice_theirs(
+async def test_a_loop_whose_check_for_work_raises_is_woken_and_other_loops_are_unaffected(
     process: Process, db: Tenant, conn: Connection
 ) -> None:
     class Broken(Timers):
@@ -252,7 +254,7 @@ async def an_event_with_a_subscriber(db: Tenant, conn: Connection, clock: Clock)
         an_event_with_a_subscriber,
     ],
 )
-async def test_a_process_that_starts_does_at_once_what_waited_for_it(
+async def test_a_starting_process_handles_pending_work_immediately(
     db: Tenant, conn: Connection, clock: Clock, prepare: Callable[[Tenant, Connection, Clock], Awaitable[Check]]
 ) -> None:
     clock.move(timedelta(hours=1))

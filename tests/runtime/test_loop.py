@@ -44,7 +44,7 @@ async def test_a_loop_that_waits_first_does_not_tick_before_it_is_woken(ends: st
 
 
 @pytest.mark.parametrize("error", [Unavailable("gone"), RuntimeError("a defect")])
-async def test_a_loop_survives_what_its_tick_raises(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_loop_survives_an_exception_in_its_tick(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     stop, again = asyncio.Event(), asyncio.Event()
     told = iter([error])
 

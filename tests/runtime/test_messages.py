@@ -29,7 +29,7 @@ async def tended(app: Windlass) -> AsyncIterator[Windlass]:
     await loops
 
 
-async def test_an_event_and_a_signal_bring_a_run_to_its_end(tended: Windlass) -> None:
+async def test_a_run_completes_after_an_event_and_a_signal(tended: Windlass) -> None:
     await tended.deploy(ORDER)
     run = await tended.start("order", {"id": "42"})
     await tended.publish_event("paid", key="42")

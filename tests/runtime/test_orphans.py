@@ -24,14 +24,14 @@ UNREADABLE = "update workflow.workflow_run set timeout = interval '-170000000 ye
 
 
 async def claimed(db: Tenant, count: int, worker: str = "w") -> list[tuple[UUID, int]]:
-    """Jobs in the hands of a worker that has forgotten them."""
+    """Lease jobs to a worker that does not run them, and return their fences."""
     await jobs.submit(db, [JobSpec(type="a.b.v1")] * count)
     lanes = [(replace(lane, seq=0), count) for lane in await turn.look(db, ["default"])]
     taken, _ = await turn.turn(db, Turn(worker=worker, lease=LEASE, lanes=lanes, count=count))
     return [job.fence for job in taken]
 
 
-async def test_a_worker_finds_what_is_leased_to_it_and_it_does_not_hold(db: Tenant) -> None:
+async def test_a_worker_adopts_the_jobs_leased_to_it_that_it_does_not_run(db: Tenant) -> None:
     known, *forgotten = await claimed(db, 3)
     await claimed(db, 2, "another")
     adopted = await turn.adopt(db, worker="w", held={known}, lease=LEASE)
@@ -39,7 +39,7 @@ async def test_a_worker_finds_what_is_leased_to_it_and_it_does_not_hold(db: Tena
     assert adopted[0].type == "a.b.v1"
 
 
-async def test_a_job_that_cannot_be_read_is_handed_back_uncharged_and_the_others_are_started(
+async def test_an_unreadable_orphan_is_handed_back_uncharged_and_the_others_are_adopted(
     db: Tenant, clock: Clock, conn: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     first, strange, last = await claimed(db, 3)
@@ -55,7 +55,7 @@ async def test_a_job_that_cannot_be_read_is_handed_back_uncharged_and_the_others
     assert tuple((await conn.fetch(trail, strange[0]))[-1]) == ("retried", f"handed back: {row['last_error']}")
 
 
-async def test_one_row_that_cannot_be_decoded_keeps_no_other_job_from_being_done(
+async def test_a_job_row_that_cannot_be_decoded_does_not_block_other_jobs(
     app: Windlass, conn: Connection, working: Working
 ) -> None:
     @app.job("a.b.v1")
@@ -74,7 +74,7 @@ async def test_one_row_that_cannot_be_decoded_keeps_no_other_job_from_being_done
     assert await conn.fetchval("select status from workflow.workflow_run where id = $1", strange) == "pending"
 
 
-async def test_two_processes_with_one_worker_id_notice_each_other(
+async def test_two_processes_with_the_same_worker_id_detect_each_other(
     db: Tenant, conn: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     known: dict[str, Any] = {"queues": ["default"], "types": [], "concurrency": 1}
@@ -91,7 +91,7 @@ async def test_two_processes_with_one_worker_id_notice_each_other(
     assert caplog.text.count("give each worker its own id") == 2
 
 
-async def test_a_worker_that_restarts_after_an_orderly_end_has_its_id_to_itself(db: Tenant, conn: Connection) -> None:
+async def test_a_worker_restarted_after_a_clean_stop_owns_its_id_exclusively(db: Tenant, conn: Connection) -> None:
     known: dict[str, Any] = {"queues": ["default"], "types": [], "concurrency": 1}
     await Registration("w", lease=LEASE).register(db, **known)
     await conn.execute("update windlass.worker set pid = pid + 1, state = 'stopped'")

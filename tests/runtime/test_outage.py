@@ -41,7 +41,7 @@ def own_server() -> Iterator[str]:
 
 @asynccontextmanager
 async def read_only(url: str) -> AsyncIterator[None]:
-    """Sessions keep their connections, and cannot write: as on a primary that became a standby."""
+    """Make all sessions read-only while they keep their connections, as on a primary that became a standby."""
     admin = await asyncpg.connect(url)
     await admin.execute("set default_transaction_read_only = off")
 
@@ -68,7 +68,7 @@ def log_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-async def test_a_step_that_ends_while_the_database_is_read_only_waits_and_no_attempt_is_charged(
+async def test_a_step_that_ends_while_the_database_is_read_only_waits_and_charges_no_attempt(
     own_server: str, working: Working
 ) -> None:
     app, finished, release, calls = Windlass(own_server, settings=Settings()), asyncio.Event(), asyncio.Event(), []
@@ -114,12 +114,12 @@ async def test_an_outage_is_logged_once_when_it_begins_and_once_when_it_ends(
                     await one.submit("outage.nobody.v1")
         await eventually(over)
     lines = log_lines(caplog)
-    assert lines[0] == "the database refuses to write: it is read-only; what needs it waits and tries again"
+    assert lines[0] == "the database refuses to write: it is read-only; operations that need it wait and retry"
     assert lines[1].startswith("the database is available again after ")
     assert len(lines) == 2, lines
 
 
-async def test_a_connection_that_answered_read_only_is_not_used_again(own_server: str) -> None:
+async def test_a_connection_that_reported_read_only_is_not_reused(own_server: str) -> None:
     async with Windlass(own_server, settings=Settings(pool_size=2)) as app:
         db = await app.open()
         async with db.once() as conn:
@@ -131,7 +131,7 @@ async def test_a_connection_that_answered_read_only_is_not_used_again(own_server
             assert await conn.fetchval("select pg_backend_pid()") != before
 
 
-async def test_a_server_whose_database_refuses_writes_is_alive_and_not_ready(own_server: str) -> None:
+async def test_a_server_with_a_read_only_database_is_alive_and_not_ready(own_server: str) -> None:
     async with Windlass(own_server, settings=Settings()) as app:
         listener = listen("127.0.0.1", 0)
         web = web_server.build(app, GuardOptions(host=listener.host))
@@ -172,7 +172,7 @@ async def test_the_first_success_after_an_outage_wakes_loops_that_back_off(
             stop.set()
 
 
-async def test_a_killed_embedded_postmaster_is_started_again_by_those_who_use_it(
+async def test_a_killed_embedded_postmaster_is_restarted_by_the_process_that_uses_it(
     tmp_path: Path, working: Working, caplog: pytest.LogCaptureFixture
 ) -> None:
     tmp_path.chmod(0o755)
@@ -217,10 +217,10 @@ async def test_an_embedded_server_that_was_stopped_on_purpose_stays_stopped(tmp_
         assert not embedded.status(options).running
 
 
-async def test_a_connection_apart_logs_no_outage_because_the_pool_of_its_process_does(
+async def test_a_connection_outside_the_pool_does_not_log_an_outage_that_the_pool_logs(
     own_server: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The thread of heartbeats closes it at once: the outage would begin in the log a second time."""
+    """The heartbeat thread closes its connection immediately: the outage must not be logged a second time."""
     async with Windlass(own_server, settings=Settings()) as app:
         apart = await (await app.open()).open_apart()
         async with read_only(own_server):

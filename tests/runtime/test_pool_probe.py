@@ -28,7 +28,7 @@ def left(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-async def test_a_working_pool_passes_every_part_and_nothing_is_left(tmp_path: Path) -> None:
+async def test_a_working_pool_passes_every_check_and_the_probe_leaves_nothing_behind(tmp_path: Path) -> None:
     checks, is_well = await run_probe(subprocess_pool(tmp_path), (tmp_path / "objects").as_uri())
     assert is_well, checks
     assert [check.part for check in checks] == ["object store", "launcher", "start", "process", "output", "removal"]
@@ -49,7 +49,7 @@ async def test_a_job_that_ends_without_a_status_is_reported_with_its_last_output
     assert left(tmp_path) == []
 
 
-async def test_an_interrupted_test_stops_the_job_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_an_interrupted_probe_stops_its_job_and_leaves_nothing_behind(tmp_path: Path) -> None:
     pool = subprocess_pool(tmp_path, command=["sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 1000"])
     testing = asyncio.create_task(run_probe(pool, (tmp_path / "objects").as_uri()))
     pid = await eventually(lambda: written(tmp_path / "pid"), seconds=60)
@@ -61,7 +61,7 @@ async def test_an_interrupted_test_stops_the_job_and_leaves_nothing(tmp_path: Pa
         os.kill(pid, 0)
 
 
-def test_at_the_time_limit_the_state_of_the_job_decides_what_to_do() -> None:
+def test_the_advice_after_a_timeout_depends_on_the_state_of_the_job() -> None:
     waiting = RemoteJob("x", Phase.WAITING, Cause.IMAGE, "ErrImagePull: not found")
     for remote, message, advice in (
         (None, "the pool did not list the job within 5 s", "look for the cause in the pool"),
@@ -81,7 +81,7 @@ async def test_a_broken_object_store_is_reported_and_nothing_is_launched(tmp_pat
     assert "WINDLASS_OBJECTS_URL" in str(checks[0].fix)
 
 
-async def test_a_cluster_that_cannot_be_reached_is_reported_and_the_store_is_still_tested(tmp_path: Path) -> None:
+async def test_an_unreachable_cluster_is_reported_and_the_object_store_is_still_tested(tmp_path: Path) -> None:
     with socket.socket() as closed:  # bound, and not listening
         closed.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{closed.getsockname()[1]}"
@@ -94,7 +94,7 @@ async def test_a_cluster_that_cannot_be_reached_is_reported_and_the_store_is_sti
     assert left(tmp_path) == []
 
 
-def test_a_probe_is_no_stray_until_it_is_an_hour_old_and_a_launch_of_a_job_is_never_a_probe() -> None:
+def test_a_probe_counts_as_live_for_an_hour_and_the_launch_of_a_job_is_never_a_probe() -> None:
     [job], now = new_ids(1), time.time()
     assert is_live_probe(launch_name(job, PROBE_FENCE), now)
     assert not is_live_probe(launch_name(job, PROBE_FENCE), now + PROBE_WITHIN + 1)

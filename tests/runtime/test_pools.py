@@ -46,10 +46,10 @@ async def test_a_command_on_the_subprocess_pool_has_output_and_log(
         await eventually(lambda: nothing_left(tmp_path / "home"))
 
 
-async def test_lines_that_are_missing_from_a_list_of_the_mailbox_are_read_before_the_attempt_ends(
+async def test_log_lines_missing_from_a_mailbox_listing_are_read_before_the_attempt_ends(
     app: Windlass, working: Working, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A list of a folder may have a file and lack another one that was written before it."""
+    """A directory listing may include a file and miss another one that was written before it."""
     list_all = Objects.list
 
     async def list_without_lines(self: Objects, prefix: str) -> list[ObjectMeta]:
@@ -70,7 +70,7 @@ async def test_a_step_on_an_unknown_pool_is_refused_when_it_is_published(app: Wi
         await app.publish()
 
 
-async def test_without_a_process_that_runs_commands_the_fix_is_to_start_one(app: Windlass) -> None:
+async def test_without_a_worker_that_allows_commands_the_error_advises_to_start_one(app: Windlass) -> None:
     app.workflow("report").command("sum", "true").on("subprocess")
     with pytest.raises(InvalidWorkflow, match=r"'subprocess': .* start `windlass worker --allow-commands`"):
         await app.publish()
@@ -128,7 +128,9 @@ async def test_launched_handlers_write_and_read_artifacts(app: Windlass, working
     ]
 
 
-async def test_a_failed_command_is_retried_and_its_reason_kept(app: Windlass, working: Working, tmp_path: Path) -> None:
+async def test_a_failed_command_is_retried_and_its_reason_is_kept(
+    app: Windlass, working: Working, tmp_path: Path
+) -> None:
     flow = app.workflow("report")
     flow.command("try", f"[ -e {tmp_path}/again ] && exit 0; touch {tmp_path}/again; echo broken >&2; exit 3").on(
         "subprocess"
@@ -140,10 +142,10 @@ async def test_a_failed_command_is_retried_and_its_reason_kept(app: Windlass, wo
     assert "exited with 3: broken" in explained
 
 
-async def test_a_request_to_stop_that_comes_after_its_launch_was_removed_does_not_stay(
+async def test_a_stop_request_written_after_its_launch_was_removed_is_cleaned_up(
     app: Windlass, working: Working, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second attempt stops the first, which is still in a list that was made before its end."""
+    """The second attempt stops the first, which a stale list of jobs still contains."""
     list_jobs, ask_to_stop = SubprocessLauncher.list, Mailboxes.ask_to_stop
     asked: list[str] = []
 
@@ -174,7 +176,7 @@ async def test_a_request_to_stop_that_comes_after_its_launch_was_removed_does_no
     assert [name[-2:] for name in asked] == ["-1"]
 
 
-async def test_a_launched_process_that_is_killed_leaves_no_process_and_a_reason(
+async def test_a_killed_launched_process_leaves_no_child_process_and_records_the_reason(
     app: Windlass, working: Working, tmp_path: Path
 ) -> None:
     flow = app.workflow("report")
@@ -251,7 +253,7 @@ async def test_an_output_that_is_too_large_for_a_row_becomes_an_artifact(app: Wi
         ({"options": {"command": ["sh", "-c", "echo no python here >&2; exit 127"]}}, "true", "(exit code 127)"),
     ],
 )
-async def test_a_job_that_does_not_start_or_falls_silent_is_stopped(
+async def test_a_launched_job_that_does_not_start_or_misses_its_heartbeats_fails_with_a_reason(
     database: str, working: Working, tmp_path: Path, options: dict[str, Any], run: str, reason: str
 ) -> None:
     pool = PoolOptions(name="subprocess", launcher="subprocess", **options)
@@ -265,7 +267,9 @@ async def test_a_job_that_does_not_start_or_falls_silent_is_stopped(
             await eventually(lambda: nothing_left(tmp_path / "home"), seconds=30)
 
 
-async def test_the_state_of_a_launched_job_is_its_progress(app: Windlass, working: Working, tmp_path: Path) -> None:
+async def test_the_state_of_a_launched_job_is_recorded_as_its_progress(
+    app: Windlass, working: Working, tmp_path: Path
+) -> None:
     flow = app.workflow("report")
     flow.command("wait", f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done").on("subprocess")
     async with working(app, allow_commands=True):
@@ -282,9 +286,7 @@ async def test_the_state_of_a_launched_job_is_its_progress(app: Windlass, workin
         assert (await run.wait(timeout=60)).state is RunState.COMPLETED
 
 
-async def test_a_job_that_another_worker_has_launched_is_taken_over(
-    app: Windlass, working: Working, tmp_path: Path
-) -> None:
+async def test_a_job_launched_by_another_worker_is_taken_over(app: Windlass, working: Working, tmp_path: Path) -> None:
     flow = app.workflow("report")
     script = f"echo $$ >> {tmp_path}/pid; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; echo '\"done\"'"
     flow.command("wait", script).on("subprocess").retry(max_attempts=1)

@@ -1,4 +1,4 @@
-"""An operator makes a worker go quiet."""
+"""Quieting a worker: it claims no jobs until an operator resumes it."""
 
 from datetime import timedelta
 
@@ -7,7 +7,7 @@ from windlass import Windlass
 from windlass.engine.workers import registry as workers
 
 
-async def test_a_quiet_worker_claims_nothing_until_it_is_let_go(app: Windlass, working: Working) -> None:
+async def test_a_quiet_worker_claims_no_jobs_until_it_is_resumed(app: Windlass, working: Working) -> None:
     db = await app.open()
 
     @app.job("a.b.v1")

@@ -20,12 +20,12 @@ LIVE = "select count(*) from workflow.workflow_run where step = 1 and status in 
 
 
 def peak() -> int:
-    """The most memory this process ever had, in MB."""
+    """Return the peak memory of this process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
 class Tally:
-    """What the handlers saw."""
+    """Counters that the handlers update."""
 
     def __init__(self, count: int) -> None:
         self.count, self.done, self.total, self.busy, self.most, self.early = count, 0, 0, 0, 0, 0
@@ -43,7 +43,7 @@ class Tally:
 
 
 async def main(url: str, count: int) -> dict[str, Any]:
-    """Do a run with so many items; what became of it and of our memory."""
+    """Execute a run with `count` items; return its result and the memory use of this process."""
     tally, stop = Tally(count), asyncio.Event()
     async with Windlass(url, settings=Settings()) as app:
         app.job("process.v1")(tally.process)
@@ -80,13 +80,17 @@ def check(told: dict[str, Any], count: int) -> None:
     assert told["peak"] - told["early"] < 32, told  # megabytes
 
 
-async def test_a_thousand_items_in_a_window_of_fifty(database: str, conn: Connection) -> None:
+async def test_a_thousand_items_stay_within_a_window_of_fifty_and_constant_memory(
+    database: str, conn: Connection
+) -> None:
     check(await trial(database, conn, 1_000), 1_000)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1000)
-async def test_a_hundred_thousand_items_in_a_window_of_fifty(database: str, conn: Connection) -> None:
+async def test_a_hundred_thousand_items_stay_within_a_window_of_fifty_and_constant_memory(
+    database: str, conn: Connection
+) -> None:
     check(await trial(database, conn, 100_000), 100_000)
 
 

@@ -17,7 +17,7 @@ Connection = Any
 SOON = 10.0
 
 
-async def test_a_handler_is_told_where_it_stands(app: Windlass, working: Working) -> None:
+async def test_the_context_exposes_workflow_step_instance_and_upstream_results(app: Windlass, working: Working) -> None:
     told: list[tuple[Any, ...]] = []
 
     @app.job("discover.v1")
@@ -51,7 +51,7 @@ async def test_a_handler_is_told_where_it_stands(app: Windlass, working: Working
     ]
 
 
-async def test_too_many_instances_are_an_error_only_for_who_asks(
+async def test_too_many_upstream_instances_are_an_error_only_when_their_results_are_read(
     app: Windlass, working: Working, conn: Connection
 ) -> None:
     asked: list[str] = []
@@ -101,7 +101,9 @@ async def test_cancel_reaches_a_running_async_handler_and_its_end_is_recorded(ap
     assert (await run.result()).state == "cancelled"
 
 
-async def test_a_sync_handler_is_told_and_what_it_returns_counts(app: Windlass, working: Working) -> None:
+async def test_cancelling_a_run_signals_a_sync_handler_and_its_result_is_recorded(
+    app: Windlass, working: Working
+) -> None:
     begun = threading.Event()
 
     @app.job("long.v1")
@@ -151,7 +153,7 @@ async def test_a_cancelled_parent_stops_the_handler_of_its_child(app: Windlass, 
         await eventually(heard)
 
 
-async def test_a_run_that_takes_too_long_ends_in_time(app: Windlass, working: Working) -> None:
+async def test_a_run_that_exceeds_its_maximum_duration_times_out(app: Windlass, working: Working) -> None:
     @app.job("long.v1")
     async def long() -> None:
         await asyncio.Event().wait()
@@ -162,7 +164,7 @@ async def test_a_run_that_takes_too_long_ends_in_time(app: Windlass, working: Wo
         assert (await run.wait(timeout=30)).state == "timeout"
 
 
-async def test_a_sleep_ends_in_time_and_survives_reopening_the_app(database: str, working: Working) -> None:
+async def test_a_sleep_survives_reopening_the_app(database: str, working: Working) -> None:
     async with Windlass(database, settings=Settings(master_keys=KEYS)) as first:
         first.workflow("w").sleep("s", timedelta(milliseconds=300))
         run = (await first.start("w")).id
@@ -170,7 +172,7 @@ async def test_a_sleep_ends_in_time_and_survives_reopening_the_app(database: str
         assert (await (await second.run(run)).wait(timeout=30)).state == "completed"
 
 
-async def test_a_run_in_the_callers_transaction_is_found_by_polling(
+async def test_a_run_started_in_the_callers_transaction_is_found_by_polling(
     app: Windlass, working: Working, conn: Connection
 ) -> None:
     app.workflow("w").step("a", lambda: "done")
@@ -180,11 +182,11 @@ async def test_a_run_in_the_callers_transaction_is_found_by_polling(
         assert (await run.wait(timeout=SOON)).value == "done"
 
 
-# The hangs of C3 and D2 item 7, with everything real. Five seconds each.
+# The cases of C3 and D2 item 7, in which the pseudo-code hangs, with a real worker. Five seconds each.
 
 
 def flow_of(app: Windlass, case: str) -> dict[str, str]:
-    """A workflow that must end, and how."""
+    """Define a workflow that must end, and return the expected states of its steps."""
     flow, now = app.workflow("w"), Retry(base=0)
     a = flow.step("a", _slow if case == "time-out" else _fails).retry(max_attempts=3, retry=now)
     if case == "time-out":
@@ -220,9 +222,7 @@ async def _fine() -> str:
 
 @pytest.mark.exclusive
 @pytest.mark.parametrize("case", ["failure", "time-out", "on_failure", "fan-out"])
-async def test_what_the_pseudo_code_hangs_on_ends_within_five_seconds(
-    app: Windlass, working: Working, case: str
-) -> None:
+async def test_a_run_with_a_failing_step_ends_within_five_seconds(app: Windlass, working: Working, case: str) -> None:
     calls.clear()
     states = flow_of(app, case)
     async with working(app):

@@ -35,7 +35,7 @@ async def app(database: str) -> AsyncIterator[Windlass]:
 
 
 async def echo(request: Received, connection: ClientConnection) -> None:
-    """Answers with everything it got, in many forms."""
+    """Respond with everything in the request, in several encodings."""
     document = {
         "target": request.target,
         "headers": request.headers,
@@ -89,7 +89,7 @@ async def test_the_next_attempt_uses_the_new_value(app: Windlass, working: Worki
         assert [request.body.decode() for request in shop.requests] == [CANARY, "the new value"]
 
 
-async def test_a_secret_that_was_deleted_fails_the_step_without_a_request(
+async def test_a_deleted_secret_fails_the_step_without_a_request(
     app: Windlass, working: Working, conn: Connection
 ) -> None:
     async with opened() as shop:
@@ -102,7 +102,7 @@ async def test_a_secret_that_was_deleted_fails_the_step_without_a_request(
     assert "secret TOKEN does not exist any more" in await everything(conn)
 
 
-async def test_a_value_that_cannot_be_a_header_is_refused_without_it(
+async def test_a_secret_that_is_invalid_as_a_header_is_refused_and_absent_from_the_error(
     app: Windlass, working: Working, conn: Connection
 ) -> None:
     await secrets.set_(await app.open(), "TOKEN", "c4n4ry\nc4n4ry")
@@ -136,7 +136,7 @@ async def test_a_callback_is_signed_with_a_secret_of_the_org(app: Windlass, work
 # The canary
 
 
-async def test_the_canary_is_nowhere(
+async def test_a_secret_is_absent_from_the_database_the_api_and_the_logs(
     app: Windlass, working: Working, conn: Connection, caplog: pytest.LogCaptureFixture, database: str
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -177,7 +177,7 @@ async def test_the_canary_is_nowhere(
 
 
 async def _all_answers(http: Any, run: UUID) -> str:
-    """What the API says of a run and its jobs."""
+    """Return the API responses about a run and its jobs."""
     answers = []
     paths = ["/secrets", "/workflows/w", "/workflows/w/versions/1", "/runs", f"/runs/{run}", f"/runs/{run}/explain"]
     paths += [f"/runs/{run}/tasks", f"/runs/{run}/events", f"/runs/{run}/logs", "/jobs", "/dead-letters", "/stats"]
@@ -192,7 +192,7 @@ async def _all_answers(http: Any, run: UUID) -> str:
 # Rotation under load
 
 
-async def test_the_keys_are_rotated_while_steps_are_executed(database: str, working: Working) -> None:
+async def test_keys_can_be_rotated_while_steps_run(database: str, working: Working) -> None:
     both = MasterKeys((NEW, *KEYS))
     async with opened() as shop, app_for(database) as before, app_for(database, master_keys=both) as app:
         db = await app.open()

@@ -49,14 +49,12 @@ async def test_dependents_of_a_failed_task_are_skipped_after_its_last_retry_and_
         ({"charge": {"sleep": 1}, "b": {"needs": ["chrage"], "sleep": 1}}, "charge"),
     ],
 )
-async def test_circles_and_misspelled_needs_are_refused_when_the_workflow_is_made(
-    app: Windlass, tasks: Any, told: str
-) -> None:
+async def test_cycles_and_misspelled_needs_are_refused_at_deployment(app: Windlass, tasks: Any, told: str) -> None:
     with pytest.raises(InvalidWorkflow, match=told):
         await app.deploy({"name": "w", "tasks": tasks})
 
 
-async def test_runs_of_one_workflow_do_not_see_each_other(app: Windlass, working: Working) -> None:
+async def test_concurrent_runs_of_one_workflow_are_isolated(app: Windlass, working: Working) -> None:
     async def echo(request: Received, connection: ClientConnection) -> None:
         await connection.send(ok(json.loads(request.body)))
 
@@ -71,7 +69,7 @@ async def test_runs_of_one_workflow_do_not_see_each_other(app: Windlass, working
     assert [result.output for result in results] == [[n, str(run.id)] for n, run in enumerate(started)]
 
 
-async def test_a_run_ends_as_timeout_after_its_longest_duration_which_is_30_days(
+async def test_a_run_times_out_after_its_maximum_duration_which_is_30_days_by_default(
     database: str, working: Working, clock: Clock
 ) -> None:
     clock.set(START)
@@ -102,7 +100,7 @@ async def test_a_run_ends_as_timeout_after_its_longest_duration_which_is_30_days
         (0, timedelta()),
     ],
 )
-async def test_a_sleep_ends_at_a_time_that_is_fixed_when_it_begins(
+async def test_the_end_of_a_sleep_is_fixed_when_the_sleep_starts(
     database: str, clock: Clock, conn: Any, sleep: Any, wait: timedelta
 ) -> None:
     clock.set(START)
@@ -112,8 +110,10 @@ async def test_a_sleep_ends_at_a_time_that_is_fixed_when_it_begins(
     assert await conn.fetchval("select due_at from windlass.timer") == START + wait
 
 
-async def test_steps_that_end_at_once_on_two_nodes_advance_the_run_once(database: str, working: Working) -> None:
-    """Each node does one of them, and both answers come at the same moment."""
+async def test_steps_that_end_simultaneously_on_two_workers_advance_the_run_once(
+    database: str, working: Working
+) -> None:
+    """Each worker runs one of the steps, and both responses arrive at the same moment."""
     together = asyncio.Barrier(2)
 
     async def meet(_: Received, connection: ClientConnection) -> None:
@@ -134,8 +134,8 @@ async def test_steps_that_end_at_once_on_two_nodes_advance_the_run_once(database
         assert len({request.headers["idempotency-key"] for request in shop.asked("/c")}) == 10
 
 
-async def test_without_any_events_polling_finds_everything(database: str, working: Working) -> None:
-    """NOTIFY is off: callbacks, sleeps, answers and runs below are found all the same."""
+async def test_polling_finds_all_work_without_notifications(database: str, working: Working) -> None:
+    """NOTIFY is off: callbacks, sleeps, results and child runs are found by polling."""
     async with (
         app_for(database, notify=False) as app,
         app_for(database, notify=False) as elsewhere,
@@ -159,10 +159,10 @@ async def test_without_any_events_polling_finds_everything(database: str, workin
         assert (await run.wait(timeout=60)).state == "completed"
 
 
-async def test_a_process_that_starts_anew_goes_on_where_the_last_one_was(
+async def test_a_new_process_resumes_the_runs_of_the_previous_one(
     database: str, working: Working, clock: Clock
 ) -> None:
-    """Nothing is kept in memory: a sleep, a wait and a run of the first process end in the second."""
+    """No state is kept in memory: a sleep that began in the first process ends in the second."""
     clock.set(START)
     async with app_for(database, clock) as first, opened() as shop:
         await first.deploy(at(shop, TRIAL_EXPIRY))

@@ -28,7 +28,7 @@ async def word(run: Run, step: str) -> str:
     return (await run.view()).states[step]
 
 
-async def test_order_processing_that_is_paid(app: Windlass, working: Working) -> None:
+async def test_a_paid_order_is_processed(app: Windlass, working: Working) -> None:
     charging, charged = asyncio.Event(), asyncio.Event()
     together = asyncio.Barrier(2)
 
@@ -62,7 +62,7 @@ async def test_order_processing_that_is_paid(app: Windlass, working: Working) ->
         assert result.state == "completed"  # 5.
 
 
-async def test_order_processing_that_is_not_paid(app: Windlass, working: Working) -> None:
+async def test_an_order_whose_charge_fails_is_handled_and_completes(app: Windlass, working: Working) -> None:
     """A workflow where `charge` failed but `handle-failure` succeeded is `completed`."""
     async with opened(charge=ok({"error": "declined"}, status=402)) as shop, working(app):
         await app.deploy(at(shop, ORDER_PROCESSING))
@@ -77,7 +77,9 @@ async def test_order_processing_that_is_not_paid(app: Windlass, working: Working
     assert result.state == "completed"
 
 
-async def test_trial_expiry_over_fourteen_days(database: str, working: Working, clock: Clock) -> None:
+async def test_a_trial_sends_a_reminder_after_13_days_and_expires_after_14(
+    database: str, working: Working, clock: Clock
+) -> None:
     clock.set(START)
     async with app_for(database, clock) as app, opened() as shop, working(app):
         await app.deploy(at(shop, TRIAL_EXPIRY))
@@ -137,7 +139,7 @@ CHECKOUT = """
 DETAILS = {"order_id": "o1", "amount": 9900}
 
 
-async def test_checkout_that_is_paid_by_an_external_provider(app: Windlass, working: Working) -> None:
+async def test_a_checkout_is_fulfilled_when_the_provider_calls_back(app: Windlass, working: Working) -> None:
     async with opened() as shop, working(app), reachable(app) as door:
         await app.deploy(at(shop, CHECKOUT))
         run = await app.start("checkout-flow", DETAILS)  # 1.
@@ -160,8 +162,10 @@ async def test_checkout_that_is_paid_by_an_external_provider(app: Windlass, work
     }
 
 
-async def test_checkout_whose_provider_is_quicker_than_the_answer_of_the_shop(app: Windlass, working: Working) -> None:
-    """The callback comes before the step waits: it is kept."""
+async def test_a_checkout_is_fulfilled_when_the_callback_precedes_the_response_of_the_shop(
+    app: Windlass, working: Working
+) -> None:
+    """The callback arrives before the step waits: it is stored."""
 
     async def create(request: Received, connection: ClientConnection) -> None:
         async with httpx.AsyncClient() as provider:
@@ -176,7 +180,7 @@ async def test_checkout_whose_provider_is_quicker_than_the_answer_of_the_shop(ap
     assert result.state == "completed"
 
 
-async def test_checkout_that_nobody_pays_within_the_hour(database: str, working: Working, clock: Clock) -> None:
+async def test_a_checkout_without_payment_expires_after_an_hour(database: str, working: Working, clock: Clock) -> None:
     clock.set(START)
     async with app_for(database, clock) as app, opened() as shop, working(app):  # 8.
         await app.deploy(at(shop, CHECKOUT))

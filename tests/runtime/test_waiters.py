@@ -16,7 +16,7 @@ from windlass.runtime.handle import Waiters
 Connection = Any
 
 
-async def test_a_run_that_cannot_be_read_fails_its_own_waits_only(db: Tenant, conn: Connection) -> None:
+async def test_an_unreadable_run_fails_only_its_own_waits(db: Tenant, conn: Connection) -> None:
     strange, plain = await begin(db, node("a")), await begin(db, node("a"))
     await conn.execute("alter table windlass.run drop constraint run_state_check")
     await conn.execute("update windlass.run set state = 'strange' where id = $1", strange)
@@ -28,7 +28,7 @@ async def test_a_run_that_cannot_be_read_fails_its_own_waits_only(db: Tenant, co
     await waiters.close()
 
 
-async def test_a_run_that_does_not_exist_is_not_waited_for(db: Tenant) -> None:
+async def test_waiting_for_an_unknown_run_is_refused(db: Tenant) -> None:
     waiters = Waiters(db)
     with pytest.raises(NotFound):
         await waiters.ended(UUID(int=1))

@@ -32,7 +32,7 @@ async def test_sync_handlers_run_in_threads(app: Windlass) -> None:
     assert (await app.get(id_)).result == {"double": 42, "main": False}
 
 
-async def test_no_more_than_the_workers_concurrency_run_at_once(app: Windlass, working: Working) -> None:
+async def test_the_concurrency_of_a_worker_limits_its_running_jobs(app: Windlass, working: Working) -> None:
     running, most, release = 0, 0, asyncio.Event()
 
     @app.job("wait.here.v1")
@@ -52,7 +52,7 @@ async def test_no_more_than_the_workers_concurrency_run_at_once(app: Windlass, w
     assert most == 4
 
 
-async def test_a_type_may_have_a_limit_of_its_own(app: Windlass, working: Working) -> None:
+async def test_a_job_type_may_have_its_own_concurrency_limit(app: Windlass, working: Working) -> None:
     running, most, release = 0, 0, asyncio.Event()
     others = 0
 
@@ -79,7 +79,7 @@ async def test_a_type_may_have_a_limit_of_its_own(app: Windlass, working: Workin
     assert most == 2
 
 
-async def test_a_failure_is_retried_after_the_policys_delay(app: Windlass) -> None:
+async def test_a_failure_is_retried_after_the_delay_of_the_retry_policy(app: Windlass) -> None:
     @app.job("fail.always.v1", retry=Retry(base=100, jitter=0))
     async def fail() -> None:
         raise RuntimeError("no luck")
@@ -93,7 +93,7 @@ async def test_a_failure_is_retried_after_the_policys_delay(app: Windlass) -> No
     assert "raise RuntimeError" in job.errors[0]["traceback"]
 
 
-async def test_a_jobs_own_policy_goes_before_its_handlers(app: Windlass) -> None:
+async def test_the_retry_policy_of_a_job_overrides_that_of_its_handler(app: Windlass) -> None:
     @app.job("fail.twice.v1", retry=Retry(base=1000))
     async def fail(ctx: Context) -> int:
         if ctx.attempt < 3:
@@ -109,7 +109,7 @@ async def test_a_jobs_own_policy_goes_before_its_handlers(app: Windlass) -> None
     assert trail == ["created", "leased", "retried", "leased", "retried", "leased", "succeeded"]
 
 
-async def test_attempts_used_up_means_failed(app: Windlass) -> None:
+async def test_a_job_without_attempts_left_fails(app: Windlass) -> None:
     @app.job("fail.always.v1", retry=Retry(base=0), max_attempts=2)
     async def fail() -> None:
         raise RuntimeError("no luck")
@@ -120,7 +120,7 @@ async def test_attempts_used_up_means_failed(app: Windlass) -> None:
     assert (job.status, job.attempt) == ("failed", 2)
 
 
-async def test_a_handler_can_refuse_retries(app: Windlass) -> None:
+async def test_a_non_retryable_error_fails_the_job_without_a_retry(app: Windlass) -> None:
     @app.job("fail.hard.v1")
     async def fail() -> None:
         raise NonRetryable("the card is stolen")
@@ -131,7 +131,7 @@ async def test_a_handler_can_refuse_retries(app: Windlass) -> None:
     assert (job.status, job.attempt, job.last_error) == ("failed", 1, "the card is stolen")
 
 
-async def test_a_handler_can_say_when_to_retry(app: Windlass) -> None:
+async def test_a_retry_after_error_sets_the_delay_of_the_retry(app: Windlass) -> None:
     @app.job("busy.server.v1")
     async def busy() -> None:
         raise RetryAfter(500, "the server is busy")
@@ -147,7 +147,7 @@ async def test_a_handler_can_say_when_to_retry(app: Windlass) -> None:
     ("payload", "told"),
     [({}, "'content_id'"), ({"content_id": "c", "size": 1}, "'size'"), (["c", 1, 2], "there are 3 arguments")],
 )
-async def test_a_payload_that_does_not_fit_fails_at_once_and_names_the_parameter(
+async def test_an_invalid_payload_fails_without_a_retry_and_the_error_names_the_parameter(
     app: Windlass, payload: object, told: str
 ) -> None:
     @app.job("content.thumbnail.v1", max_attempts=5)
@@ -161,7 +161,9 @@ async def test_a_payload_that_does_not_fit_fails_at_once_and_names_the_parameter
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
-async def test_a_handler_that_takes_too_long_is_stopped_and_retried(app: Windlass, working: Working, kind: str) -> None:
+async def test_a_handler_that_exceeds_its_timeout_is_stopped_and_its_attempt_fails(
+    app: Windlass, working: Working, kind: str
+) -> None:
     stopped = threading.Event()
 
     async def slow_async(ctx: Context) -> None:
@@ -211,7 +213,7 @@ async def test_cancelling_a_running_job_stops_its_handler(app: Windlass, working
     assert [event.event_type for event in await app.events(id_)] == ["created", "leased", "cancelled"]
 
 
-async def test_a_long_job_keeps_its_lease_by_itself(app: Windlass, working: Working) -> None:
+async def test_the_lease_of_a_long_job_is_extended_automatically(app: Windlass, working: Working) -> None:
     release = asyncio.Event()
 
     @app.job("long.work.v1")
@@ -236,7 +238,7 @@ async def test_a_long_job_keeps_its_lease_by_itself(app: Windlass, working: Work
     assert [event.event_type for event in await app.events(id_)] == ["created", "leased", "succeeded"]
 
 
-async def test_a_type_without_a_handler_is_left_for_others(app: Windlass) -> None:
+async def test_a_job_without_a_handler_is_left_for_other_workers(app: Windlass) -> None:
     @app.job("known.work.v1")
     async def known() -> None: ...
 
@@ -277,22 +279,22 @@ async def test_the_registry_moves_a_type_between_runtimes(app: Windlass, working
         "insert into workflow.workflow_registry (workflow_name, runtime) values ('content.ocr.v1', 'go')"
     )
     id_ = await app.submit("content.ocr.v1")
-    await run_until_idle_is_hopeless(app, working)
+    await run_until_marker_job_ends(app, working)
     assert (await app.get(id_)).status == "pending"
     await db.pool.execute("update workflow.workflow_registry set runtime = 'python'")
     async with working(app):
         await ended(app, id_)
 
 
-async def run_until_idle_is_hopeless(app: Windlass, working: Working) -> None:
-    """Run a worker for as long as it takes to work off a job it may take."""
+async def run_until_marker_job_ends(app: Windlass, working: Working) -> None:
+    """Run a worker until it has processed a marker job that it may claim."""
     app.job("marker.work.v1")(_nothing)
     marker = await app.submit("marker.work.v1", priority=999)
     async with working(app):
         await ended(app, marker)
 
 
-async def test_lines_are_kept_with_their_attempt_and_capped(app: Windlass) -> None:
+async def test_log_lines_are_stored_with_their_attempt_and_capped(app: Windlass) -> None:
     @app.job("chatty.work.v1", retry=Retry(base=0))
     def chatty(ctx: Context) -> None:
         ctx.log.info("attempt %d", ctx.attempt)
@@ -323,7 +325,7 @@ async def test_a_result_that_is_not_json_fails_with_a_clear_error(app: Windlass)
     assert "result is not JSON" in (job.last_error or "")
 
 
-async def test_text_that_postgres_cannot_store_does_not_stop_the_report(app: Windlass) -> None:
+async def test_an_error_text_that_postgres_cannot_store_does_not_block_the_report(app: Windlass) -> None:
     @app.job("evil.error.v1", max_attempts=1)
     async def evil() -> None:
         raise RuntimeError("NUL \x00 and half a pair \ud800")
@@ -338,7 +340,9 @@ async def test_text_that_postgres_cannot_store_does_not_stop_the_report(app: Win
     assert {(await app.get(id_)).status for id_ in others} == {"succeeded"}
 
 
-async def test_a_worker_says_hello_and_goodbye(app: Windlass, working: Working) -> None:
+async def test_a_worker_registers_at_its_start_and_is_marked_as_stopped_at_its_end(
+    app: Windlass, working: Working
+) -> None:
     @app.job("known.work.v1")
     async def known() -> None: ...
 
@@ -367,7 +371,7 @@ async def test_draining_hands_unfinished_work_back_uncharged(app: Windlass, work
     assert (last.event_type, last.data) == ("retried", {"reason": "handed back"})
 
 
-async def test_delayed_jobs_start_when_their_time_has_come(app: Windlass, working: Working) -> None:
+async def test_delayed_jobs_start_when_they_are_due(app: Windlass, working: Working) -> None:
     @app.job("later.work.v1")
     async def later() -> None: ...
 

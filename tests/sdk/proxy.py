@@ -1,4 +1,4 @@
-"""A proxy between a worker and Windlass that can delay, refuse, lose or corrupt."""
+"""A proxy between a worker and Windlass that can delay, reject or corrupt requests and lose responses."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ class Proxy:
             case "well":
                 pass
             case _:
-                raise AssertionError(f"a server cannot be {how}")
+                raise AssertionError(f"unknown behaviour {how!r}")
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)

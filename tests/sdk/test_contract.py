@@ -38,7 +38,7 @@ FEATURES = {
 
 @dataclass(frozen=True)
 class Driver:
-    """The program of a language. Without a command it is the one of Python, which is forked: that is faster."""
+    """The driver program of a language. Without a command, the Python driver is forked, which is faster."""
 
     command: Sequence[str] = ()
 
@@ -108,7 +108,7 @@ PROMISES = [
 
 
 class Worker:
-    """A driver that runs."""
+    """A running driver."""
 
     def __init__(self, process: "subprocess.Popen[bytes] | ForkedProcess", output: Path) -> None:
         self._process, self._output = process, output
@@ -135,7 +135,7 @@ class Worker:
 
 @dataclass
 class Trial:
-    """A case that is performed."""
+    """A running case of the contract suite."""
 
     language: str
     driver: Driver
@@ -311,7 +311,7 @@ def build_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @asynccontextmanager
 async def tended(app: Windlass) -> AsyncIterator[None]:
-    """The background loops of a server."""
+    """Run the background loops of a server during the block."""
     stop = asyncio.Event()
     loops = asyncio.create_task(app.tend(stop=stop))
     yield
@@ -320,7 +320,7 @@ async def tended(app: Windlass) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize(("language", "name"), PROMISES)
-async def test_a_worker_keeps_the_contract(
+async def test_a_worker_fulfils_the_contract(
     language: str, name: str, app: Windlass, database: str, build_folder: Path, tmp_path: Path
 ) -> None:
     driver = driver_of(language, build_folder)

@@ -73,7 +73,7 @@ async def test_the_guide_works_as_written(go: str, app: Windlass, tmp_path: Path
             assert await worker.wait() == 0
 
 
-async def test_jobs_and_schedules_over_sql(database: str, tmp_path: Path) -> None:
+async def test_the_go_inbox_package_manages_jobs_and_schedules_over_sql(database: str, tmp_path: Path) -> None:
     program = Path(driver_of("go-sql", tmp_path).command[0]).with_name("inbox")
     seen = json.loads(await run(str(program), cwd=tmp_path, WINDLASS_DSN=database))
     mistake = seen.pop("mistake")

@@ -29,7 +29,7 @@ def test_the_guide_shows_the_files_of_the_example() -> None:
         assert (EXAMPLE / name).read_text("utf-8") == text
 
 
-async def test_python_defines_typescript_and_go_execute(
+async def test_a_workflow_defined_in_python_is_executed_by_typescript_and_go_workers(
     node: str, app: Windlass, database: str, tmp_path: Path
 ) -> None:
     if shutil.which("go") is None:

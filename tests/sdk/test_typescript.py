@@ -24,7 +24,7 @@ TESTS = typescript.SDK / "dist/test"
 
 @pytest.fixture(scope="module", autouse=True)
 def node() -> str:
-    """Node, and a built SDK."""
+    """Return the path of Node; skip if Node or a built SDK is missing."""
     path = typescript.node()
     if path is not None and typescript.DRIVER.exists():
         return path
@@ -73,7 +73,7 @@ def python_workflows() -> list[Workflow]:
     return [etl.build(), order.build()]
 
 
-async def test_the_builders_of_both_languages_make_the_same_workflows(node: str) -> None:
+async def test_the_builders_of_both_languages_produce_the_same_workflows(node: str) -> None:
     documents = json.loads(await run(node, str(TESTS / "workflows.js")))
     assert [parse(document) for document in documents] == python_workflows()
 
@@ -109,7 +109,7 @@ async def test_the_guide_works_as_written(node: str, app: Windlass, tmp_path: Pa
         assert await worker.wait() == 0
 
 
-async def test_client_and_worker_against_a_server(node: str, app: Windlass) -> None:
+async def test_the_client_and_the_worker_work_against_a_server(node: str, app: Windlass) -> None:
     async with served(app) as http, tended(app):
         url = str(http.base_url).removesuffix("/").removesuffix("/api/v1")
         await run(node, "--test", "--test-timeout=60000", str(TESTS / "server.live.js"), WINDLASS_URL=url)

@@ -20,7 +20,7 @@ from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 Connection = Any
-# Raised by the server itself, so that the driver makes its own error of it.
+# Raised by the server, so that the driver converts it into its own error class.
 REFUSE = """
 create or replace function workflow.refuse() returns trigger language plpgsql as $$
 begin raise exception 'host=10.1.2.3 user=secret' using errcode = '{code}'; end $$;
@@ -48,7 +48,7 @@ async def http(app: Windlass) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_a_database_that_refuses_for_now_is_unavailable_on_every_surface(
+async def test_a_transient_error_of_the_database_is_unavailable_in_every_api(
     app: Windlass, http: httpx.AsyncClient, conn: Connection
 ) -> None:
     for code, expected in CODES.items():
@@ -65,19 +65,19 @@ async def test_a_database_that_refuses_for_now_is_unavailable_on_every_surface(
             assert "10.1.2.3" not in text
 
 
-async def test_a_value_that_breaks_a_rule_is_not_taken_for_an_outage(conn: Connection) -> None:
+async def test_an_invalid_value_is_not_treated_as_an_outage(conn: Connection) -> None:
     with pytest.raises(asyncpg.PostgresError) as caught:
         await conn.execute("select 1/0")
     assert trouble(caught.value) is None
 
 
-async def test_a_statement_with_the_wrong_number_of_arguments_is_a_defect(conn: Connection) -> None:
+async def test_a_statement_with_the_wrong_number_of_arguments_is_not_treated_as_an_outage(conn: Connection) -> None:
     with pytest.raises(asyncpg.InterfaceError) as caught:
         await conn.fetch("select $1::int", 1, 2)
     assert trouble(caught.value) is None
 
 
-async def test_an_address_where_nobody_listens_is_told_without_the_address() -> None:
+async def test_a_refused_connection_is_reported_without_the_address() -> None:
     free = listen("127.0.0.1", 0)
     free.socket.close()
     app = Windlass(f"postgresql://somebody:secret@127.0.0.1:{free.port}/none", settings=Settings())
@@ -86,7 +86,7 @@ async def test_an_address_where_nobody_listens_is_told_without_the_address() -> 
     assert str(caught.value) == "the database did not answer: the connection was refused"
 
 
-async def test_a_login_that_is_refused_is_told_without_the_user(database: str) -> None:
+async def test_a_rejected_login_is_reported_without_the_user(database: str) -> None:
     wrong = database.replace("windlass@", "nobody_here@")
     with pytest.raises(Unavailable) as caught:
         await Windlass(wrong, settings=Settings()).submit("a.b.v1")
@@ -94,7 +94,7 @@ async def test_a_login_that_is_refused_is_told_without_the_user(database: str) -
     assert "nobody_here" not in str(caught.value)
 
 
-async def test_an_error_in_a_transaction_is_what_the_caller_hears_even_if_the_connection_is_lost(db: Tenant) -> None:
+async def test_an_error_in_a_transaction_is_raised_even_if_the_connection_is_lost(db: Tenant) -> None:
     async def use_case() -> None:
         async with db.begin() as conn:
             pid = await conn.fetchval("select pg_backend_pid()")
@@ -106,7 +106,7 @@ async def test_an_error_in_a_transaction_is_what_the_caller_hears_even_if_the_co
         await use_case()
 
 
-async def test_sessions_are_read_committed_whatever_the_database_prefers(database: str, conn: Connection) -> None:
+async def test_sessions_are_read_committed_regardless_of_the_database_default(database: str, conn: Connection) -> None:
     name = await conn.fetchval("select current_database()")
     await conn.execute(f"alter database \"{name}\" set default_transaction_isolation = 'serializable'")
     for pooler in (False, True):
@@ -132,10 +132,10 @@ async def test_a_statement_over_its_time_limit_is_unavailable_and_its_connection
     await db.close()
 
 
-async def test_a_search_that_takes_too_long_is_stopped_and_says_which_filter_to_add(
+async def test_a_search_over_its_time_limit_is_stopped_with_an_error_that_suggests_filters(
     database: str, conn: Connection
 ) -> None:
-    """History of any size: what counts is that the statement has not come back in time."""
+    """A lock stands in for a large history: only the duration of the statement matters."""
     async with Windlass(database, settings=Settings(search_timeout=0.3)) as app, conn.transaction():
         await conn.execute("lock table workflow.workflow_run, windlass.run in access exclusive mode")
         with pytest.raises(Invalid, match=r"took longer than 0\.3 s and was stopped: filter by type and status"):
@@ -148,7 +148,7 @@ async def test_a_search_that_takes_too_long_is_stopped_and_says_which_filter_to_
         assert await conn.fetchval(waiting) == 0  # stopped on the server too
 
 
-async def test_a_search_without_a_free_connection_is_no_fault_of_its_filters(database: str) -> None:
+async def test_a_search_without_a_free_connection_raises_unavailable(database: str) -> None:
     db = await Tenant.open(DatabaseOptions(url=database, size=1, search_timeout=0.2))
     async with db.once():
         with pytest.raises(Unavailable, match="no connection was free"):

@@ -21,7 +21,7 @@ Connection = Any
 
 
 async def insert(conn: Connection, count: int = 1, **columns: Any) -> list[UUID]:
-    """Rows as plain SQL makes them, one after the other."""
+    """Insert rows one by one, as plain SQL does, and return their ids."""
     given = {"type": "a.b.v1", "payload": "{}", "queue": "default", **columns}
     names, marks = ", ".join(given), ", ".join(f"${n}" for n in range(1, len(given) + 1))
     statement = f"insert into workflow.workflow_run ({names}) values ({marks}) returning id"
@@ -69,7 +69,7 @@ async def test_two_claimers_never_share_a_job(conn: Connection, others: list[Con
 
     taken = await asyncio.gather(*(take_all(other, f"w{n}") for n, other in enumerate(others)))
     ids = [id_ for some in taken for id_ in some]
-    ids += [job.id for job in await claim(conn, 2000)]  # whoever found everything locked may have stopped too early
+    ids += [job.id for job in await claim(conn, 2000)]  # a session that found every row locked may have stopped early
     assert len(ids) == len(set(ids)) == 2000
     for n, some in enumerate(taken):
         held = "select count(*) from workflow.workflow_run where leased_by = $1 and claim_no = 1"
@@ -78,7 +78,7 @@ async def test_two_claimers_never_share_a_job(conn: Connection, others: list[Con
     assert await conn.fetchval(events) == 2000
 
 
-async def test_a_claim_hands_over_all_a_worker_needs(conn: Connection) -> None:
+async def test_a_claim_returns_all_data_that_a_worker_needs(conn: Connection) -> None:
     [id_] = await insert(conn, payload='{"n": 1}', priority=5, meta='{"trace": "x"}', timeout=timedelta(minutes=1))
     [job] = await claim(conn)
     assert (job.id, job.type, job.queue, job.priority) == (id_, "a.b.v1", "default", 5)
@@ -89,7 +89,7 @@ async def test_a_claim_hands_over_all_a_worker_needs(conn: Connection) -> None:
     assert LEASE - timedelta(seconds=5) < now["lease_until"] - datetime.now(UTC) <= LEASE
 
 
-async def test_the_urgent_goes_first_and_then_the_oldest(conn: Connection) -> None:
+async def test_jobs_are_claimed_by_priority_and_then_by_age(conn: Connection) -> None:
     late = await insert(conn, 2, priority=200)
     first = await insert(conn, 2)
     urgent = await insert(conn, 2, priority=-5)
@@ -97,12 +97,12 @@ async def test_the_urgent_goes_first_and_then_the_oldest(conn: Connection) -> No
     assert [job.id for job in await claim(conn)] == [*urgent, *first, *second, *late]
 
 
-async def test_one_at_a_time_the_line_is_kept_across_types_and_queues(conn: Connection) -> None:
+async def test_single_claims_keep_the_order_across_types_and_queues(conn: Connection) -> None:
     ids = [(await insert(conn, type=f"t{n % 3}.x.v1", queue=("default", "sql")[n % 2]))[0] for n in range(12)]
     assert [(await claim(conn, 1))[0].id for _ in ids] == ids
 
 
-async def test_a_claim_takes_no_more_than_asked_and_no_more_than_a_lane_may_give(conn: Connection) -> None:
+async def test_a_claim_is_limited_by_its_count_and_by_the_room_of_each_lane(conn: Connection) -> None:
     await insert(conn, 5)
     await insert(conn, 5, type="c.d.v1")
     assert len(await claim(conn, 3)) == 3
@@ -113,7 +113,7 @@ async def test_a_claim_takes_no_more_than_asked_and_no_more_than_a_lane_may_give
     assert await claims.claim(conn, rooms, count=0, worker="w", lease=LEASE) == ([], set())
 
 
-async def test_what_is_not_due_not_ours_or_hidden_is_not_claimed(conn: Connection) -> None:
+async def test_scheduled_deleted_and_unrequested_jobs_are_not_claimed(conn: Connection) -> None:
     await insert(conn, run_at=datetime.now(UTC) + timedelta(hours=1))
     await insert(conn, deleted_at=datetime.now(UTC))
     await insert(conn, queue="elsewhere")
@@ -125,14 +125,14 @@ async def test_what_is_not_due_not_ours_or_hidden_is_not_claimed(conn: Connectio
     assert [job.queue for job in await claim(conn, queues=["elsewhere"])] == ["elsewhere"]
 
 
-async def test_the_cursor_skips_what_lies_before_it(conn: Connection) -> None:
+async def test_the_cursor_skips_the_jobs_before_it(conn: Connection) -> None:
     await insert(conn, 3)
     [lane] = await lanes(conn)
     middle = replace(lane, seq=lane.seq + 2)
     assert len((await claims.claim(conn, [(middle, 9)], count=9, worker="w1", lease=LEASE))[0]) == 1
 
 
-async def test_a_full_look_names_each_lane_once_by_urgency_and_age(conn: Connection) -> None:
+async def test_a_full_scan_returns_each_lane_once_by_priority_and_age(conn: Connection) -> None:
     await insert(conn, 3, type="b.x.v1")
     await insert(conn, 3, type="a.x.v1")
     await insert(conn, 3, type="a.x.v1", priority=1)
@@ -144,7 +144,7 @@ async def test_a_full_look_names_each_lane_once_by_urgency_and_age(conn: Connect
 
 
 @pytest.mark.parametrize("move", [JobMove.RETRY, JobMove.FAIL, JobMove.RELEASE])
-async def test_the_fence_refuses_a_zombies_report(conn: Connection, move: JobMove) -> None:
+async def test_the_fence_rejects_a_report_after_a_lost_lease(conn: Connection, move: JobMove) -> None:
     [id_] = await insert(conn, max_attempts=9)
     [zombie] = await claim(conn)
     await jump(conn)
@@ -170,7 +170,7 @@ async def test_the_fence_refuses_a_zombies_report(conn: Connection, move: JobMov
     assert (await row(conn, id_))["result"] == "1"
 
 
-async def test_a_cancelled_jobs_holder_is_refused_too(conn: Connection) -> None:
+async def test_the_fence_rejects_a_report_of_a_cancelled_job(conn: Connection) -> None:
     [id_] = await insert(conn)
     [job] = await claim(conn)
     assert await jobs.held(conn, [job.fence], worker="w1") == [(*job.fence, False, False)]
@@ -204,7 +204,7 @@ async def test_a_report_moves_the_row_and_clears_the_lease(conn: Connection) -> 
     assert timedelta(seconds=50) < rows[1]["run_at"] - datetime.now(UTC) < timedelta(seconds=61)
 
 
-async def test_each_way_back_gives_a_fresh_place_at_the_end_of_the_line(conn: Connection) -> None:
+async def test_every_return_to_pending_puts_a_job_at_the_end_of_its_queue(conn: Connection) -> None:
     retried, released, _expired, reopened = ids = await insert(conn, 4)
     claimed = {job.id: job for job in await claim(conn)}
     first = {id_: (await row(conn, id_))["seq"] for id_ in ids}
@@ -243,7 +243,7 @@ async def test_release_expired_agrees_with_the_rule_in_core(conn: Connection) ->
         assert "gone fell silent" in found["last_error"]
 
 
-async def test_a_lease_that_holds_is_left_alone_and_batches_are_kept_small(conn: Connection) -> None:
+async def test_only_expired_leases_are_released_and_only_one_batch_at_a_time(conn: Connection) -> None:
     await insert(conn, 5)
     await claim(conn)
     assert await jobs.release_expired(conn, 10, actor="upkeep") == []
@@ -251,7 +251,7 @@ async def test_a_lease_that_holds_is_left_alone_and_batches_are_kept_small(conn:
     assert [len(await jobs.release_expired(conn, 2, actor="upkeep")) for _ in range(4)] == [2, 2, 1, 0]
 
 
-async def test_nobody_is_called_silent_before_a_server_that_was_down_has_been_up_for_a_while(conn: Connection) -> None:
+async def test_no_lease_is_released_in_the_first_seconds_after_a_server_start(conn: Connection) -> None:
     await insert(conn)
     await claim(conn)
     await conn.execute("update workflow.workflow_run set lease_until = pg_postmaster_start_time()")
@@ -279,7 +279,7 @@ async def test_the_last_ten_errors_are_kept(conn: Connection) -> None:
     assert datetime.fromisoformat(errors[-1]["at"]) <= await conn.fetchval("select windlass.now()")
 
 
-async def test_rows_come_into_line_in_the_order_of_their_time(conn: Connection) -> None:
+async def test_scheduled_jobs_become_due_in_the_order_of_their_time(conn: Connection) -> None:
     hours = [5, 1, 4, 2, 3]
     ids = [(await insert(conn, run_at=datetime.now(UTC) + timedelta(hours=hour)))[0] for hour in hours]
     assert await claim(conn) == []
@@ -291,7 +291,7 @@ async def test_rows_come_into_line_in_the_order_of_their_time(conn: Connection) 
     assert await jobs.become_due(conn, 3) == []
 
 
-async def test_depth_and_live_count_what_waits_and_what_is_held(conn: Connection) -> None:
+async def test_depth_counts_due_jobs_and_live_includes_leased_jobs(conn: Connection) -> None:
     await insert(conn, 3)
     await insert(conn, 2, priority=1)
     await insert(conn, 1, type="c.d.v1")
@@ -304,7 +304,7 @@ async def test_depth_and_live_count_what_waits_and_what_is_held(conn: Connection
 
 
 @pytest.mark.parametrize("created", ["now()", "now() + interval '2 hours'"])
-async def test_a_row_of_plain_sql_is_not_due_before_its_time_whenever_it_says_it_was_created(
+async def test_a_row_of_plain_sql_is_not_due_before_its_run_at_regardless_of_created_at(
     conn: Connection, created: str
 ) -> None:
     statement = f"""insert into workflow.workflow_run (type, payload, run_at, created_at)

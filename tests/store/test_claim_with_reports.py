@@ -35,7 +35,7 @@ async def held(conn: Connection) -> list[Claimed]:
     return (await claim(conn, 3))[0]
 
 
-async def test_it_records_and_claims(conn: Connection, held: list[Claimed]) -> None:
+async def test_a_claim_also_records_successes(conn: Connection, held: list[Claimed]) -> None:
     claimed, recorded = await claim(conn, 9, *(Success(job, f'"{n}"') for n, job in enumerate(held)))
     assert recorded == {job.id for job in held}
     assert [job.seq for job in claimed] == sorted(job.seq for job in claimed)
@@ -53,7 +53,7 @@ async def test_it_records_and_claims(conn: Connection, held: list[Claimed]) -> N
     assert await conn.fetchval(trail, claimed[0].id) == ["created", "leased"]
 
 
-async def test_a_report_that_does_not_match_the_fence_is_refused_alone(conn: Connection, held: list[Claimed]) -> None:
+async def test_only_the_report_with_a_stale_fence_is_rejected(conn: Connection, held: list[Claimed]) -> None:
     stale = held[1]._replace(claim_no=7)
     claimed, recorded = await claim(conn, 1, *(Success(job, "1") for job in (held[0], stale, held[2])))
     assert recorded == {held[0].id, held[2].id}
@@ -61,7 +61,7 @@ async def test_a_report_that_does_not_match_the_fence_is_refused_alone(conn: Con
     assert await conn.fetchval("select status from workflow.workflow_run where id = $1", stale.id) == "leased"
 
 
-async def test_a_report_on_a_locked_row_is_not_waited_for(database: str, conn: Connection, held: list[Claimed]) -> None:
+async def test_a_claim_skips_a_report_on_a_locked_row(database: str, conn: Connection, held: list[Claimed]) -> None:
     other = await asyncpg.connect(database)
     async with other.transaction():
         await other.execute("select from workflow.workflow_run where id = $1 for update", held[0].id)
@@ -102,7 +102,7 @@ class Session:
         self.failed = True
 
     async def waiting(self) -> list[int]:
-        """The processes of sessions that wait for a lock."""
+        """Return the backend pids of sessions that wait for a lock."""
         rows = await self.conn.fetch(
             "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
         )
@@ -113,10 +113,10 @@ class Session:
         return count
 
 
-async def test_a_turn_records_what_its_claim_left_out(database: str, conn: Connection) -> None:
-    """One report waits for the lock; another is refused for good."""
+async def test_a_turn_records_the_reports_that_its_claim_skipped(database: str, conn: Connection) -> None:
+    """One report waits for the lock; another is rejected permanently."""
     async with Session(database, conn) as session:
-        assert await session.leased() == 4, "the claim is committed before that report is waited for"
+        assert await session.leased() == 4, "the claim is committed before the turn waits for that report"
         await session.locking.rollback()
         claimed, recorded = await session.turning
         assert recorded == {session.held[0].id, session.held[1].id}
@@ -125,9 +125,7 @@ async def test_a_turn_records_what_its_claim_left_out(database: str, conn: Conne
         assert not session.failed
 
 
-async def test_a_turn_whose_connection_is_lost_after_its_claim_says_that_it_may_have_claimed(
-    database: str, conn: Connection
-) -> None:
+async def test_a_connection_lost_after_the_claim_calls_claim_failed(database: str, conn: Connection) -> None:
     async with Session(database, conn) as session:
         [pid] = await session.waiting()
         await conn.execute("select pg_terminate_backend($1)", pid)

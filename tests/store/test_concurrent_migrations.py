@@ -36,7 +36,7 @@ async def big_table(conn: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrate, "migrations", lambda: known)
 
 
-async def test_writers_go_on_while_a_migration_makes_an_index(
+async def test_writes_continue_while_a_migration_creates_an_index(
     database: str, conn: Connection, other: Connection
 ) -> None:
     migrating = await asyncpg.connect(database)
@@ -55,7 +55,7 @@ async def test_writers_go_on_while_a_migration_makes_an_index(
     await migrating.close()
 
 
-async def test_an_index_that_was_left_half_made_is_made_anew(conn: Connection) -> None:
+async def test_an_invalid_index_is_created_again(conn: Connection) -> None:
     await conn.execute("insert into windlass.big values (1), (1)")
     with pytest.raises(asyncpg.UniqueViolationError):
         await migrate.migrate(conn)
@@ -66,7 +66,7 @@ async def test_an_index_that_was_left_half_made_is_made_anew(conn: Connection) -
     assert await conn.fetchval(VALID) is True
 
 
-async def test_of_two_processes_that_start_at_once_one_makes_the_index(conn: Connection, other: Connection) -> None:
+async def test_of_two_concurrent_processes_one_creates_the_index(conn: Connection, other: Connection) -> None:
     applied = await asyncio.gather(migrate.migrate(conn), migrate.migrate(other))
     assert sorted(applied, key=len) == [[], [INDEX]]
     assert await conn.fetchval(VALID) is True

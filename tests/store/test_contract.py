@@ -52,7 +52,7 @@ from windlass.embedded.binaries import find_binaries
 # Statements of the design document
 
 
-async def test_the_documents_insert_records_intent_once(conn: Connection) -> None:
+async def test_the_documented_insert_creates_one_job_per_idempotency_key(conn: Connection) -> None:
     first = await conn.fetchval(CREATE)
     assert isinstance(first, UUID)
     assert await conn.fetchval(CREATE) is None
@@ -62,7 +62,7 @@ async def test_the_documents_insert_records_intent_once(conn: Connection) -> Non
     assert (job["queue"], job["due"], job["result"], job["leased_by"]) == ("sql", True, None, None)
 
 
-async def test_the_documents_worker_claims_beats_and_sees_the_cancel(conn: Connection, database: str) -> None:
+async def test_the_documented_worker_claims_heartbeats_and_sees_the_cancel(conn: Connection, database: str) -> None:
     first, second = [
         await conn.fetchval("insert into workflow.workflow_run (type, payload) values ($1, '{}') returning id", type_)
         for type_ in ("billing.invoice.v1", "payment.refund.v1")
@@ -91,7 +91,7 @@ async def test_the_documents_worker_claims_beats_and_sees_the_cancel(conn: Conne
     assert (event["event_type"], json.loads(event["data"])) == ("heartbeat", {"extended_by_seconds": 30})
 
 
-def test_the_documents_statements_work_from_psql(database: str, tmp_path: Path) -> None:
+def test_the_documented_statements_work_in_psql(database: str, tmp_path: Path) -> None:
     script = tmp_path / "contract.sql"
     billing = CREATE.replace("'content.thumbnail.v1'", "'billing.invoice.v1'")
     take = "begin;" + CLAIM.rstrip().rstrip(";") + r" \gset" + "\n\\set run_id '''' :id ''''\n" + LEASE + "commit;"
@@ -123,7 +123,7 @@ def test_the_documents_statements_work_from_psql(database: str, tmp_path: Path) 
 # Statements of the clients
 
 
-async def test_a_client_submits_and_a_duplicate_comes_back_empty(client: Connection) -> None:
+async def test_a_client_submits_a_job_and_a_duplicate_returns_no_row(client: Connection) -> None:
     given = (uuid4(), "content.ocr.v1", '{"a": 1}', 100, NOW, "key-1", 3)
     assert await client.fetchval(SUBMIT, *given) == given[0]
     await client.execute(EVENT, given[0], "created", None)
@@ -132,7 +132,7 @@ async def test_a_client_submits_and_a_duplicate_comes_back_empty(client: Connect
     assert (event["event_type"], event["data"]) == ("created", None)
 
 
-async def test_a_client_cancels_what_is_live_and_learns_when_it_is_too_late(client: Connection) -> None:
+async def test_a_client_cancels_live_jobs_and_updates_no_finished_one(client: Connection) -> None:
     waiting, leased, done = [await submitted(client, priority=n) for n in (30, 20, 10)]
     assert [await polled(client), await polled(client)] == [done, leased]
     await client.execute(SUCCEED, done, "{}")
@@ -162,7 +162,7 @@ async def test_a_go_poller_takes_over_an_expired_lease_and_a_python_poller_does_
     assert (await row(client, id_))["leased_by"] == "go-1"
 
 
-async def test_a_client_succeeds(client: Connection) -> None:
+async def test_a_client_records_a_success(client: Connection) -> None:
     id_ = await submitted(client)
     await polled(client)
     await client.execute(EVENT, id_, "leased", '{"worker_id": "billing-1", "attempt": 0}')
@@ -174,7 +174,7 @@ async def test_a_client_succeeds(client: Connection) -> None:
     assert [(e["event_type"], e["data"]) for e in await client.fetch(EVENTS, id_)][-1] == ("succeeded", None)
 
 
-async def test_a_client_fails_with_backoff_until_its_attempts_are_spent(client: Connection) -> None:
+async def test_a_client_retries_with_backoff_until_the_attempts_are_exhausted(client: Connection) -> None:
     id_ = await submitted(client)
     before = await row(client, id_)
     for failures in (1, 2, 3):
@@ -196,7 +196,7 @@ async def test_a_client_fails_with_backoff_until_its_attempts_are_spent(client: 
     )
 
 
-async def test_a_client_beats_only_while_it_holds_the_lease(client: Connection) -> None:
+async def test_a_client_extends_a_lease_only_while_the_job_is_leased(client: Connection) -> None:
     id_ = await submitted(client)
     assert await client.execute(EXTEND, id_, 30) == "UPDATE 0"
     await polled(client)
@@ -207,7 +207,7 @@ async def test_a_client_beats_only_while_it_holds_the_lease(client: Connection) 
     assert await client.fetchval("SELECT status FROM workflow_run WHERE id = $1", id_) == "cancelled"
 
 
-async def test_a_client_counts_gets_and_lists(client: Connection) -> None:
+async def test_a_client_counts_gets_and_lists_jobs(client: Connection) -> None:
     ids = [await submitted(client) for _ in range(3)]
     await submitted(client, "content.ocr.v1")
     assert await client.fetchval(DEPTH, "billing.%") == 3
@@ -219,7 +219,7 @@ async def test_a_client_counts_gets_and_lists(client: Connection) -> None:
     assert await client.fetchval(DEPTH, "billing.%") == 2
 
 
-async def test_a_client_schedules_pauses_resumes_and_deletes(client: Connection) -> None:
+async def test_a_client_creates_pauses_resumes_and_deletes_schedules(client: Connection) -> None:
     later = NOW + timedelta(hours=1)
     id_ = await client.fetchval(SCHEDULE, "billing.close.v1", '{"m": 1}', "0 2 * * *", "Europe/Berlin", later, 100, 3)
     await client.execute(SCHEDULE_GO, uuid4(), "billing.open.v1", "{}", "0 1 * * *", "UTC", later, 50, 1)
@@ -231,7 +231,7 @@ async def test_a_client_schedules_pauses_resumes_and_deletes(client: Connection)
     assert [r["type"] for r in await client.fetch(SCHEDULES)] == ["billing.open.v1"]
 
 
-async def test_a_client_ticks_and_a_tick_fires_once(client: Connection) -> None:
+async def test_a_client_fires_each_due_schedule_once(client: Connection) -> None:
     due = NOW.replace(microsecond=0) - timedelta(minutes=1)
     id_ = await client.fetchval(SCHEDULE, "billing.close.v1", '{"m": 1}', "* * * * *", "UTC", due, 7, 2)
     paused = await client.fetchval(SCHEDULE, "billing.off.v1", "{}", "* * * * *", "UTC", due, 7, 2)
@@ -277,7 +277,7 @@ create index if not exists idx_workflow_run_deleted_at on workflow_run (deleted_
 # DDL of the clients
 
 
-async def test_the_other_projects_automigrate_finds_everything_there(conn: Connection) -> None:
+async def test_the_ddl_of_the_clients_changes_nothing(conn: Connection) -> None:
     indexes = "select indexname, indexdef from pg_indexes where schemaname = 'workflow' order by 1"
     await conn.execute("set search_path to workflow")
     before = await conn.fetch(indexes)
@@ -295,7 +295,7 @@ async def test_the_registry_keeps_one_runtime_for_each_workflow(client: Connecti
     await client.execute("UPDATE workflow_registry SET runtime = 'go' WHERE workflow_name = 'content.ocr.v1'")
 
 
-async def test_words_the_contract_does_not_know_are_refused(client: Connection) -> None:
+async def test_unknown_statuses_and_event_types_are_rejected(client: Connection) -> None:
     id_ = await submitted(client)
     with pytest.raises(asyncpg.CheckViolationError):
         await client.execute("UPDATE workflow_run SET status = 'running' WHERE id = $1", id_)
@@ -303,7 +303,7 @@ async def test_words_the_contract_does_not_know_are_refused(client: Connection) 
         await client.execute(EVENT, id_, "exploded", None)
 
 
-async def test_many_foreign_pollers_never_share_a_run(database: str, conn: Connection) -> None:
+async def test_concurrent_foreign_pollers_never_share_a_job(database: str, conn: Connection) -> None:
     await conn.execute(
         "insert into workflow.workflow_run (type, payload) select 'billing.x.v1', '{}' from generate_series(1, 60)"
     )
@@ -318,5 +318,5 @@ async def test_many_foreign_pollers_never_share_a_run(database: str, conn: Conne
 
     taken = [id_ for ids in await asyncio.gather(*(poll(f"w{n}") for n in range(6))) for id_ in ids]
     assert len(taken) == len(set(taken))
-    # A poller may find every candidate locked and stop early; what it left is still there, nothing is lost.
+    # A poller may find every candidate locked and stop early: the remaining jobs are still pending.
     assert len(taken) + await conn.fetchval("select count(*) from workflow.workflow_run where status = 'pending'") == 60

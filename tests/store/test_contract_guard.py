@@ -64,7 +64,7 @@ async def test_a_late_writer_changes_nothing_on_a_finished_row(client: Connectio
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_a_finished_row_can_still_be_hidden(client: Connection, how: str) -> None:
+async def test_a_finished_row_can_still_be_soft_deleted(client: Connection, how: str) -> None:
     id_ = await ended(client, how)
     await client.execute("UPDATE workflow_run SET deleted_at = now(), updated_at = now() WHERE id = $1", id_)
     assert await client.fetchrow(GET, id_) is None
@@ -72,7 +72,7 @@ async def test_a_finished_row_can_still_be_hidden(client: Connection, how: str) 
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_a_line_that_contradicts_the_row_says_that_it_came_late(client: Connection, how: str) -> None:
+async def test_an_event_that_contradicts_the_row_is_marked_as_late(client: Connection, how: str) -> None:
     id_ = await ended(client, how)
     for word in {"succeeded", "failed", "retried", "cancelled"} - {how}:
         for data, kept in ((None, {}), ('{"attempt": 1}', {"attempt": 1}), ("[1]", {"data": [1]})):
@@ -82,14 +82,14 @@ async def test_a_line_that_contradicts_the_row_says_that_it_came_late(client: Co
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_a_line_that_agrees_with_the_row_is_left_as_it_is(client: Connection, how: str) -> None:
+async def test_an_event_that_agrees_with_the_row_is_stored_unchanged(client: Connection, how: str) -> None:
     id_ = await ended(client, how)
     await client.execute(EVENT, id_, how, '{"attempt": 1}')
     events = [event for event in await client.fetch(EVENTS, id_) if event["event_type"] == how]
     assert [json.loads(event["data"]) for event in events] == [{"attempt": 1}]
 
 
-async def test_lines_about_live_rows_and_our_own_are_left_as_they_are(client: Connection) -> None:
+async def test_events_of_live_rows_are_stored_unchanged(client: Connection) -> None:
     id_ = await submitted(client)
     for word in ("created", "leased", "started", "heartbeat", "failed", "retried"):
         await client.execute(EVENT, id_, word, None)
@@ -107,16 +107,16 @@ WAYS_OUT = [
 ]
 
 
-async def test_no_lease_outlives_leased_whatever_statement_ends_it(client: Connection) -> None:
+async def test_every_statement_that_ends_the_leased_status_clears_the_lease(client: Connection) -> None:
     for n, way_out in enumerate(WAYS_OUT):
-        id_ = await submitted(client, priority=100 - n)  # before those that wait again
+        id_ = await submitted(client, priority=100 - n)  # before the jobs that are pending again
         assert await polled(client) == id_
         await client.execute(f"UPDATE workflow_run SET {way_out} WHERE id = $1", id_)
         job = await row(client, id_)
         assert (way_out, job["leased_by"], job["lease_until"]) == (way_out, None, None)
 
 
-async def test_a_retry_in_the_future_waits_outside_the_line_and_comes_back_at_its_end(
+async def test_a_delayed_retry_leaves_the_queue_and_returns_at_its_end(
     conn: Connection, db: Tenant, clock: Clock
 ) -> None:
     await conn.execute("set search_path to workflow")
@@ -133,7 +133,7 @@ async def test_a_retry_in_the_future_waits_outside_the_line_and_comes_back_at_it
     assert back["seq"] > (await row(conn, waiting))["seq"]
 
 
-async def test_a_retry_at_once_goes_to_the_end_of_the_line(client: Connection) -> None:
+async def test_an_immediate_retry_goes_to_the_end_of_the_queue(client: Connection) -> None:
     id_ = await submitted(client)
     await polled(client)
     waiting = await submitted(client)
@@ -143,7 +143,7 @@ async def test_a_retry_at_once_goes_to_the_end_of_the_line(client: Connection) -
     assert back["seq"] > (await row(client, waiting))["seq"]
 
 
-async def test_a_row_put_off_leaves_the_line_and_one_brought_forward_joins_it(
+async def test_a_postponed_job_leaves_the_queue_and_a_job_brought_forward_joins_it(
     client: Connection,
 ) -> None:
     id_ = await submitted(client)
@@ -153,7 +153,7 @@ async def test_a_row_put_off_leaves_the_line_and_one_brought_forward_joins_it(
     assert (await row(client, id_))["due"]
 
 
-async def test_our_worker_and_a_foreign_poller_refuse_each_others_zombies(conn: Connection, db: Tenant) -> None:
+async def test_a_foreign_poller_that_takes_an_expired_lease_fences_out_the_worker(conn: Connection, db: Tenant) -> None:
     await conn.execute("set search_path to workflow")
     id_ = await submitted(conn)
     lease = timedelta(seconds=30)

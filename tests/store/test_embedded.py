@@ -36,12 +36,12 @@ from windlass.embedded.cluster import is_unlocked
 from windlass.embedded.server import Embedded, EmbeddedOptions, find_binaries, status, stop
 from windlass.errors import Invalid, Unavailable
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="about what root does")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="requires root")
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """A home of its own, for tests that need a first start."""
+    """An unused home, for tests that need a first start."""
     with cleaned(tmp_path / "home") as home:
         yield home
 
@@ -55,14 +55,14 @@ def data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def used_home(data_home: Path) -> Iterator[Path]:
-    """A home with data and no server, shared by the tests that do not harm it."""
+    """A home with data and no server, shared by the tests that do not damage it."""
     yield data_home
     stop(EmbeddedOptions(home=data_home))
 
 
 @pytest.fixture
 def own_home(data_home: Path) -> Iterator[Path]:
-    """A copy of that home, for tests that harm the data. A first start would take ten times as long."""
+    """A copy of that home, for tests that change the data: a first start would take ten times as long."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)  # the user that root runs the server as must be able to enter it
         with cleaned(Path(folder) / "home") as home:
@@ -71,7 +71,7 @@ def own_home(data_home: Path) -> Iterator[Path]:
             yield home
 
 
-def test_a_first_start_gives_a_database_every_client_can_use(home: Path) -> None:
+def test_a_first_start_creates_a_database_that_every_client_can_use(home: Path) -> None:
     async def through_asyncpg(url: str) -> object:
         connection = await asyncpg.connect(url)
         try:
@@ -94,14 +94,14 @@ def test_data_survives_close_and_start(own_home: Path) -> None:
         assert execute(server.url, "select n from kept") == [(42,)]
 
 
-def test_a_dropped_database_is_made_again(own_home: Path) -> None:
+def test_a_dropped_database_is_created_again(own_home: Path) -> None:
     with Embedded.start(EmbeddedOptions(home=own_home)) as server:
         execute(server.url.replace("/windlass?", "/postgres?"), "drop database windlass")
     with Embedded.start(EmbeddedOptions(home=own_home)) as server:
         assert execute(server.url, "select 1") == [(1,)]
 
 
-def test_the_first_process_to_leave_does_not_stop_the_server_and_the_last_does(used_home: Path) -> None:
+def test_only_the_last_process_to_leave_stops_the_server(used_home: Path) -> None:
     with client(used_home) as first, client(used_home) as second:
         assert read_line(first) == read_line(second) != ""
         server = postmaster(used_home)
@@ -112,7 +112,7 @@ def test_the_first_process_to_leave_does_not_stop_the_server_and_the_last_does(u
         assert not running(used_home)
 
 
-def test_two_starts_in_one_process_are_two_shares(used_home: Path) -> None:
+def test_a_server_started_twice_in_one_process_stops_after_both_are_closed(used_home: Path) -> None:
     first = Embedded.start(EmbeddedOptions(home=used_home))
     second = Embedded.start(EmbeddedOptions(home=used_home))
     first.close()
@@ -122,7 +122,7 @@ def test_two_starts_in_one_process_are_two_shares(used_home: Path) -> None:
     assert not running(used_home)
 
 
-def test_a_killed_client_leaves_a_server_that_the_next_one_joins_and_stops(used_home: Path) -> None:
+def test_the_next_client_joins_and_stops_the_server_of_a_killed_client(used_home: Path) -> None:
     with client(used_home) as killed:
         read_line(killed)
         server = postmaster(used_home)
@@ -135,7 +135,7 @@ def test_a_killed_client_leaves_a_server_that_the_next_one_joins_and_stops(used_
     assert not running(used_home)
 
 
-def test_a_forked_child_does_not_keep_the_share_of_its_killed_parent(used_home: Path) -> None:
+def test_a_forked_child_does_not_hold_the_server_of_its_killed_parent(used_home: Path) -> None:
     with client(used_home, FORKING_CLIENT) as parent:
         child = int(read_line(parent))
         assert running(used_home), "a close in the child must not count"
@@ -146,7 +146,7 @@ def test_a_forked_child_does_not_keep_the_share_of_its_killed_parent(used_home: 
         os.kill(child, signal.SIGKILL)
 
 
-def test_a_killed_postmaster_is_replaced_and_committed_data_is_there(own_home: Path) -> None:
+def test_a_killed_postmaster_is_replaced_and_committed_data_survives(own_home: Path) -> None:
     survivor = Embedded.start(EmbeddedOptions(home=own_home))
     execute(survivor.url, "create table kept as select 42 as n")
     killed = postmaster(own_home)
@@ -159,7 +159,7 @@ def test_a_killed_postmaster_is_replaced_and_committed_data_is_there(own_home: P
     assert not running(own_home)
 
 
-def test_a_stale_pid_that_another_process_has_now_does_not_hinder_the_start(used_home: Path) -> None:
+def test_a_stale_pid_file_with_the_pid_of_another_process_does_not_prevent_a_start(used_home: Path) -> None:
     data = status(EmbeddedOptions(home=used_home)).data
     (data / "postmaster.pid").write_text(f"{os.getpid()}\n{data}\n")
     assert not running(used_home)
@@ -184,7 +184,7 @@ def test_a_start_waits_for_orphaned_backends_of_a_killed_postmaster(own_home: Pa
     server.close()
 
 
-def test_processes_that_start_at_once_share_one_working_server(home: Path) -> None:
+def test_processes_that_start_concurrently_share_one_server(home: Path) -> None:
     with client(home) as one, client(home) as two, client(home) as three, client(home) as four:
         clients = [one, two, three, four]
         urls = {read_line(process) for process in clients}
@@ -195,7 +195,7 @@ def test_processes_that_start_at_once_share_one_working_server(home: Path) -> No
     assert not running(home)
 
 
-def test_an_interrupted_initdb_is_done_again(home: Path) -> None:
+def test_an_interrupted_initdb_is_repeated(home: Path) -> None:
     with client(home) as interrupted:
         eventually(lambda: any((home / "postgres").glob("initdb-*/base")))
         interrupted.kill()
@@ -205,7 +205,7 @@ def test_an_interrupted_initdb_is_done_again(home: Path) -> None:
         assert execute(server.url, "select 1") == [(1,)]
 
 
-def test_durability_is_on_whatever_the_configuration_says(used_home: Path) -> None:
+def test_durability_is_on_regardless_of_the_configuration(used_home: Path) -> None:
     names = ("fsync", "full_page_writes", "synchronous_commit")
     with Embedded.start(EmbeddedOptions(home=used_home)) as server:
         for name in names:
@@ -217,12 +217,12 @@ def test_durability_is_on_whatever_the_configuration_says(used_home: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["fsync", "synchronous_commit", "full_page_writes", "listen_addresses", "FSYNC"])
-def test_a_setting_that_would_weaken_the_server_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_setting_that_would_weaken_durability_or_security_is_rejected(name: str, tmp_path: Path) -> None:
     with pytest.raises(Invalid, match=name):
         EmbeddedOptions(home=tmp_path, settings={name: "off"})
 
 
-def test_other_settings_are_taken_for_the_start(used_home: Path) -> None:
+def test_other_settings_are_applied_at_the_start(used_home: Path) -> None:
     settings = {"max_connections": "33", "cluster_name": "it's $HOME; true"}
     with Embedded.start(EmbeddedOptions(home=used_home, settings=settings)) as server:
         assert execute(server.url, "show max_connections") == [("33",)]
@@ -235,7 +235,7 @@ def test_a_failed_start_shows_the_end_of_the_server_log(used_home: Path) -> None
     assert not running(used_home)
 
 
-def test_the_socket_folder_is_for_the_server_user_alone(used_home: Path) -> None:
+def test_the_socket_folder_is_accessible_only_to_the_server_user(used_home: Path) -> None:
     with Embedded.start(EmbeddedOptions(home=used_home)):
         told = status(EmbeddedOptions(home=used_home))
         folder = told.socket.lstat()
@@ -254,7 +254,7 @@ def test_a_socket_folder_open_to_others_is_refused(used_home: Path) -> None:
     socket.rmdir()
 
 
-def test_stop_ends_a_shared_server_and_says_whether_there_was_one(used_home: Path) -> None:
+def test_stop_ends_a_shared_server_and_returns_whether_it_was_running(used_home: Path) -> None:
     options = EmbeddedOptions(home=used_home)
     with Embedded.start(options):
         assert stop(options) is True
@@ -262,13 +262,13 @@ def test_stop_ends_a_shared_server_and_says_whether_there_was_one(used_home: Pat
     assert stop(EmbeddedOptions(home=used_home / "nowhere")) is False
 
 
-def test_the_status_of_a_home_that_was_never_used_makes_nothing(tmp_path: Path) -> None:
+def test_the_status_of_an_unused_home_creates_nothing(tmp_path: Path) -> None:
     told = status(EmbeddedOptions(home=tmp_path / "home"))
     assert (told.running, told.pid, told.version, told.held) == (False, None, None, False)
     assert not (tmp_path / "home").exists()
 
 
-def test_without_binaries_the_error_names_the_ways_out(
+def test_without_binaries_the_error_names_the_alternatives(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(binaries, "WHEELS", ())
@@ -278,12 +278,12 @@ def test_without_binaries_the_error_names_the_ways_out(
         Embedded.start(EmbeddedOptions(home=home))
 
 
-def test_a_named_folder_without_programs_is_an_error(home: Path, tmp_path: Path) -> None:
+def test_a_configured_folder_without_binaries_is_an_error(home: Path, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=f"WINDLASS_PG_BIN is {tmp_path}"):
         Embedded.start(EmbeddedOptions(home=home, pg_bin=tmp_path))
 
 
-def test_data_of_a_version_without_binaries_is_named_and_not_touched(tmp_path: Path) -> None:
+def test_data_of_a_postgres_version_without_binaries_is_reported_and_not_changed(tmp_path: Path) -> None:
     data = tmp_path / "home" / "postgres" / "data"
     data.mkdir(parents=True)
     (data / "PG_VERSION").write_text("9\n")
@@ -296,7 +296,7 @@ def test_data_of_a_version_without_binaries_is_named_and_not_touched(tmp_path: P
 
 
 @as_root
-def test_root_runs_the_server_as_another_user_and_leaves_permissions_alone(home: Path) -> None:
+def test_root_runs_the_server_as_another_user_and_does_not_change_permissions(home: Path) -> None:
     before = [stat.S_IMODE(folder.stat().st_mode) for folder in home.parents]
     with Embedded.start(EmbeddedOptions(home=home)):
         owner = Path(f"/proc/{postmaster(home)}").stat().st_uid
@@ -306,7 +306,7 @@ def test_root_runs_the_server_as_another_user_and_leaves_permissions_alone(home:
 
 
 @as_root
-def test_a_home_the_server_user_cannot_enter_holds_a_link_to_the_data(home: Path) -> None:
+def test_a_home_the_server_user_cannot_enter_contains_a_link_to_the_data(home: Path) -> None:
     home.mkdir(mode=0o700)
     Embedded.start(EmbeddedOptions(home=home)).close()
     place = (home / "postgres").readlink()
@@ -347,7 +347,7 @@ def test_an_ordinary_user_runs_the_server_as_themselves() -> None:
         with python_as(nobody, interpreter_for(nobody), CLIENT, str(home)) as process:
             assert read_line(process).startswith("postgresql://")
             assert Path(f"/proc/{postmaster(home)}").stat().st_uid == nobody.pw_uid
-            with Embedded.start(EmbeddedOptions(home=home)) as server:  # root as a guest
+            with Embedded.start(EmbeddedOptions(home=home)) as server:  # root joins the running server
                 assert execute(server.url, "select 1") == [(1,)]
             leave(process)
         assert not running(home)

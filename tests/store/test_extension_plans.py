@@ -1,4 +1,4 @@
-"""Queries of the Open Job Spec extensions use indexes on a long history, and their cost follows what they count."""
+"""Queries of the Open Job Spec extensions use indexes on a long history; their cost depends only on what they count."""
 
 import json
 from datetime import timedelta
@@ -70,7 +70,7 @@ ASKED: dict[str, tuple[str, str, tuple[Any, ...], int]] = {
 }
 
 
-async def test_the_cost_follows_what_is_asked_not_the_history(conn: "asyncpg.Connection[Any]") -> None:
+async def test_the_cost_of_a_query_does_not_depend_on_the_history(conn: "asyncpg.Connection[Any]") -> None:
     await conn.execute("set session_replication_role = replica")
     for fill in FILLS:
         await conn.execute(fill, MANY)

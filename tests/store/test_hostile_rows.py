@@ -26,7 +26,7 @@ SUBMIT = "select windlass.submit('a.b.v1', queue => 'default', {field} => {value
 
 
 async def stored(conn: Connection, **columns: Any) -> UUID:
-    """A row that was written before there were bounds: triggers do not see it."""
+    """Insert a row with triggers disabled, like one that was written before the bounds existed."""
     given = {"type": "a.b.v1", "payload": "{}", "queue": "default", **columns}
     values = ", ".join(value if name in columns else f"'{value}'" for name, value in given.items())
     await conn.execute("set session_replication_role = replica")
@@ -61,7 +61,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("columns", HOSTILE.values(), ids=HOSTILE.keys())
-async def test_a_stored_row_with_strange_times_is_claimed_like_any_other(
+async def test_a_stored_row_with_extreme_times_is_claimed_like_any_other(
     db: Tenant, conn: Connection, columns: dict[str, str]
 ) -> None:
     bad = await stored(conn, **columns)
@@ -70,7 +70,7 @@ async def test_a_stored_row_with_strange_times_is_claimed_like_any_other(
 
 
 @pytest.mark.parametrize("columns", HOSTILE.values(), ids=HOSTILE.keys())
-async def test_a_stored_row_with_strange_times_is_fetched_like_any_other(
+async def test_a_stored_row_with_extreme_times_is_fetched_like_any_other(
     db: Tenant, conn: Connection, columns: dict[str, str]
 ) -> None:
     bad = await stored(conn, **columns)
@@ -78,9 +78,7 @@ async def test_a_stored_row_with_strange_times_is_fetched_like_any_other(
     assert set(await fetched(db)) == {bad, good}
 
 
-async def test_an_endless_timeout_is_claimed_and_fetched_where_the_server_knows_it(
-    db: Tenant, conn: Connection
-) -> None:
+async def test_a_job_with_an_infinite_timeout_is_claimed_and_fetched(db: Tenant, conn: Connection) -> None:
     if conn.get_server_version().major < 17:
         pytest.skip("intervals have no infinity before Postgres 17")
     bad = await stored(conn, timeout="interval 'infinity'")
@@ -90,7 +88,7 @@ async def test_an_endless_timeout_is_claimed_and_fetched_where_the_server_knows_
 
 
 @pytest.mark.parametrize("payload", ["[1e5000]", "[" * 3000 + "]" * 3000], ids=["a huge number", "great depth"])
-async def test_a_payload_that_json_readers_choke_on_keeps_nobody_from_a_fetch(
+async def test_a_payload_that_python_cannot_decode_does_not_block_a_fetch(
     db: Tenant, conn: Connection, payload: str
 ) -> None:
     await stored(conn, payload=f"'{payload}'", priority="1")
@@ -115,9 +113,7 @@ async def test_a_row_of_an_unknown_version_is_set_aside_and_the_others_are_fetch
     assert await fetched(db) == [later]  # it was tried again, and is set aside again
 
 
-async def test_a_job_of_an_unknown_version_or_step_has_no_name_of_a_step_and_the_others_do(
-    db: Tenant, conn: Connection
-) -> None:
+async def test_only_a_job_of_an_unknown_version_or_step_has_no_step_name(db: Tenant, conn: Connection) -> None:
     run = await begin(db, node("a"))
     version = await conn.fetchval("select version_id from windlass.run where id = $1", run)
     await stored(conn, version_id="4711", step="0", run_id="gen_random_uuid()")
@@ -127,7 +123,7 @@ async def test_a_job_of_an_unknown_version_or_step_has_no_name_of_a_step_and_the
     assert list((await jobs.steps(db, page.jobs)).values()) == ["a"]
 
 
-async def test_a_strange_retry_policy_does_not_stop_lease_recovery(db: Tenant, clock: Clock, conn: Connection) -> None:
+async def test_an_invalid_retry_policy_does_not_stop_lease_recovery(db: Tenant, clock: Clock, conn: Connection) -> None:
     clock.move(timedelta(hours=1))
     lost = {"status": "'leased'", "leased_by": "'dead'", "claim_no": "1", "lease_until": "now() - interval '1 minute'"}
     bad = await stored(conn, retry="""'{"kind": "constant", "dead_letter": "maybe"}'""", max_attempts="1", **lost)
@@ -143,7 +139,7 @@ async def test_a_strange_retry_policy_does_not_stop_lease_recovery(db: Tenant, c
     assert {row["id"]: row["dead_letter"] for row in rows}[bad] is False
 
 
-async def test_a_policy_that_asks_for_the_dead_letters_is_heeded_when_the_last_lease_is_lost(
+async def test_a_dead_letter_policy_applies_when_the_last_lease_is_lost(
     db: Tenant, clock: Clock, conn: Connection
 ) -> None:
     clock.move(timedelta(hours=1))
@@ -163,7 +159,7 @@ async def test_a_policy_that_asks_for_the_dead_letters_is_heeded_when_the_last_l
         ("run_at", "timestamptz '200000-01-01'"),
     ],
 )
-async def test_submit_refuses_what_nobody_can_reckon_with_and_names_the_field(
+async def test_submit_rejects_values_out_of_bounds_and_names_the_field(
     conn: Connection, field: str, value: str
 ) -> None:
     with pytest.raises(asyncpg.CheckViolationError, match=rf"^{field}\b"):
@@ -172,7 +168,7 @@ async def test_submit_refuses_what_nobody_can_reckon_with_and_names_the_field(
 
 
 @pytest.mark.parametrize("field", ["created_at", "updated_at", "expires_at", "priority", "attempt", "visibility"])
-async def test_a_plain_insert_is_held_to_the_same_bounds(conn: Connection, field: str) -> None:
+async def test_a_plain_insert_has_the_same_bounds(conn: Connection, field: str) -> None:
     value = {"priority": "2147483647", "attempt": "-1", "visibility": "interval '102 years'"}.get(
         field, "timestamptz '200000-01-01'"
     )
@@ -187,7 +183,7 @@ async def test_a_job_may_wait_until_it_is_activated(conn: Connection) -> None:
     assert await conn.fetchval("select due from workflow.workflow_run") is False
 
 
-async def test_python_refuses_times_beyond_the_calendar(db: Tenant) -> None:
+async def test_python_rejects_durations_over_the_maximum(db: Tenant) -> None:
     long: dict[str, Any] = {"timeout": timedelta(days=150_000_000), "visibility": MAX_LEASE + timedelta(seconds=1)}
     for field in long:
         spec = JobSpec(type="a.b.v1", **{field: long[field]})
@@ -196,7 +192,7 @@ async def test_python_refuses_times_beyond_the_calendar(db: Tenant) -> None:
         assert refused.value.field == field
 
 
-async def test_nobody_leases_a_job_for_a_century(db: Tenant, conn: Connection) -> None:
+async def test_the_length_of_a_lease_is_limited(db: Tenant, conn: Connection) -> None:
     with pytest.raises(Invalid, match="visibility_timeout_ms"):
         Fetch(queues=["default"], count=1, worker="w", lease=timedelta(days=36_500))
     with pytest.raises(Invalid, match="visibility_timeout_ms"):

@@ -25,7 +25,7 @@ SOME, MILLION = 10_000, 1_000_000
 WORKFLOW = UUID(int=1)
 RUN = UUID(int=7)
 
-# The triggers are not what is tried here: replica mode skips them, so that `due` is given by hand.
+# The triggers are not tested here: replica mode skips them, so `due` is set explicitly.
 FILLS = [
     "insert into windlass.workflow (id, org, name, live) select lpad(n::text, 32, '0')::uuid, 'default', 'w' || n, 1 "
     "from generate_series(1, 2) n",
@@ -81,7 +81,7 @@ async def fill(url: str, count: int) -> None:
 JOBS = ("default", None, None, None, 2**62, 50, None)
 ALL_JOBS = (*JOBS, True)
 DEAD = ("default", None, None, None, None, LATEST)
-CAP = 500  # what counts go up to; ten thousand when it is real
+CAP = 500  # the limit of a count; ten thousand in production
 
 LISTS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "GET /workflows": ("workflows", "list", ("default", "", 50)),
@@ -110,7 +110,7 @@ LISTS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "GET /stats, jobs": ("stats", "ended_jobs", ("default", CAP)),
     "GET /stats, ticks": ("stats", "next_ticks", ("default", 10)),
 }
-# These count: their bound is what is counted.
+# These queries count rows: their bound is the number of rows that they count.
 COUNTS: dict[str, tuple[str, str, tuple[Any, ...], int]] = {
     "GET /queues": ("queues", "list", ("", 100, CAP, None, "default"), 12 * CAP),
     "the rate": ("queues", "rates", (CAP, timedelta(minutes=1), "default"), 5 * CAP),
@@ -120,7 +120,7 @@ ALL = {name: (*asked, BOUND) for name, asked in LISTS.items()} | COUNTS
 
 
 @pytest.mark.parametrize("name", ALL)
-async def test_a_page_costs_a_page(long_history: str, name: str) -> None:
+async def test_the_cost_of_a_page_does_not_depend_on_the_history(long_history: str, name: str) -> None:
     noun, query, arguments, bound = ALL[name]
     conn = await asyncpg.connect(long_history)
     await conn.execute(BEGIN_POOLED)

@@ -40,7 +40,7 @@ FILL = [
 
 @pytest.fixture(scope="module")
 async def history(databases: Databases) -> AsyncIterator[tuple[str, Snapshot]]:
-    """A long history, then a few lines; and the snapshot in between."""
+    """A database with a long history and a few newer events, and the snapshot taken in between."""
     async with databases.fresh() as url:
         yield url, await fill(url)
 
@@ -74,7 +74,7 @@ async def fill(url: str) -> Snapshot:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_what_is_read_is_what_is_wanted(
+async def test_a_stream_or_log_query_reads_only_the_requested_rows(
     history: tuple[str, Snapshot], noun: str, name: str, arguments: tuple[Any, ...]
 ) -> None:
     url, base = history

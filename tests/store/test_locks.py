@@ -21,11 +21,11 @@ from windlass.store.postgres.pool import BEGIN_POOLED, DatabaseOptions
 Connection = Any
 LEASE = timedelta(seconds=30)
 LANE = Lane("default", "a.b.v1", 100, 0)
-IN_AN_HOUR = datetime.now(UTC) + timedelta(hours=1)  # the server has been up for long
+IN_AN_HOUR = datetime.now(UTC) + timedelta(hours=1)  # by this clock the server has been up for long
 INSERT = """insert into workflow.workflow_run (type, payload, queue, max_attempts)
   select 'a.b.v1', '{}', 'default', 50 from generate_series(1, $1) returning id"""
 
-# Every change of a row, written down by the database itself in the order in which it happened to the row.
+# A trigger records every change of a row, in the order of the changes.
 WITNESS = """
 create table witness (n bigint generated always as identity, id uuid, old text, new text, old_epoch int, new_epoch int,
                       old_result jsonb, new_result jsonb);
@@ -40,12 +40,12 @@ create trigger witness after update on workflow.workflow_run for each row execut
 
 
 async def opened(database: str) -> Tenant:
-    """A process with one connection."""
+    """Open a tenant with one connection, like a separate process."""
     return await Tenant.open(DatabaseOptions(url=database, size=1, notify=False, clock=lambda: IN_AN_HOUR))
 
 
 class Actor:
-    """One connection that does whatever comes to its mind to a handful of rows."""
+    """One connection that executes random operations on a few rows."""
 
     def __init__(self, db: Tenant, worker: str, held: list[Claimed], ids: list[UUID], seed: int) -> None:
         self.db, self.worker, self.ids = db, worker, ids
@@ -65,8 +65,8 @@ class Actor:
         return self.dice.sample(self.ids, self.dice.randint(1, 3))
 
     async def turn(self) -> None:
-        """Report what ended, in the order of ending, and claim."""
-        all_well = self.dice.random() < 0.5  # then one statement does it all
+        """Report on some held jobs, in random order, and claim."""
+        all_well = self.dice.random() < 0.5  # then one statement records and claims
         reports = [Success(job, '"done"') if all_well else self.report(job) for job in self.some()]
         count = self.dice.randint(1, 4)
         wish = Turn(worker=self.worker, lease=LEASE, reports=reports, lanes=[(LANE, count)], count=count)
@@ -78,7 +78,7 @@ class Actor:
         return Success(job, '"done"') if move is None else Setback(job, move, {"message": "x"}, timedelta())
 
     async def arrive(self) -> None:
-        """New work, for successes are for ever; the oldest row is left in peace."""
+        """Insert a job, because succeeded jobs are final, and stop using the oldest one."""
         async with self.db.begin() as conn:
             self.ids.append(await conn.fetchval(INSERT, 1))
         del self.ids[:-6]
@@ -90,7 +90,7 @@ class Actor:
         await upkeep.release_expired(self.db, batch=5)
 
     async def outlive(self) -> None:
-        """Some that were not begun in time are not begun at all."""
+        """Expire a pending job that was not started in time."""
         async with self.db.begin() as conn:
             await conn.execute("""update workflow.workflow_run set expires_at = now() where id = any(array(
               select id from workflow.workflow_run where status = 'pending' order by id limit 1 for update))""")
@@ -105,13 +105,13 @@ class Actor:
             await jobs.reopen(conn, self.any_ids(), org="default", actor="ada")
 
     async def lapse(self) -> None:
-        """Some leases run out."""
+        """Let up to two leases expire."""
         async with self.db.begin() as conn:
             await conn.execute("""update workflow.workflow_run set lease_until = now() where id = any(array(
               select id from workflow.workflow_run where status = 'leased' order by id limit 2 for update))""")
 
     async def foreign(self) -> None:
-        """An unfenced client's word about one row, perhaps a late one."""
+        """Record a success like a client without fencing, possibly too late."""
         async with self.db.begin() as conn:
             await conn.execute(
                 """update workflow.workflow_run set status = 'succeeded', result = '"foreign"', updated_at = now()
@@ -121,7 +121,7 @@ class Actor:
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.soak) for n in (2, 3, 4))])
-async def test_nothing_deadlocks_and_no_finished_row_moves_unless_reopened(
+async def test_concurrent_operations_never_deadlock_and_finished_jobs_change_only_when_reopened(
     database: str, conn: Connection, seed: int
 ) -> None:
     await conn.execute(WITNESS)
@@ -145,12 +145,12 @@ async def test_nothing_deadlocks_and_no_finished_row_moves_unless_reopened(
             assert (change["old"], change["new"]) in legal, dict(change)
     made = {(change["old"], change["new"]) for change in seen}
     legal.discard(("succeeded", "pending"))  # only steps of runs go that way
-    assert made >= legal, f"the trial was too tame, never saw {legal - made}"
+    assert made >= legal, f"the random operations never made the moves {legal - made}"
 
 
 @pytest.fixture
 async def pair(database: str, conn: Connection) -> tuple[Claimed, Claimed]:
-    """Two jobs in the hands of one worker, by ascending id."""
+    """Two jobs leased by one worker, by ascending id."""
     await conn.execute(INSERT, 2)
     claimed, _ = await claims.claim(conn, [(LANE, 2)], count=2, worker="w1", lease=LEASE)
     low, high = sorted(claimed, key=lambda job: job.id)
@@ -158,14 +158,14 @@ async def pair(database: str, conn: Connection) -> tuple[Claimed, Claimed]:
 
 
 async def waiting_for_a_lock(conn: Connection, pid: int) -> None:
-    """Look until that backend waits; nothing is slept away."""
+    """Poll without delay until that backend waits for a lock."""
     async with asyncio.timeout(30):
         while not await conn.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):
             await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("told", ["successes", "setbacks"])
-async def test_a_batch_locks_by_ascending_id_whatever_its_order(
+async def test_a_batch_locks_its_jobs_by_ascending_id(
     database: str, conn: Connection, pair: tuple[Claimed, Claimed], told: str
 ) -> None:
     low, high = pair
@@ -191,7 +191,7 @@ async def test_a_batch_locks_by_ascending_id_whatever_its_order(
     await second.close()
 
 
-async def test_a_turn_with_both_kinds_of_reports_locks_by_ascending_id_too(
+async def test_a_turn_with_successes_and_setbacks_locks_its_jobs_by_ascending_id(
     database: str, conn: Connection, pair: tuple[Claimed, Claimed]
 ) -> None:
     low, high = pair

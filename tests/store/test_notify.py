@@ -15,7 +15,7 @@ from windlass.store.postgres.pool import DatabaseOptions
 
 @asynccontextmanager
 async def two_processes(database: str) -> AsyncIterator[tuple[Notifier, asyncio.Queue[str]]]:
-    """The notifier of one process, and the topics that another process receives, from when it listens."""
+    """Yield the notifier of one process, and the topics that another process receives once it listens."""
     here, there = Notifier(DatabaseOptions(url=database)), Notifier(DatabaseOptions(url=database))
     received: asyncio.Queue[str] = asyncio.Queue()
     there.subscribe(received.put_nowait)
@@ -23,7 +23,7 @@ async def two_processes(database: str) -> AsyncIterator[tuple[Notifier, asyncio.
     there.start()
     try:
         async with asyncio.timeout(30):
-            assert await received.get() == ""  # it listens: look for yourself
+            assert await received.get() == ""  # the other process listens: the empty topic wakes all subscribers
             yield here, received
     finally:
         await here.close()
@@ -31,21 +31,19 @@ async def two_processes(database: str) -> AsyncIterator[tuple[Notifier, asyncio.
 
 
 @pytest.mark.parametrize("topic", ["default", "it's", "back\\slash", "naïve ☃", 'quo"te', "two\nlines", "a; notify x"])
-async def test_a_topic_reaches_other_processes_as_it_is(database: str, topic: str) -> None:
+async def test_a_topic_reaches_other_processes_unchanged(database: str, topic: str) -> None:
     async with two_processes(database) as (here, received):
         here.poke(topic)
         assert await received.get() == topic
 
 
-async def test_a_topic_too_long_to_send_wakes_everybody(database: str) -> None:
+async def test_a_topic_too_long_to_send_wakes_all_subscribers(database: str) -> None:
     async with two_processes(database) as (here, received):
         here.poke("q" * 10_000)
         assert await received.get() == ""
 
 
-async def test_a_wake_up_that_comes_while_one_is_sent_does_not_delay_the_end(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_wake_up_during_a_send_does_not_delay_close(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notify, "CHECK_SECONDS", 600.0)
     for pauses in range(12):
         notifier = Notifier(DatabaseOptions(url=database))
@@ -61,10 +59,10 @@ async def test_a_wake_up_that_comes_while_one_is_sent_does_not_delay_the_end(
             await notifier.close()
 
 
-async def test_a_wake_up_that_comes_while_the_same_is_sent_is_sent_again(
+async def test_a_wake_up_during_a_send_of_the_same_topic_is_sent_again(
     database: str, conn: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who hears the first may look before what the second is about was committed."""
+    """A process woken by the first may query before the change behind the second is committed."""
     slow = "select pg_notify($1, topic), pg_sleep(0.3) from unnest($2::text[]) as topic"
     monkeypatch.setattr(notify, "sql", lambda *_: slow)
     being_sent = "select exists (select from pg_stat_activity where state = 'active' and query = $1)"
@@ -90,10 +88,10 @@ async def test_wake_ups_in_quick_succession_share_notifications_and_none_is_lost
     assert (topics[0], sorted(topics[1:])) == ("a", ["a", "b", "c"])
 
 
-async def test_the_check_of_an_idle_connection_does_not_end_the_listening(
+async def test_the_check_of_an_idle_connection_does_not_stop_the_listener(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that never sends, such as a worker, would otherwise hear nothing after the first check."""
+    """A process that never sends, such as a worker, would otherwise receive nothing after the first check."""
     monkeypatch.setattr(notify, "CHECK_SECONDS", 0.001)
     async with two_processes(database) as (here, received):
         for number in range(50):  # each takes longer than the time after which the connection is checked
@@ -101,7 +99,7 @@ async def test_the_check_of_an_idle_connection_does_not_end_the_listening(
             assert await received.get() == f"queue {number}"
 
 
-async def test_without_notify_only_this_process_is_told(database: str) -> None:
+async def test_without_notify_only_subscribers_in_this_process_are_notified(database: str) -> None:
     notifier = Notifier(DatabaseOptions(url=database, notify=False))
     heard: list[str] = []
     notifier.subscribe(heard.append)
@@ -111,8 +109,8 @@ async def test_without_notify_only_this_process_is_told(database: str) -> None:
     await notifier.close()
 
 
-async def test_a_notification_on_a_connection_that_was_closed_is_heard(database: str) -> None:
-    """Under load the driver delivers what it read before the end; a closed connection has no pid to compare with."""
+async def test_a_notification_on_a_closed_connection_is_delivered(database: str) -> None:
+    """Under load the driver delivers notifications after the close; a closed connection has no pid to compare with."""
     notifier = Notifier(DatabaseOptions(url=database))
     heard: list[str] = []
     notifier.subscribe(heard.append)
@@ -123,7 +121,7 @@ async def test_a_notification_on_a_connection_that_was_closed_is_heard(database:
     assert heard == ["default"]
 
 
-async def test_a_topic_is_data_whatever_the_quoting_rules_of_the_session(database: str, conn: Any) -> None:
+async def test_a_topic_is_escaped_regardless_of_the_quoting_rules_of_the_session(database: str, conn: Any) -> None:
     """With standard_conforming_strings off a backslash would end the quoting."""
     name = await conn.fetchval("select current_database()")
     await conn.execute(f'alter database "{name}" set standard_conforming_strings = off')

@@ -102,9 +102,7 @@ async def test_a_list_of_another_org_reads_the_index_of_that_org(shared: str, fi
 
 
 @pytest.mark.parametrize("isolated", [False, True])
-async def test_pending_jobs_of_another_org_cost_at_most_what_is_pending_in_that_org(
-    shared: str, isolated: bool
-) -> None:
+async def test_a_list_of_pending_jobs_reads_at_most_the_pending_jobs_of_its_org(shared: str, isolated: bool) -> None:
     for statuses in (["pending"], ["pending", "leased"]):
         page, scans = await listed(shared, Filter(org="acme", statuses=statuses, limit=PAGE), isolated=isolated)
         assert (len(page), {job.queue for job in page}) == (PAGE, {"mail"})

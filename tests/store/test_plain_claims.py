@@ -49,7 +49,7 @@ async def queue(conn: "asyncpg.Connection[Any]", request: pytest.FixtureRequest)
 @pytest.mark.parametrize("queue", ["never analyzed", "analyzed when it was empty"], indirect=True)
 @pytest.mark.parametrize("plan", ["force_custom_plan", "force_generic_plan"])
 @pytest.mark.parametrize("client", CLAIMS)
-async def test_a_claim_walks_the_index(queue: "asyncpg.Connection[Any]", client: str, plan: str) -> None:
+async def test_a_claim_uses_the_index_of_the_queue(queue: "asyncpg.Connection[Any]", client: str, plan: str) -> None:
     statement, values = CLAIMS[client]
     await queue.execute(f"set plan_cache_mode = {plan}")
     async with queue.transaction():

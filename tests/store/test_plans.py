@@ -67,7 +67,7 @@ async def fill(url: str, count: int) -> None:
 
 @asynccontextmanager
 async def without_indexes(conn: "asyncpg.Connection[Any]") -> AsyncIterator[None]:
-    """The inbox, to be filled."""
+    """Drop the indexes of the inbox for the block, so that filling it is fast."""
     async with conn.transaction():
         await conn.execute("set local maintenance_work_mem = '512MB'")
         keys, indexes = await conn.fetch(KEYS), await conn.fetch(INDEXES)
@@ -83,7 +83,7 @@ async def without_indexes(conn: "asyncpg.Connection[Any]") -> AsyncIterator[None
 
 
 async def touched(url: str, query: str, *arguments: Any) -> tuple[int, list[dict[str, Any]]]:
-    """Rows of the inbox a statement touched, and its scans; the statement is rolled back."""
+    """Execute and roll back a statement; return how many rows of the inbox it touched, and its scans."""
     conn = await asyncpg.connect(url)
     await conn.execute(BEGIN_POOLED)
     try:
@@ -119,7 +119,7 @@ async def assert_bounded(url: str, query: str, *arguments: Any) -> None:
     assert blocks < 10 * BOUND, told
 
 
-async def test_a_full_look_hops_from_lane_to_lane(crowded: str) -> None:
+async def test_a_full_scan_skips_from_lane_to_lane(crowded: str) -> None:
     nowhere: list[None] = [None, None]
     places = (["default", "sql"], nowhere, nowhere, nowhere)
     await assert_bounded(crowded, sql("jobs", "find_lanes"), *places, None, [], 1000)
@@ -129,30 +129,30 @@ async def test_a_full_look_hops_from_lane_to_lane(crowded: str) -> None:
     assert rows < 10
 
 
-async def test_a_claim_reads_what_it_takes(crowded: str) -> None:
+async def test_a_claim_reads_only_the_jobs_it_takes(crowded: str) -> None:
     lanes = (["default"], ["ours.x.v1"], [100], [0], [False], [100])
     await assert_bounded(crowded, CLAIM, *lanes, 100, "w1", LEASE, None)
 
 
-async def test_a_claim_with_reports_reads_what_it_takes_and_what_it_records(crowded: str) -> None:
+async def test_a_claim_with_reports_reads_only_the_jobs_it_takes_and_records(crowded: str) -> None:
     lanes = (["default"], ["ours.x.v1"], [100], [0], [False], [100])
     reports = ([uuid4() for _ in range(100)], [1] * 100, ["null"] * 100)
     await assert_bounded(crowded, sql("jobs", "claim"), *lanes, 100, "w1", LEASE, None, *reports)
 
 
-async def test_a_claim_from_many_lanes_reads_what_it_takes(crowded: str) -> None:
+async def test_a_claim_from_many_lanes_reads_only_the_jobs_it_takes(crowded: str) -> None:
     types = ["ours.x.v1", *(f"none{n}.x.v1" for n in range(98)), "theirs.x.v1"]
     lanes = (["default"] * 100, types, [100] * 100, [0] * 100, [False] * 100, [100] * 100)
     await assert_bounded(crowded, CLAIM, *lanes, 100, "w1", LEASE, None)
 
 
-async def test_a_fetch_by_queue_reads_what_it_takes(crowded: str) -> None:
+async def test_a_fetch_by_queue_reads_only_the_jobs_it_takes(crowded: str) -> None:
     arguments = (["none", "default"], 100, "w1", None, LEASE, None, LEASE, "default")
     await assert_bounded(crowded, sql("claims", "fetch"), *arguments, None, [])
     await assert_bounded(crowded, sql("claims", "fetch"), *arguments, ["ours.x.v1"], ["ours.%"])
 
 
-async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
+async def test_a_claim_of_one_job_reads_few_rows(crowded: str) -> None:
     lanes = (["default"], ["ours.x.v1"], [100], [0], [False], [1])
     rows, _ = await touched(crowded, CLAIM, *lanes, 1, "w1", LEASE, None)
     assert rows < 10
@@ -181,13 +181,13 @@ async def test_a_single_claim_reads_a_handful(crowded: str) -> None:
         ("crons", "find_due", [100]),
     ],
 )
-async def test_the_loops_find_nothing_quickly_when_there_is_nothing(
+async def test_queries_of_the_loops_are_bounded_when_nothing_is_due(
     crowded: str, noun: str, name: str, arguments: list[Any]
 ) -> None:
     await assert_bounded(crowded, sql(noun, name), *arguments)
 
 
-async def test_one_query_finds_quickly_that_no_loop_has_anything_to_do(crowded: str) -> None:
+async def test_the_query_for_pending_work_of_all_loops_is_bounded(crowded: str) -> None:
     await assert_bounded(crowded, ALL_PENDING, "recovery", True, ["run"])
 
 
@@ -201,7 +201,7 @@ async def test_one_query_finds_quickly_that_no_loop_has_anything_to_do(crowded: 
         ("workers", "forget_leases", [LEASE]),
     ],
 )
-async def test_the_jobs_of_living_workers_are_not_read_for_those_of_dead_ones(
+async def test_lease_recovery_does_not_read_the_jobs_of_live_workers(
     database: str, noun: str, name: str, arguments: list[Any]
 ) -> None:
     conn = await asyncpg.connect(database)
@@ -220,7 +220,7 @@ async def test_the_jobs_of_living_workers_are_not_read_for_those_of_dead_ones(
     await conn.close()
 
 
-async def test_pruning_reads_a_batch(crowded: str) -> None:
+async def test_pruning_reads_only_a_batch(crowded: str) -> None:
     await assert_bounded(crowded, sql("jobs", "prune"), timedelta(days=30), 500)
 
 
@@ -241,17 +241,17 @@ ANYTHING: dict[str, Any] = {"statuses": None, "queue": None, "type": None, "befo
     ],
     ids=str,
 )
-async def test_a_page_costs_a_page(crowded: str, wanted: dict[str, Any]) -> None:
+async def test_the_cost_of_a_page_does_not_depend_on_the_history(crowded: str, wanted: dict[str, Any]) -> None:
     asked = {**ANYTHING, **wanted}
     await assert_bounded(crowded, sql("jobs", "list"), "default", *asked.values(), True)
 
 
-# A foreign poller's claim has no lane to go by, but it must not sort a million rows either.
+# The claim of a foreign poller names no lane, but it must not sort a million rows either.
 FOREIGN = """update workflow.workflow_run set status = 'leased', leased_by = 'go-1', updated_at = now(),
   lease_until = now() + interval '30 s' where id = (select id from workflow.workflow_run where status = 'pending'
   and run_at <= now() and deleted_at is null and type like 'theirs.%' order by priority, created_at
   for update skip locked limit 1) returning id"""
 
 
-async def test_a_foreign_claim_of_what_lies_at_the_front_reads_a_handful(crowded: str) -> None:
+async def test_a_foreign_claim_at_the_head_of_the_queue_reads_few_rows(crowded: str) -> None:
     await assert_bounded(crowded, FOREIGN)

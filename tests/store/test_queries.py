@@ -14,7 +14,7 @@ from windlass.store.postgres.queries import load, nouns
 QUERIES = {f"{noun}.{query.name}": query for noun in nouns() for query in load(noun).values()}
 LEGAL_MOVES = {(old.value, new.value) for (old, _), new in EDGES.items()}
 
-# The eight words of the SQL contract.
+# The eight event types of the SQL contract.
 EVENTS = {"created", "leased", "started", "heartbeat", "succeeded", "failed", "retried", "cancelled"}
 
 
@@ -31,8 +31,8 @@ async def test_every_query_can_be_prepared(conn: "asyncpg.Connection[Any]") -> N
     assert errors == {}
 
 
-async def test_no_query_makes_the_driver_ask_for_types(database: str) -> None:
-    """asyncpg's catalog query takes 10 ms for each type and connection, so `pool.ARRAY_TYPES` must have all we use."""
+async def test_no_query_causes_a_type_lookup_of_the_driver(database: str) -> None:
+    """asyncpg's catalog query takes 10 ms per type and connection, so `pool.ARRAY_TYPES` must contain all types."""
     conn = await open_connection(DatabaseOptions(url=database), command_timeout=30)
     asked: list[str] = []
     conn.add_query_logger(lambda record: asked.append(record.query))
@@ -54,7 +54,7 @@ def sets_status(sql: str) -> bool:
     )
 
 
-def test_sql_that_sets_a_status_says_which_moves_it_makes() -> None:
+def test_every_query_that_sets_a_status_declares_its_moves() -> None:
     setting = {name for name, query in QUERIES.items() if sets_status(query.sql)}
     assert {name for name in setting if not QUERIES[name].moves} == set()
 
@@ -63,17 +63,17 @@ def test_every_legal_move_is_made_by_some_query() -> None:
     assert set().union(*(query.moves for query in QUERIES.values())) == LEGAL_MOVES
 
 
-def test_no_query_is_written_twice() -> None:
+def test_query_names_are_unique() -> None:
     names = Counter((noun, name) for noun, text in TEXTS.items() for name in re.findall(r"(?m)^-- name: (\w+)$", text))
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_every_query_gives_its_reason() -> None:
+def test_every_query_documents_its_reason() -> None:
     bare = {noun: re.findall(r"(?m)^-- name: \w+\n(?!-- \w)", text) for noun, text in TEXTS.items()}
     assert {noun: queries for noun, queries in bare.items() if queries} == {}
 
 
-def test_sql_asks_the_one_clock() -> None:
+def test_sql_uses_only_windlass_now() -> None:
     clocks = re.compile(r"(?<!windlass\.)\bnow\(\)|current_timestamp|clock_timestamp")
     used = {noun: clocks.findall(re.sub(r"--.*", "", text)) for noun, text in TEXTS.items()}
     assert {noun: names for noun, names in used.items() if names} == {}
@@ -86,22 +86,22 @@ async def words(conn: "asyncpg.Connection[Any]", constraint: str) -> set[str]:
     return set(re.findall(r"'(\w+)'", definition))
 
 
-async def test_the_table_knows_the_same_states_as_the_code(conn: "asyncpg.Connection[Any]") -> None:
+async def test_the_status_constraint_matches_the_job_states(conn: "asyncpg.Connection[Any]") -> None:
     assert await words(conn, "workflow_run_status_check") == set(JobState)
 
 
-async def test_the_trail_knows_the_eight_words_of_the_contract(conn: "asyncpg.Connection[Any]") -> None:
+async def test_the_event_type_constraint_matches_the_contract(conn: "asyncpg.Connection[Any]") -> None:
     assert await words(conn, "workflow_event_event_type_check") == EVENTS
 
 
-def test_a_query_that_changes_jobs_or_runs_leaves_the_archive_alone() -> None:
-    """What is archived is restored before it changes. Hiding a job, and noting who waits for a run, happen in place."""
+def test_queries_that_change_jobs_or_runs_do_not_touch_the_archive() -> None:
+    """Archived rows are restored before they change; only a soft delete and registering a wait happen in place."""
     change = re.compile(r"\b(?:update|delete from) (?:workflow\.workflow_run|windlass\.run)\b")
     changing = {name for name, query in QUERIES.items() if change.search(re.sub(r"--.*", "", query.sql))}
     assert changing == {"jobs.soft_delete", "awaited.await"}
 
 
-def test_every_query_says_what_keeps_orgs_apart() -> None:
+def test_every_query_declares_how_it_separates_orgs() -> None:
     assert [name for name, query in QUERIES.items() if query.scope is None] == []
 
 
@@ -116,5 +116,5 @@ def names_its_org(sql: str) -> bool:
     )
 
 
-def test_a_query_of_an_org_names_it() -> None:
+def test_every_query_with_the_scope_org_names_the_org() -> None:
     assert [name for name, query in QUERIES.items() if query.scope == "org" and not names_its_org(query.sql)] == []

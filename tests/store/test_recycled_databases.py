@@ -11,7 +11,7 @@ from windlass.testing.kit import KEPT
 SUBMIT = "insert into workflow.workflow_run (type, payload) values ('mail.send@v1', '{}') returning seq"
 
 
-async def test_it_comes_back_without_rows_and_with_its_sequences_at_the_start(databases: Databases) -> None:
+async def test_a_recycled_database_has_no_rows_and_its_sequences_restart(databases: Databases) -> None:
     async with databases.recycled() as first:
         assert await fetch(first, SUBMIT) == 1
     async with databases.recycled() as second:
@@ -20,7 +20,7 @@ async def test_it_comes_back_without_rows_and_with_its_sequences_at_the_start(da
         assert await fetch(second, SUBMIT) == 1
 
 
-async def test_it_keeps_what_the_migrations_wrote(databases: Databases) -> None:
+async def test_a_recycled_database_keeps_the_rows_of_the_migrations(databases: Databases) -> None:
     async with databases.fresh() as url:
         fresh = await rows_by_table(url)
     assert fresh
@@ -31,7 +31,7 @@ async def test_it_keeps_what_the_migrations_wrote(databases: Databases) -> None:
         assert await rows_by_table(second) == fresh
 
 
-async def test_connections_that_were_left_open_are_ended(databases: Databases) -> None:
+async def test_connections_that_were_left_open_are_terminated(databases: Databases) -> None:
     async with databases.recycled() as first:
         left = await asyncpg.connect(first)
         await left.execute("begin")
@@ -42,7 +42,7 @@ async def test_connections_that_were_left_open_are_ended(databases: Databases) -
         await left.fetchval("select 1")
 
 
-async def test_a_connection_that_is_to_be_kept_is_ended_only_if_it_is_in_use(databases: Databases) -> None:
+async def test_a_kept_connection_is_terminated_only_if_it_is_in_use(databases: Databases) -> None:
     async with databases.recycled() as first:
         kept = await asyncpg.connect(first, server_settings={"application_name": KEPT})
         await kept.execute(SUBMIT)
@@ -68,7 +68,7 @@ async def test_a_connection_that_is_to_be_kept_is_ended_only_if_it_is_in_use(dat
         "update windlass.server_key set sealed = sealed",
     ],
 )
-async def test_a_database_whose_schema_or_settings_were_changed_is_not_used_again(
+async def test_a_database_with_a_changed_schema_or_changed_settings_is_not_reused(
     change: str, databases: Databases
 ) -> None:
     async with databases.recycled() as first:
@@ -86,7 +86,7 @@ async def fetch(url: str, statement: str) -> Any:
 
 
 async def rows_by_table(url: str) -> dict[str, int]:
-    """How many rows each table has, without those that have none."""
+    """Return the number of rows of each table that is not empty."""
     tables = await fetch(
         url,
         """select array_agg(oid::regclass::text) from pg_class

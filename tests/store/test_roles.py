@@ -61,10 +61,10 @@ async def step_of_a_run(db: Tenant) -> tuple[UUID, UUID]:
     return run, job.id
 
 
-# What they can do
+# Permitted statements
 
 
-async def test_a_producer_records_follows_and_cancels_by_the_documents_statements(producer: Client) -> None:
+async def test_a_producer_submits_reads_and_cancels_jobs_with_the_documented_statements(producer: Client) -> None:
     [created] = await producer.fetch(CREATE)
     assert await producer.fetch(CREATE) == []
     await execute(producer, CANCEL, run_id=created["id"])
@@ -72,7 +72,7 @@ async def test_a_producer_records_follows_and_cancels_by_the_documents_statement
     assert tuple(found) == ("cancelled", None)
 
 
-async def test_a_worker_claims_beats_and_reports_by_the_documents_statements(worker: Client, conn: Client) -> None:
+async def test_a_worker_leases_extends_and_reports_with_the_documented_statements(worker: Client, conn: Client) -> None:
     [created] = await worker.fetch(CREATE)
     await execute(worker, LEASE, worker_id="w", run_id=created["id"])
     await execute(worker, HEARTBEAT, run_id=created["id"])
@@ -92,17 +92,17 @@ async def test_a_workers_report_of_a_job_step_advances_its_run(worker: Client, d
     assert (await run_engine.get(db, run)).state == "completed"
 
 
-# What they cannot do
+# Denied statements
 
 
 @pytest.mark.parametrize("type_", ["windlass.command.v1", "windlass.http.v1", "windlass.webhook.v1", "windlass.x"])
-async def test_no_role_records_a_reserved_type(client: Client, conn: Client, type_: str) -> None:
+async def test_no_role_submits_a_reserved_type(client: Client, conn: Client, type_: str) -> None:
     with pytest.raises(asyncpg.CheckViolationError, match=f"type {type_} is reserved for the engine"):
         await client.execute("insert into workflow.workflow_run (type, payload) values ($1, $2)", type_, COMMAND)
     assert await conn.fetchval("select count(*) from workflow.workflow_run") == 0
 
 
-async def test_nor_does_the_owner_by_mistake(conn: Client) -> None:
+async def test_the_owner_cannot_submit_a_reserved_type_or_queue(conn: Client) -> None:
     for statement in (
         "insert into workflow.workflow_run (type, payload, queue) values ('windlass.command.v1', '{}', 'windlass')",
         "insert into workflow.workflow_run (type, payload, queue) values ('a.b.v1', '{}', 'windlass')",
@@ -160,7 +160,7 @@ async def test_no_role_sets_a_column_of_the_engine(client: Client, column: str) 
         )
 
 
-async def test_no_role_makes_its_row_a_step_of_somebodys_run(client: Client, db: Tenant) -> None:
+async def test_no_role_turns_its_job_into_a_step_of_a_run(client: Client, db: Tenant) -> None:
     run, _ = await step_of_a_run(db)
     [created] = await client.fetch(CREATE)
     for change in (
@@ -193,7 +193,7 @@ async def test_a_producer_reads_no_payloads_and_writes_no_results(producer: Clie
     assert await conn.fetchval("select status from workflow.workflow_run where id = $1", created["id"]) == "pending"
 
 
-async def test_no_role_deletes_jobs_or_forges_who_wrote_a_line(client: Client, conn: Client) -> None:
+async def test_no_role_deletes_jobs_or_forges_the_actor_of_an_event(client: Client, conn: Client) -> None:
     [created] = await client.fetch(CREATE)
     await conn.execute(f"grant delete on workflow.workflow_run to {await client.fetchval('select session_user')}")
     assert await client.execute("delete from workflow.workflow_run where id = $1", created["id"]) == "DELETE 0"
@@ -204,15 +204,15 @@ async def test_no_role_deletes_jobs_or_forges_who_wrote_a_line(client: Client, c
         await client.execute(line, created["id"])
 
 
-# The trail of what they write
+# Events of their statements
 
 
-async def test_an_insert_and_a_cancel_by_plain_sql_have_one_line_each(client: Client, conn: Client) -> None:
+async def test_an_insert_and_a_cancel_by_plain_sql_have_one_event_each(client: Client, conn: Client) -> None:
     role = await client.fetchval("select session_user")
     [created] = await client.fetch(CREATE)
     assert await trail(conn, created["id"]) == [("created", role)]
     await execute(client, CANCEL, run_id=created["id"])
-    await execute(client, CANCEL, run_id=created["id"])  # it is over: nothing changes
+    await execute(client, CANCEL, run_id=created["id"])  # already cancelled: nothing changes
     assert await trail(conn, created["id"]) == [("created", role), ("cancelled", role)]
 
 
@@ -224,7 +224,7 @@ async def test_a_bulk_insert_gets_its_created_events_from_upkeep(client: Client,
     assert await upkeep.log_created(db) == 0
 
 
-async def test_a_job_of_a_bulk_insert_that_moves_first_has_its_created_event_before_all_others(
+async def test_a_bulk_inserted_job_that_is_claimed_before_upkeep_has_its_created_event_first(
     client: Client, db: Tenant, conn: Client
 ) -> None:
     await client.execute(BULK)
@@ -235,14 +235,14 @@ async def test_a_job_of_a_bulk_insert_that_moves_first_has_its_created_event_bef
     assert [word for word, _ in await trail(conn, job.id)] == ["created", "leased"]
 
 
-async def test_statements_of_one_transaction_have_one_created_event_a_row(client: Client, conn: Client) -> None:
+async def test_inserts_in_one_transaction_have_one_created_event_per_row(client: Client, conn: Client) -> None:
     one = "insert into workflow.workflow_run (type, payload) values ('a.b.v1', '{}') returning id"
     async with client.transaction():
         ids = [await client.fetchval(one) for _ in range(30)]
     assert [len(await trail(conn, id_)) for id_ in ids] == [1] * 30
 
 
-async def test_a_client_that_writes_these_lines_itself_adds_to_them(client: Client, conn: Client) -> None:
+async def test_events_written_by_a_client_are_merged_with_the_automatic_ones(client: Client, conn: Client) -> None:
     [created] = await client.fetch(CREATE)
     line = "insert into workflow.workflow_event (workflow_id, event_type, data) values ($1, $2, $3)"
     await client.execute(line, created["id"], "created", None)
@@ -253,7 +253,7 @@ async def test_a_client_that_writes_these_lines_itself_adds_to_them(client: Clie
     assert json.loads(data) == {"reason": "changed my mind"}
 
 
-async def test_a_cancel_that_our_worker_notices_is_told_once(client: Client, db: Tenant, conn: Client) -> None:
+async def test_a_cancel_that_a_worker_notices_has_one_event(client: Client, db: Tenant, conn: Client) -> None:
     [created] = await client.fetch(CREATE)
     player = await ManualWorker.registered(db)
     [job] = await player.take()
@@ -262,7 +262,7 @@ async def test_a_cancel_that_our_worker_notices_is_told_once(client: Client, db:
     assert [word for word, _ in await trail(conn, created["id"])] == ["created", "leased", "cancelled"]
 
 
-async def test_our_own_jobs_and_windlass_submit_have_one_line_each(db: Tenant, conn: Client) -> None:
+async def test_jobs_of_the_engine_and_of_windlass_submit_have_one_event_per_change(db: Tenant, conn: Client) -> None:
     [ours] = await jobs.submit(db, [JobSpec(type="a.b.v1")])
     theirs = await conn.fetchval("select windlass.submit('a.b.v1', '{}')")
     run, step = await step_of_a_run(db)

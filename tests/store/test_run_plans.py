@@ -22,7 +22,7 @@ BOUND = 2_000
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)  # the first run; then one a second
 WORKFLOW = UUID(int=1)
 
-# Nearly all completed, one in a thousand failed, the last fifty under way; one in ten has labels.
+# Nearly all completed, one in a thousand failed, the last fifty running; one in ten has labels.
 FILL = """insert into windlass.run
   (id, org, workflow_id, version_id, state, steps, input, labels, created_at, expires_at)
 select (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '7000' || lpad(to_hex(n), 16, '0'))::uuid,
@@ -62,7 +62,7 @@ LONG_AGO = BEGAN + timedelta(seconds=MANY // 10)
 def asked(
     states: list[str] | None = None, workflow: UUID | None = None, before: UUID = NEWEST, around: datetime | None = None
 ) -> tuple[Any, ...]:
-    """`around`: the minute that begins then, with the room that clocks are given."""
+    """Return the arguments of a list; `around` selects the minute that starts then, with a tolerance for clocks."""
     page = ("default", workflow, states, None, before, 50)
     if around is None:
         return (*page, OLDEST, None, None)
@@ -73,7 +73,7 @@ def asked(
 def also(
     arguments: tuple[Any, ...], text: str | None = None, *, retrying: bool = False, labels: str | None = None
 ) -> tuple[Any, ...]:
-    """With the filters that only some queries know."""
+    """Add the arguments of filters that only some queries accept."""
     found = ids.beginning_with(text) if text else None
     return (*arguments[:3], labels, *arguments[4:], text, *(found or (None, None)), retrying)
 
@@ -104,7 +104,9 @@ def also(
         ("list_retrying", also(asked(), retrying=True)),
     ],
 )
-async def test_a_page_costs_a_page(long_history: str, name: str, arguments: tuple[Any, ...]) -> None:
+async def test_the_cost_of_a_page_does_not_depend_on_the_history(
+    long_history: str, name: str, arguments: tuple[Any, ...]
+) -> None:
     conn = await asyncpg.connect(long_history)
     await conn.execute(BEGIN_POOLED)
     try:
@@ -125,7 +127,7 @@ async def test_a_page_costs_a_page(long_history: str, name: str, arguments: tupl
     [("running", (WORKFLOW,)), ("list_by_state", also(asked(["pending", "running"])))],
     ids=["counting the running ones", "a page"],
 )
-async def test_a_look_at_live_runs_does_not_cost_more_with_each_run_that_waits(
+async def test_the_cost_of_reading_live_runs_does_not_grow_with_pending_runs(
     long_history: str, name: str, arguments: tuple[Any, ...]
 ) -> None:
     conn = await asyncpg.connect(long_history)

@@ -20,7 +20,7 @@ from windlass.store.postgres.migrate import applied, migrate, migrations
 
 @asynccontextmanager
 async def empty_database(server: str, *settings: str) -> AsyncIterator[str]:
-    """A database nobody has migrated yet."""
+    """Yield the URL of an empty database without migrations."""
     name = f"windlass_empty_{uuid4().hex[:12]}"
     admin = await asyncpg.connect(server)
     try:
@@ -59,7 +59,7 @@ async def test_the_migrated_schema_equals_the_snapshot(empty: str) -> None:
     assert found == written, "run `make schema` and read the difference"
 
 
-async def test_the_snapshot_does_not_depend_on_the_week(conn: "asyncpg.Connection[Any]") -> None:
+async def test_the_snapshot_omits_the_weekly_event_partitions(conn: "asyncpg.Connection[Any]") -> None:
     before = await snapshot(conn)
     await conn.execute("select windlass.make_event_partition('2031-05-05')")
     assert await snapshot(conn) == before
@@ -75,7 +75,7 @@ async def test_migrating_twice_changes_nothing(empty: str) -> None:
         assert await applied(conn) == [m.version for m in migrations()]
 
 
-async def test_ten_processes_that_start_at_once_migrate_once(empty: str) -> None:
+async def test_ten_concurrent_processes_apply_each_migration_once(empty: str) -> None:
     async def start() -> int:
         async with connected(empty) as conn:
             return len(await migrate(conn))
@@ -86,10 +86,8 @@ async def test_ten_processes_that_start_at_once_migrate_once(empty: str) -> None
         assert await applied(conn) == [m.version for m in migrations()]
 
 
-async def test_a_migration_does_not_wait_long_for_a_lock_and_leaves_no_trace(
-    empty: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A migration that queues behind a long reader would stop everybody who comes after it."""
+async def test_a_migration_has_a_lock_timeout_and_resets_it(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A migration that waits for a lock behind a long reader would block every later session."""
     async with connected(empty) as conn:
         await migrate(conn)
         probe = migrating.Migration(
@@ -102,7 +100,7 @@ async def test_a_migration_does_not_wait_long_for_a_lock_and_leaves_no_trace(
         assert await conn.fetchval("select count(*) from pg_locks where locktype = 'advisory'") == 0
 
 
-async def test_a_migration_that_fails_is_undone_and_gives_the_lock_back(
+async def test_a_failed_migration_is_rolled_back_and_releases_the_lock(
     empty: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with connected(empty) as conn:
@@ -116,21 +114,21 @@ async def test_a_migration_that_fails_is_undone_and_gives_the_lock_back(
         assert await conn.fetchval("select count(*) from pg_locks where locktype = 'advisory'") == 0
 
 
-async def test_an_old_program_refuses_a_database_that_a_newer_one_has_migrated(conn: "asyncpg.Connection[Any]") -> None:
-    """It cannot know what changed: better a clear word at the start than a strange error, or worse, in the night."""
+async def test_an_older_version_refuses_a_database_migrated_by_a_newer_one(conn: "asyncpg.Connection[Any]") -> None:
+    """It cannot know what changed: a clear error at the start is better than an obscure one later."""
     await conn.execute("insert into windlass.migration (version, name) values (9999, 'from_the_future')")
     with pytest.raises(WindlassError, match="9999"):
         await migrate(conn)
 
 
-def test_migrations_have_a_number_each_and_say_when_they_may_run() -> None:
+def test_migrations_have_unique_numbers_and_declare_when_they_may_run() -> None:
     versions = [m.version for m in migrations()]
     assert versions == sorted(set(versions))
     for migration in migrations():
         assert migration.sql.startswith("-- May run before the new code: "), migration.name
 
 
-async def test_a_migrated_database_speaks_utc_whatever_the_server_says(server: str) -> None:
+async def test_a_migrated_database_uses_utc_regardless_of_the_server_setting(server: str) -> None:
     async with empty_database(server, "timezone = 'America/New_York'") as url:
         async with connected(url) as conn:
             await migrate(conn)
@@ -139,13 +137,13 @@ async def test_a_migrated_database_speaks_utc_whatever_the_server_says(server: s
             assert await conn.fetchval("select '2030-01-01 00:00'::timestamptz = '2030-01-01T00:00:00Z'")
 
 
-async def test_a_database_of_the_test_kit_speaks_utc_too(database: str, server: str) -> None:
+async def test_a_database_of_the_test_kit_uses_utc(database: str, server: str) -> None:
     """Settings of a database are not copied with its template."""
     async with connected(database) as conn:
         assert "set TimeZone=UTC" in await snapshot(conn)
 
 
-async def test_a_server_that_does_not_speak_utf8_is_refused_by_name(server: str) -> None:
+async def test_a_database_with_another_encoding_than_utf8_is_rejected(server: str) -> None:
     name = f"windlass_latin_{uuid4().hex[:12]}"
     async with connected(server) as admin:
         await admin.execute(f"create database \"{name}\" encoding 'LATIN1' locale 'C' template template0")

@@ -95,7 +95,7 @@ async def runs_of(db: Tenant) -> list[UUID]:
         return [row[0] for row in await conn.fetch("select id from windlass.run where org = $1", db.org)]
 
 
-async def test_a_known_key_returns_the_run_that_has_it(db: Tenant, acme: Tenant, client: Client) -> None:
+async def test_a_known_idempotency_key_returns_its_run(db: Tenant, acme: Tenant, client: Client) -> None:
     starts = "select windlass.start('order', idempotency_key => 'order-1')"
     first = await client.fetchval(starts)
     assert await client.fetchval(starts) == first
@@ -120,7 +120,7 @@ async def test_a_known_key_returns_the_run_that_has_it(db: Tenant, acme: Tenant,
         ("windlass.publish('x', payload => to_jsonb(repeat('x', 1048577)))", asyncpg.CheckViolationError, "payload is"),
     ],
 )
-async def test_a_bad_call_is_refused_with_the_fix(
+async def test_an_invalid_call_is_rejected_and_has_no_effect(
     db: Tenant, client: Client, call: str, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -134,7 +134,7 @@ async def test_a_disabled_workflow_cannot_be_started(acme: Tenant, client: Clien
         await client.execute("select windlass.start('order')")
 
 
-async def test_a_request_that_cannot_be_served_is_set_aside_alone_and_retried(
+async def test_only_the_start_request_that_cannot_be_served_is_set_aside_and_it_can_be_retried(
     db: Tenant, acme: Tenant, client: Client
 ) -> None:
     late, other = [await client.fetchval(f"select windlass.start('{name}')") for name in ("order", "approval")]
@@ -148,14 +148,14 @@ async def test_a_request_that_cannot_be_served_is_set_aside_alone_and_retried(
     assert set(await runs_of(acme)) == {late, other}
 
 
-async def test_several_loops_start_each_run_once(db: Tenant, other_db: Tenant, acme: Tenant, client: Client) -> None:
+async def test_concurrent_loops_start_each_run_once(db: Tenant, other_db: Tenant, acme: Tenant, client: Client) -> None:
     ids = {await client.fetchval("select windlass.start('approval')") for _ in range(20)}
     await asyncio.gather(*(requests.serve(each) for each in (db, other_db) for _ in range(3)))
     await requests.serve(db)
     assert set(await runs_of(acme)) == ids
 
 
-async def test_a_client_sees_and_changes_nothing_but_through_the_functions(acme: Tenant, client: Client) -> None:
+async def test_a_client_has_access_only_through_the_functions(acme: Tenant, client: Client) -> None:
     for table in ("message", "waiter", "start_request"):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await client.execute(f"select * from windlass.{table}")
@@ -165,7 +165,7 @@ async def test_a_client_sees_and_changes_nothing_but_through_the_functions(acme:
     assert await client.fetchval("select windlass.calling_org()") == "acme"
 
 
-async def test_a_role_that_was_revoked_may_call_none_of_them(db: Tenant, client: Client) -> None:
+async def test_a_revoked_role_may_not_call_the_functions(db: Tenant, client: Client) -> None:
     role = await client.fetchval("select session_user::text")
     await sql_roles.revoke(db, role)
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
@@ -181,7 +181,7 @@ async def test_the_owner_of_the_database_acts_for_the_org_in_a_setting(acme: Ten
         assert await conn.fetchval("select windlass.signal($1, 'ok')", run)
 
 
-async def test_sql_has_the_limit_of_python(conn: Client) -> None:
+async def test_sql_has_the_same_limit_of_signals_as_python(conn: Client) -> None:
     assert f"session_user, {MOST_SIGNALS})" in await conn.fetchval(
         "select pg_get_functiondef('windlass.signal'::regproc)"
     )
@@ -190,7 +190,7 @@ async def test_sql_has_the_limit_of_python(conn: Client) -> None:
 # The guide
 
 
-async def test_the_trigger_of_the_guide_publishes_what_is_inserted(
+async def test_the_trigger_of_the_guide_publishes_inserted_rows(
     db: Tenant, acme: Tenant, conn: Client, database: str
 ) -> None:
     trigger, grants = blocks("sql")

@@ -86,7 +86,7 @@ async def test_a_worker_claims_and_ends_jobs_of_its_org_only(worker: Client, acm
     assert (await jobs.get(acme, ours)).result == 1
 
 
-async def test_another_org_is_neither_seen_nor_touched(worker: Client, db: Tenant, strange: UUID, conn: Client) -> None:
+async def test_another_org_is_neither_seen_nor_changed(worker: Client, db: Tenant, strange: UUID, conn: Client) -> None:
     row = "select t::text from workflow.workflow_run t where id = $1"
     before = await conn.fetchval(row, strange)
     assert await worker.fetch("select id from workflow.workflow_run") == []
@@ -99,7 +99,7 @@ async def test_another_org_is_neither_seen_nor_touched(worker: Client, db: Tenan
 
 
 @pytest.mark.parametrize("setting", ["windlass.org", "windlass.writes_events"])
-async def test_settings_give_a_client_no_other_org(worker: Client, strange: UUID, setting: str) -> None:
+async def test_settings_give_a_client_no_access_to_another_org(worker: Client, strange: UUID, setting: str) -> None:
     await worker.execute(f"select set_config('{setting}', 'rival', false)")
     assert await worker.fetch("select id from workflow.workflow_run") == []
 
@@ -114,13 +114,13 @@ async def test_settings_give_a_client_no_other_org(worker: Client, strange: UUID
         "select windlass.send('rival', 'paid', '', false, 'null', null, 'me')",
     ],
 )
-async def test_what_a_client_may_not_do(worker: Client, statement: str) -> None:
+async def test_statements_beyond_the_rights_of_a_client_are_denied(worker: Client, statement: str) -> None:
     with pytest.raises(DENIED):
         await worker.execute(statement)
 
 
 @pytest.mark.parametrize("type_", ["windlass.http.v1", "windlass.webhook.v1"])
-async def test_types_of_the_engine_are_refused(producer: Client, type_: str) -> None:
+async def test_reserved_types_are_rejected(producer: Client, type_: str) -> None:
     with pytest.raises(asyncpg.CheckViolationError, match="reserved"):
         await producer.execute("insert into workflow.workflow_run (type, payload) values ($1, '{}')", type_)
 

@@ -12,7 +12,7 @@ FILL = """insert into windlass.timer (run_id, step, due_at)
   select gen_random_uuid(), 0, now() - interval '1 minute' from generate_series(1, 10000)"""
 
 
-async def test_due_timers_are_taken_by_their_runs_and_not_by_their_time(database: str) -> None:
+async def test_due_timers_are_taken_through_the_primary_key_index(database: str) -> None:
     conn: Any = await asyncpg.connect(database, server_settings=PLANNER)
     await conn.execute(FILL)
     await conn.execute(f"prepare take(uuid[]) as {sql('timers', 'take_due')}")

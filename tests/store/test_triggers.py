@@ -64,7 +64,7 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         ("put", 10),
     ],
 )
-async def test_the_cost_follows_the_answer(conn: Connection, query: str, bound: int) -> None:
+async def test_the_cost_of_a_query_follows_its_result(conn: Connection, query: str, bound: int) -> None:
     await conn.execute(FILL)
     workflow, schedule = await conn.fetchrow(
         "select workflow_id, id from windlass.schedule order by next_run_at limit 1"
@@ -88,8 +88,8 @@ async def test_the_cost_follows_the_answer(conn: Connection, query: str, bound: 
     assert max(touched) < bound, [(node["Node Type"], rows) for node, rows in zip(found, touched, strict=True)]
 
 
-async def test_the_runs_of_schedules_have_an_index_of_their_own(conn: Connection) -> None:
-    """A workflow may have many live runs that people asked for: the clock does not read through them."""
+async def test_the_runs_of_schedules_have_their_own_index(conn: Connection) -> None:
+    """A workflow may have many live runs started by requests: the scheduler does not read them."""
     await conn.execute(FILL)
     workflow = await conn.fetchval("select id from windlass.workflow limit 1")
     found = await explained(conn, sql("schedules", "live_runs"), workflow)

@@ -31,7 +31,7 @@ async def other(database: str) -> AsyncIterator[Connection]:
     await connection.close()
 
 
-async def test_a_held_name_makes_others_wait_and_then_see_what_was_published(
+async def test_a_publisher_of_a_held_name_waits_and_then_sees_the_published_version(
     conn: Connection, other: Connection
 ) -> None:
     async with conn.transaction():
@@ -43,7 +43,7 @@ async def test_a_held_name_makes_others_wait_and_then_see_what_was_published(
     assert (await workflows.live(conn, ["etl"], org=ORG))["etl"].number == 1
 
 
-async def test_a_publisher_that_gives_up_leaves_the_name_to_the_next(conn: Connection, other: Connection) -> None:
+async def test_a_publisher_that_rolls_back_leaves_the_name_to_the_next(conn: Connection, other: Connection) -> None:
     transaction = conn.transaction()
     await transaction.start()
     await publish(conn, "etl", "one")
@@ -55,7 +55,7 @@ async def test_a_publisher_that_gives_up_leaves_the_name_to_the_next(conn: Conne
     assert (live.version_id, live.number, live.fingerprint) == (version_id, 1, "two")
 
 
-async def test_a_name_that_is_deleted_while_somebody_waits_for_it_begins_anew(
+async def test_a_publisher_that_waits_for_a_deleted_name_creates_a_new_workflow(
     conn: Connection, other: Connection
 ) -> None:
     await publish(conn, "etl", "one")
@@ -72,7 +72,7 @@ async def test_a_name_that_is_deleted_while_somebody_waits_for_it_begins_anew(
 
 
 async def blocked(conn: Connection) -> None:
-    """Until somebody waits for a lock."""
+    """Wait until a session waits for a lock."""
     async with asyncio.timeout(20):
         while not await conn.fetchval("select count(*) from pg_locks where not granted"):
             await asyncio.sleep(0)
@@ -84,7 +84,7 @@ async def test_a_published_version_cannot_be_changed(conn: Connection) -> None:
         await conn.execute("update windlass.version set document = '{}'")
 
 
-async def test_a_name_lives_once_in_an_org_and_any_number_of_times_among_the_dead(conn: Connection) -> None:
+async def test_a_name_is_unique_among_live_workflows_and_reusable_after_deletion(conn: Connection) -> None:
     for fingerprint in ("one", "two", "three"):
         await publish(conn, "etl", fingerprint)
         assert await workflows.soft_delete(conn, "etl", org=ORG)
@@ -95,7 +95,7 @@ async def test_a_name_lives_once_in_an_org_and_any_number_of_times_among_the_dea
         await conn.execute(insert)
 
 
-async def test_switching_on_what_is_on_does_not_count_as_a_change(conn: Connection) -> None:
+async def test_enabling_an_enabled_workflow_is_not_a_change(conn: Connection) -> None:
     await publish(conn, "etl", "one")
     changed = "select updated_at from windlass.workflow"
     before = await conn.fetchval(changed)
@@ -119,7 +119,7 @@ async def test_switching_on_what_is_on_does_not_count_as_a_change(conn: Connecti
         ("publish", (ORG, ["w17"], [DOCUMENT], ["new"], [None])),
     ],
 )
-async def test_the_cost_follows_the_answer(conn: Connection, query: str, arguments: tuple[Any, ...]) -> None:
+async def test_the_cost_of_a_query_follows_its_result(conn: Connection, query: str, arguments: tuple[Any, ...]) -> None:
     names = [f"w{n}" for n in range(300)]
     for round_ in range(3):
         await workflows.hold(conn, [uuid4() for _ in names], names, org=ORG)

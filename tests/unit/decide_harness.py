@@ -164,7 +164,7 @@ class Shell:
         self.completions: list[set[str]] = []  # steps that succeeded, a set for each decision
         self.replies: list[Reply] = []
         self.undone: list[str] = []  # steps whose compensation was started
-        self.tell(Begun())
+        self.send(Begun())
 
     @property
     def known(self) -> dict[str, str]:
@@ -174,7 +174,7 @@ class Shell:
     def state(self) -> str:
         return self.run.state
 
-    def tell(self, *events: Event) -> list[Command]:
+    def send(self, *events: Event) -> list[Command]:
         """Decide and execute the commands; apply the results of `Judge` and `Expand` as well, as in one transaction."""
         done: list[Command] = []
         waiting = list(events)
@@ -197,9 +197,9 @@ class Shell:
             some = self.random.sample([*self.under_way], self.random.randint(1, len(self.under_way)))
             events = [*self._ended(some), *self._echoes()]
             self.random.shuffle(events)
-            self.tell(*events)
+            self.send(*events)
 
-    def another_try(self, world: World) -> None:
+    def next_round(self, world: World) -> None:
         self.world = world
         self.starts.clear()
         self.carried = set(self.under_way)
@@ -247,7 +247,7 @@ class Shell:
             case Reopen(step, count) | RestartChildren(step, count):
                 bad = [n for n, end in enumerate(self.ends[self.steps[step].name]) if end in "ftc" and end]
                 idle = [n for n in bad if not self.starts[step, n] and (step, n) not in self.carried]
-                assert len(idle) >= count, "more to do again than went wrong before"
+                assert len(idle) >= count, "more instances reopened than ended without success"
                 self._start(step, idle[:count])
             case Conclude():
                 self._conclude(command)
@@ -285,7 +285,7 @@ class Shell:
     def _start(self, step: int, instances: Iterable[int]) -> None:
         self._parents_are_done(step)
         if (undone := self.steps[step].compensates) is not None:
-            assert not self.under_way, "a compensation beside another step"
+            assert not self.under_way, "a compensation started while another step is active"
             assert self.known[undone] == "s"
             self.undone.append(undone)
         for n in instances:
@@ -293,7 +293,7 @@ class Shell:
             self.starts[step, n] += 1
             assert self.starts[step, n] == 1, f"{self.steps[step].name}[{n}] started twice"
         limit = self.steps[step].concurrency or WIDEST
-        assert sum(1 for who, _ in self.under_way if who == step) <= limit, "wider than its concurrency"
+        assert sum(1 for who, _ in self.under_way if who == step) <= limit, "more instances than its concurrency"
 
     def _parents_are_done(self, number: int) -> None:
         step, known = self.steps[number], self.known
@@ -301,7 +301,7 @@ class Shell:
             return
         if step.final:
             open_ones = [name for name, letter in known.items() if letter in ".a" and name != step.name]
-            assert not open_ones, "the final step came before the end"
+            assert not open_ones, "the final step started before all other steps ended"
         if step.join is Join.ANY and step.condition is None:
             assert edges_met(step, known)
         elif not step.final:

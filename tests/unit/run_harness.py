@@ -15,7 +15,7 @@ ENOUGH = CancelRequested(Reason("user", "enough"))
 
 
 class Play:
-    """A run that receives events. `tell` returns its commands without notes that have no reason and without the opening
+    """A run that receives events. `send` returns its commands without notes that have no reason and without the opening
     of callback addresses; all notes are in `trail`, the opened addresses in `opened`."""
 
     def __init__(self, *steps: Step, held: bool = False, composition: bool = False) -> None:
@@ -23,9 +23,9 @@ class Play:
         self.trail: list[Note] = []
         self.opened: list[int] = []
         self.run = Run.new(self.plan, held=held)
-        self.first = [] if held else self.tell(Begun())
+        self.first = [] if held else self.send(Begun())
 
-    def tell(self, *events: Event) -> list[Command]:
+    def send(self, *events: Event) -> list[Command]:
         self.run, commands = decide(self.run, events, NOW)
         self.trail = [command for command in commands if isinstance(command, Note)]
         self.opened = [command.step for command in commands if isinstance(command, OpenHook)]
@@ -33,13 +33,13 @@ class Play:
 
     def end(self, **letters: str) -> list[Command]:
         """End steps, all with one decision; the letters `ss` end two instances."""
-        return self.tell(*(self.ended(name, letter) for name, word in letters.items() for letter in word))
+        return self.send(*(self.ended(name, letter) for name, word in letters.items() for letter in word))
 
     def ended(self, name: str, letter: str, count: int = 1) -> Ended:
         return Ended(self.number(name), Letter(letter), None if letter == "s" else WHY, count)
 
     def judge(self, name: str, holds: bool) -> list[Command]:
-        return self.tell(Judged(self.number(name), holds, WHY))
+        return self.send(Judged(self.number(name), holds, WHY))
 
     def number(self, name: str) -> int:
         return self.plan.number[name]

@@ -15,7 +15,7 @@ ID = UUID(int=7)
 SECOND = timedelta(seconds=1)
 
 
-def account(
+def run_snapshot(
     letters: str, *steps: Step, state: str = "running", concurrency: int | None = None, **more: Any
 ) -> RunSnapshot:
     """Return a snapshot of a run with these letters; `tell_<step>={...}` has further fields of a step."""

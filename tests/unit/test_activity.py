@@ -24,11 +24,11 @@ def of(letter: str = "a", *, state: str = "running", action: Any = None, fan_out
 
 
 @pytest.mark.parametrize("letter", "sftkc")
-def test_a_step_that_has_ended_does_nothing(letter: str) -> None:
+def test_an_ended_step_has_no_activity(letter: str) -> None:
     assert of(letter, job=job("failed")) is None
 
 
-def test_a_step_that_was_not_begun_waits_for_its_run_or_for_other_steps() -> None:
+def test_a_step_that_has_not_started_waits_for_its_run_or_for_other_steps() -> None:
     assert of(".", state="pending") == StepActivity(Activity.HELD)
     assert of(".") == StepActivity(Activity.WAITING_FOR_TASKS)
 
@@ -53,7 +53,7 @@ def test_a_step_that_was_not_begun_waits_for_its_run_or_for_other_steps() -> Non
         ({"failures": 1}, StepActivity(Activity.QUEUED)),
     ],
 )
-def test_a_step_with_a_job_does_what_its_job_does(known: dict[str, Any], expected: StepActivity) -> None:
+def test_the_activity_of_a_step_with_a_job_is_that_of_its_job(known: dict[str, Any], expected: StepActivity) -> None:
     assert of(job=job(**known)) == expected
 
 
@@ -67,7 +67,7 @@ def test_a_step_with_a_job_does_what_its_job_does(known: dict[str, Any], expecte
         (ChildAction("other"), StepActivity(Activity.WAITING_FOR_CHILD)),
     ],
 )
-def test_a_step_without_a_job_says_what_it_waits_for(action: Any, expected: StepActivity) -> None:
+def test_a_step_without_a_job_reports_what_it_waits_for(action: Any, expected: StepActivity) -> None:
     assert of(action=action, wakes_at=LATER) == expected
 
 

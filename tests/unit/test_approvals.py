@@ -23,7 +23,7 @@ ADMINS = (Role.ADMIN,)
         (2 * HOUR, Times(NOW, NOW + HOUR), NOW + HOUR),
     ],
 )
-def test_the_timer_fires_at_the_next_reminder_or_at_the_end(
+def test_the_timer_fires_at_the_next_reminder_or_at_the_expiry(
     remind: timedelta | None, times: Times, expected: datetime | None
 ) -> None:
     assert next_timer(ApprovalAction("?", remind=remind), times) == expected
@@ -42,5 +42,7 @@ def test_the_timer_fires_at_the_next_reminder_or_at_the_end(
         (Escalation(ADMINS, HOUR), Times(NOW - HOUR, NOW, escalated_at=NOW - HOUR), Expire(None)),
     ],
 )
-def test_what_is_due(on_timeout: OnTimeout | Escalation, times: Times, expected: Due) -> None:
+def test_the_due_timer_action_is_a_reminder_an_escalation_or_the_expiry(
+    on_timeout: OnTimeout | Escalation, times: Times, expected: Due
+) -> None:
     assert due(ApprovalAction("?", on_timeout=on_timeout), times, NOW) == expected

@@ -13,7 +13,7 @@ RUN = UUID(int=7)
 REFERENCE = Reference(RUN, "make", 2, "report.csv")
 
 
-def test_a_reference_is_read_as_it_was_written() -> None:
+def test_a_reference_round_trips_through_its_string() -> None:
     assert str(REFERENCE) == f"artifact://{RUN}/make/2/report.csv"
     assert read_reference(str(REFERENCE)) == REFERENCE
 
@@ -32,34 +32,34 @@ def test_a_reference_is_read_as_it_was_written() -> None:
         f"artifact://{RUN}/make/2/.a",
     ],
 )
-def test_what_is_no_reference_is_refused(text: str) -> None:
+def test_an_invalid_reference_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="is not a reference such as"):
         read_reference(text)
 
 
-def test_attempts_and_claims_have_objects_of_their_own() -> None:
+def test_each_attempt_and_claim_has_its_own_object_key() -> None:
     assert object_key(REFERENCE, 3, 5) == f"runs/{RUN}/make/2/3-5/artifacts/report.csv"
 
 
 @pytest.mark.parametrize("name", ["a", "A-1_b.tar.gz", "_", "x" * 200])
-def test_good_names(name: str) -> None:
+def test_valid_names_are_accepted(name: str) -> None:
     assert check_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", ".a", "a/b", "a\\b", "a b", "a\n", "ä", "x" * 201, 7])
-def test_bad_names(name: Any) -> None:
+def test_invalid_names_are_refused(name: Any) -> None:
     with pytest.raises(Invalid, match="use 1 to 200 letters") as refusal:
         check_name(name)
     assert refusal.value.field == "name"
 
 
 @pytest.mark.parametrize("text", ["text/csv", "Text/Plain; charset=UTF-8", "application/vnd.x+json"])
-def test_good_media_types(text: str) -> None:
+def test_valid_media_types_are_accepted(text: str) -> None:
     assert check_media_type(text) == text.lower()
 
 
 @pytest.mark.parametrize("text", ["", "csv", "text/", "text/csv\r\nx: y", "text/html; a=b", 7])
-def test_bad_media_types(text: Any) -> None:
+def test_invalid_media_types_are_refused(text: Any) -> None:
     with pytest.raises(Invalid, match="it must be one such as text/csv"):
         check_media_type(text)
 
@@ -73,7 +73,7 @@ def test_bad_media_types(text: Any) -> None:
         ("tasks.make.artifacts.report.csv[1]", ("report.csv", 1)),
     ],
 )
-def test_a_path_names_an_artifact_with_its_dots(path: str, rest: Any) -> None:
+def test_a_path_may_name_an_artifact_whose_name_has_dots(path: str, rest: Any) -> None:
     assert read_path(path, 0)[0].rest == rest
 
 
@@ -83,6 +83,6 @@ def test_a_path_must_name_an_artifact(path: str) -> None:
         read_path(path, 0)
 
 
-def test_the_value_is_the_reference() -> None:
+def test_the_value_of_an_artifact_path_is_its_reference() -> None:
     facts = Facts(tasks={"make": TaskFacts(status="success", artifacts={"report.csv": str(REFERENCE)})})
     assert find(facts, read_path("tasks.make.artifacts.report.csv", 0)[0]) == str(REFERENCE)

@@ -11,7 +11,7 @@ from windlass.runtime import batching
 from windlass.runtime.batching import Batcher
 
 
-async def test_what_comes_while_a_batch_is_under_way_goes_together() -> None:
+async def test_requests_that_arrive_during_a_batch_are_sent_together() -> None:
     batches: list[list[int]] = []
     gate = asyncio.Event()
 
@@ -26,7 +26,7 @@ async def test_what_comes_while_a_batch_is_under_way_goes_together() -> None:
     await asyncio.sleep(0)
     rest = [asyncio.create_task(batcher.call(n)) for n in range(1, 6)]
     await asyncio.sleep(0)
-    rest[4].cancel()  # whoever asked goes away
+    rest[4].cancel()  # its caller goes away
     gate.set()
     assert await first == 0
     assert [await task for task in (rest[0], rest[1], rest[3])] == [10, 20, 40]
@@ -47,7 +47,7 @@ async def test_a_request_that_makes_its_batch_fail_fails_alone() -> None:
     assert [str(answer) for answer in answers] == ["7", "0", "gone", "2", "3"]
 
 
-async def test_with_the_database_away_all_of_a_batch_fail_and_the_next_goes_on() -> None:
+async def test_an_unavailable_database_fails_the_whole_batch_but_not_the_next() -> None:
     async def serve(asked: Sequence[int]) -> list[int | Exception]:
         if 1 in asked:
             raise Unavailable("away")
@@ -60,7 +60,7 @@ async def test_with_the_database_away_all_of_a_batch_fail_and_the_next_goes_on()
     assert await batcher.call(2) == 2
 
 
-async def test_a_batch_that_takes_long_does_not_delay_those_that_come_after_it() -> None:
+async def test_a_slow_batch_does_not_delay_later_batches() -> None:
     stuck, free = asyncio.Event(), asyncio.Event()
 
     async def serve(asked: Sequence[int]) -> list[int | Exception]:

@@ -34,7 +34,9 @@ def test_the_range_of_a_ratio_contains_it(values: list[float]) -> None:
 
 
 @given(pair=pairs, before=sizes, change=st.floats(min_value=0.5, max_value=2))
-def test_without_noise_more_than_the_tolerance_decides(pair: Pair, before: float, change: float) -> None:
+def test_without_noise_a_change_above_the_tolerance_decides_the_verdict(
+    pair: Pair, before: float, change: float
+) -> None:
     loss = change - 1 if pair is TIME else 1 - change
     if abs(abs(loss) - TOLERANCE) < 1e-9:
         return  # on the edge, where rounding decides
@@ -43,7 +45,7 @@ def test_without_noise_more_than_the_tolerance_decides(pair: Pair, before: float
 
 
 @given(pair=pairs, before=repetitions, now=repetitions)
-def test_ranges_that_touch_are_never_called_worse_or_better(pair: Pair, before: list[float], now: list[float]) -> None:
+def test_overlapping_ranges_are_never_judged_worse_or_better(pair: Pair, before: list[float], now: list[float]) -> None:
     one, other = ratio(before), ratio(now)
     verdict = judge(pair, one, other)
     if one.low <= other.high and other.low <= one.high:
@@ -51,7 +53,7 @@ def test_ranges_that_touch_are_never_called_worse_or_better(pair: Pair, before: 
 
 
 @given(pair=pairs, before=repetitions, now=repetitions, further=st.floats(min_value=1, max_value=4))
-def test_what_is_worse_stays_worse_when_it_gets_worse_still(
+def test_a_worse_ratio_stays_worse_when_it_degrades_further(
     pair: Pair, before: list[float], now: list[float], further: float
 ) -> None:
     if judge(pair, ratio(before), ratio(now)) is Verdict.WORSE:
@@ -59,11 +61,11 @@ def test_what_is_worse_stays_worse_when_it_gets_worse_still(
         assert judge(pair, ratio(before), ratio([value * factor for value in now])) is Verdict.WORSE
 
 
-def test_a_large_loss_within_the_noise_is_said_to_be_unclear() -> None:
+def test_a_large_loss_within_the_noise_is_unclear() -> None:
     assert judge(RATE, Ratio(0.8, 0.7, 0.9, 5), Ratio(0.6, 0.5, 0.75, 5)) is Verdict.UNCLEAR
 
 
-def test_ratios_are_of_repetitions_that_were_next_to_each_other() -> None:
+def test_ratios_compare_repetitions_that_ran_next_to_each_other() -> None:
     """The machine was three times slower in the second repetition, for both."""
     found = [
         Series(measure=Measure.DRAIN, contestant="windlass", column="rate", values=(80.0, 27.0, 80.0)),
@@ -72,7 +74,7 @@ def test_ratios_are_of_repetitions_that_were_next_to_each_other() -> None:
     assert ratios(found) == {RATE: ratio([0.8, 0.9, 0.8])}
 
 
-def test_a_ratio_whose_rival_broke_is_not_measured() -> None:
+def test_a_ratio_without_results_of_the_rival_is_not_measured() -> None:
     found = [Series(measure=Measure.DRAIN, contestant="windlass", column="rate", values=(80.0,))]
     assert compare({RATE: exactly(0.8)}, ratios(found)) == [Compared(RATE, exactly(0.8), None, Verdict.NOT_MEASURED)]
 
@@ -85,14 +87,14 @@ def entry(value: float, *, count: int = 20_000, others: float = 0.0, date: str =
     return Entry(exactly(value), count, others, date, {"Postgres": "18.4"})
 
 
-def test_recording_replaces_what_was_measured_and_keeps_the_rest(tmp_path: Path) -> None:
+def test_recording_replaces_the_measured_ratios_and_keeps_the_rest(tmp_path: Path) -> None:
     file = tmp_path / "recorded.json"
     recorded.write(file, {RATE: entry(0.7), TIME: entry(0.9)})
     recorded.write(file, {RATE: entry(0.8, date="2026-12-01")})
     assert recorded.read(file) == {RATE: entry(0.8, date="2026-12-01"), TIME: entry(0.9)}
 
 
-def test_the_file_of_the_repository_can_be_read_and_is_guarded() -> None:
+def test_the_recorded_file_of_the_repository_has_only_guarded_ratios() -> None:
     assert set(recorded.read(recorded.FILE)) <= set(GUARDED)
 
 
@@ -103,14 +105,14 @@ def test_the_file_of_the_repository_can_be_read_and_is_guarded() -> None:
         (entry(0.8, others=1.5), "recorded on a busy machine"),
     ],
 )
-def test_the_table_says_what_makes_a_comparison_doubtful(entries: Entry, note: str) -> None:
+def test_the_table_notes_what_makes_a_comparison_unreliable(entries: Entry, note: str) -> None:
     text = report.comparison(compare({RATE: entries.ratio}, {RATE: exactly(0.5)}), {RATE: entries}, Plan())
     assert note in text
     assert "WORSE" in text
     assert "1 of 1 ratios got worse" in text
 
 
-def test_a_busy_machine_is_named_with_the_measure() -> None:
+def test_the_report_lists_the_measures_taken_on_a_busy_machine() -> None:
     assert "was quiet" in report.machine({Measure.DRAIN: 0.01})
     assert "NOT QUIET: other processes used cores (drain 1.20)" in report.machine(
         {Measure.DRAIN: 1.2, Measure.SUBMIT: 0.0}

@@ -11,24 +11,24 @@ values = st.floats(min_value=1, max_value=1e6)
 
 
 @given(value=values, count=st.integers(min_value=3, max_value=40))
-def test_what_does_not_change_does_not_drift(value: float, count: int) -> None:
+def test_a_constant_series_does_not_drift(value: float, count: int) -> None:
     assert drift([value] * count) == 0
 
 
 @given(start=values, change=st.floats(min_value=-0.9, max_value=5), count=st.integers(min_value=3, max_value=40))
 def test_a_straight_line_drifts_by_its_change(start: float, change: float, count: int) -> None:
     row = [start * (1 + change * n / (count - 1)) for n in range(count)]
-    expected = change / (1 + change / 2)  # the middle of the row is what it is measured by
+    expected = change / (1 + change / 2)  # relative to the middle of the row
     assert abs(drift(row) - expected) < 1e-6
 
 
 @given(row=st.lists(values, min_size=3, max_size=30))
-def test_backwards_it_drifts_the_other_way(row: list[float]) -> None:
+def test_a_reversed_series_drifts_by_the_opposite_amount(row: list[float]) -> None:
     assert abs(drift(row) + drift(row[::-1])) < 1e-6
 
 
 @given(value=values, place=st.integers(min_value=0, max_value=19), spike=st.floats(min_value=0, max_value=100))
-def test_one_bad_interval_of_twenty_is_not_a_drift(value: float, place: int, spike: float) -> None:
+def test_one_outlier_in_twenty_intervals_is_not_a_drift(value: float, place: int, spike: float) -> None:
     row = [value] * 20
     row[place] = value * spike
     assert drift(row) == 0
@@ -54,6 +54,6 @@ def test_too_few_intervals_have_no_verdict() -> None:
     assert trends([MINUTE] * 4, warm_up=2) == []
 
 
-def test_percentile_of_nothing_is_nothing() -> None:
+def test_the_percentile_of_an_empty_list_is_zero() -> None:
     assert percentile([], 0.99) == 0
     assert percentile([1.0, 2.0, 3.0], 0.99) == 3.0

@@ -16,14 +16,14 @@ from windlass.core.workflows.workflow import Workflow
 
 
 def work() -> None:
-    """A function like any other."""
+    """A plain function as the handler of a step."""
 
 
 def other() -> None: ...
 
 
 def default(type_: str, _: Callable[..., Any]) -> Served:
-    """An app that has never seen a function before."""
+    """Register a function under its default type."""
     return Served(type_)
 
 
@@ -32,12 +32,12 @@ def builder(**words: Any) -> WorkflowBuilder:
 
 
 def only(flow: WorkflowBuilder) -> Step:
-    """The last step of a workflow, which is what matters here."""
+    """Return the last step of a workflow."""
     return flow.build().steps[-1]
 
 
 def read(**task: Any) -> Step:
-    """A step as a file has it, after two others."""
+    """Return a step parsed from a document in which two other steps precede it."""
     job = {"job": "x.y.v1"}
     return parse({"name": "etl", "tasks": {"a": job, "b": job, "it": task}}).steps[-1]
 
@@ -46,10 +46,10 @@ def pair(flow: WorkflowBuilder) -> tuple[StepBuilder, StepBuilder]:
     return flow.step("a", "x.y.v1"), flow.step("b", "x.y.v1")
 
 
-# The whole
+# The workflow
 
 
-def test_the_example_is_the_workflow_of_the_same_document() -> None:
+def test_the_example_builds_the_workflow_of_the_equivalent_document() -> None:
     etl = builder(cron="0 2 * * *", timezone="Europe/Berlin")
     extract = etl.step("extract", work, source="s3://landing")
     each = etl.step("load", work).foreach(extract["files"], concurrency=8)
@@ -69,7 +69,7 @@ def test_the_example_is_the_workflow_of_the_same_document() -> None:
     assert etl.build().fingerprint == parse(document).fingerprint
 
 
-def test_every_kind_of_step_is_the_one_of_the_reference() -> None:
+def test_every_kind_of_step_equals_the_one_in_the_equivalent_document() -> None:
     flow = WorkflowBuilder("order-processing", cron="0 2 * * *", timezone="Europe/Berlin", max_duration="30d")
     discover = flow.step("discover", "files.discover.v1", bucket=flow.input["bucket"])
     process = flow.step("process", "files.process.v1").foreach(discover["files"], concurrency=4)
@@ -122,13 +122,13 @@ def test_every_kind_of_step_is_the_one_of_the_reference() -> None:
     ],
     ids=str,
 )
-def test_the_words_about_the_whole(words: dict[str, Any], document: dict[str, Any]) -> None:
+def test_workflow_options_equal_those_of_the_document(words: dict[str, Any], document: dict[str, Any]) -> None:
     flow = builder(**words)
     flow.step("a", "x.y.v1")
     assert flow.build() == parse({"name": "etl", **document, "tasks": {"a": {"job": "x.y.v1"}}})
 
 
-def test_what_is_built_is_a_value_that_stays_as_it_is() -> None:
+def test_a_built_workflow_is_not_changed_by_later_calls() -> None:
     flow = builder()
     files = ["a.csv"]
     first = flow.step("a", "x.y.v1", files=files)
@@ -173,7 +173,7 @@ def test_a_function_is_registered_under_the_names_of_workflow_and_step() -> None
     ],
     ids=str,
 )
-def test_keywords_are_the_input_and_the_rest_goes_into_input(given: dict[str, Any], expected: Any) -> None:
+def test_keywords_and_the_input_argument_become_the_input(given: dict[str, Any], expected: Any) -> None:
     flow = builder()
     flow.step("a", "x.y.v1", **given)
     assert only(flow) == parse({"name": "etl", "tasks": {"a": {"job": "x.y.v1", "input": expected}}}).steps[0]
@@ -195,7 +195,7 @@ def test_keywords_are_the_input_and_the_rest_goes_into_input(given: dict[str, An
     ],
     ids=["queue", "seconds", "text", "policy", "parallel", "concurrency", "if"],
 )
-def test_the_words_about_a_job(say: Callable[[WorkflowBuilder], Any], task: dict[str, Any]) -> None:
+def test_job_options_equal_those_of_the_document(say: Callable[[WorkflowBuilder], Any], task: dict[str, Any]) -> None:
     flow = builder()
     say(flow)
     assert only(flow) == read(job="x.y.v1", **task)
@@ -250,7 +250,9 @@ def test_the_words_about_a_job(say: Callable[[WorkflowBuilder], Any], task: dict
         (lambda flow: flow.child("it", WorkflowBuilder("report")).parallel(2), {"workflow": "report", "parallel": 2}),
     ],
 )
-def test_the_other_kinds_of_steps(say: Callable[[WorkflowBuilder], Any], task: dict[str, Any]) -> None:
+def test_the_other_kinds_of_steps_equal_those_of_the_document(
+    say: Callable[[WorkflowBuilder], Any], task: dict[str, Any]
+) -> None:
     flow = builder()
     say(flow)
     assert only(flow) == read(**task)
@@ -275,7 +277,7 @@ def test_the_other_kinds_of_steps(say: Callable[[WorkflowBuilder], Any], task: d
         (lambda it, a, b: it.after(), ()),
     ],
 )
-def test_edges_are_those_of_the_definition(say: Callable[..., Any], edges: tuple[Edge, ...]) -> None:
+def test_after_and_only_if_determine_the_edges(say: Callable[..., Any], edges: tuple[Edge, ...]) -> None:
     flow = builder()
     a, b = pair(flow)
     say(flow.step("it", "x.y.v1"), a, b)
@@ -294,7 +296,7 @@ def test_edges_are_those_of_the_definition(say: Callable[..., Any], edges: tuple
         (lambda a, b: None, ()),
     ],
 )
-def test_needs_is_a_step_or_several_with_or_without_conditions(
+def test_needs_takes_one_or_more_steps_with_or_without_conditions(
     spell: Callable[..., Any], edges: tuple[Edge, ...]
 ) -> None:
     flow = builder()
@@ -302,7 +304,7 @@ def test_needs_is_a_step_or_several_with_or_without_conditions(
     assert only(flow).edges == edges
 
 
-def test_steps_may_be_connected_before_they_are_all_made() -> None:
+def test_an_edge_may_name_a_step_that_is_added_later() -> None:
     flow = builder()
     last = flow.step("last", "x.y.v1", needs="first")
     first = flow.step("first", "x.y.v1")
@@ -310,7 +312,7 @@ def test_steps_may_be_connected_before_they_are_all_made() -> None:
     assert flow.build().steps[0].edges == (Edge("first"), Edge("first", Condition.COMPLETE))
 
 
-def test_two_builders_of_the_same_words_build_equal_workflows() -> None:
+def test_two_builders_with_the_same_calls_build_equal_workflows() -> None:
     def built() -> Workflow:
         flow = builder()
         flow.step("b", work, files=flow.step("a", work)["files"])

@@ -136,7 +136,7 @@ def action(kind: str, reads: list[str]) -> dict[str, Any]:
 
 @settings(deadline=None)
 @given(graphs())
-def test_a_workflow_built_in_python_is_the_one_of_the_document(graph: list[Node]) -> None:
+def test_a_workflow_built_in_python_equals_the_one_parsed_from_its_document(graph: list[Node]) -> None:
     workflow = built(graph).build()
     assert workflow == parse(document(graph))
     assert workflow.fingerprint == parse(document(graph)).fingerprint
@@ -144,7 +144,7 @@ def test_a_workflow_built_in_python_is_the_one_of_the_document(graph: list[Node]
 
 @settings(deadline=None)
 @given(st.integers(1, 40), st.booleans())
-def test_a_chain_of_results_is_a_chain_of_needs(length: int, fanned: bool) -> None:
+def test_a_chain_of_references_is_a_chain_of_edges(length: int, fanned: bool) -> None:
     flow = WorkflowBuilder("w")
     step = flow.step("s0", "x.y.v1")
     tasks: dict[str, Any] = {"s0": {"job": "x.y.v1"}}

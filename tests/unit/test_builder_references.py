@@ -40,24 +40,24 @@ CHILD = ETL.child("child", "report")
     ],
     ids=str,
 )
-def test_a_reference_is_its_template(reference: Reference, text: str) -> None:
+def test_a_reference_formats_as_its_template(reference: Reference, text: str) -> None:
     assert str(reference) == f"{reference}" == text
     assert f"{reference:>50}" == text.rjust(50)
 
 
-def test_references_are_values() -> None:
+def test_references_to_the_same_path_are_equal_and_hash_equally() -> None:
     assert EXTRACT["files"][0] == EXTRACT.output["files"][0]
     assert len({EXTRACT["a"], EXTRACT["a"], EXTRACT["b"]}) == 2
     assert EXTRACT["a"] != WorkflowBuilder("etl").step("extract", "x.y.v1")["a"]
 
 
 @pytest.mark.parametrize("key", ["a.b", "a b", "", "{x}", "a/b", -1, 1.5, True, None], ids=repr)
-def test_what_cannot_stand_in_a_path_is_refused_on_the_spot(key: Any) -> None:
+def test_an_invalid_path_key_is_refused_immediately(key: Any) -> None:
     with pytest.raises(Invalid, match="cannot be used in a path: it must be a number from 0, or a key of letters"):
         EXTRACT[key]
 
 
-def test_what_is_known_only_in_a_run_is_neither_true_nor_gone_through() -> None:
+def test_a_reference_has_no_truth_value_and_cannot_be_iterated() -> None:
     with pytest.raises(TypeError, match=r"tasks\.extract\.output\.files}} is known only in a run: fan out over it"):
         list(EXTRACT["files"])
     with pytest.raises(TypeError, match=r"fan out over it with \.foreach"):
@@ -66,7 +66,7 @@ def test_what_is_known_only_in_a_run_is_neither_true_nor_gone_through() -> None:
         bool(EXTRACT["files"])
 
 
-# Edges that follow
+# Implied edges
 
 
 def last(flow: WorkflowBuilder) -> Step:
@@ -78,7 +78,7 @@ def flow_of(*names: str) -> tuple[WorkflowBuilder, *tuple[Any, ...]]:
     return flow, *(flow.step(name, "x.y.v1") for name in names)
 
 
-def test_reading_a_step_waits_for_its_success() -> None:
+def test_reading_the_output_of_a_step_adds_a_success_edge() -> None:
     flow, a, b, _ = flow_of("a", "b", "c")
     flow.step("it", "x.y.v1", deep=[{"x": b["x"]}], text=f"{a['y']}/{b['z']}", hand="{{ tasks.c.output }}")
     assert last(flow).edges == (Edge("b"), Edge("a"), Edge("c"))
@@ -92,7 +92,7 @@ def test_reading_a_step_waits_for_its_success() -> None:
     )
 
 
-def test_a_step_as_a_value_is_all_its_output() -> None:
+def test_a_step_used_as_a_value_is_its_whole_output() -> None:
     for bare in (True, False):
         flow, a = flow_of("a")
         whole = a if bare else a.output
@@ -101,13 +101,13 @@ def test_a_step_as_a_value_is_all_its_output() -> None:
         assert (last(flow).edges, last(flow).fan_out) == ((Edge("a"),), Foreach("a"))
 
 
-def test_every_part_of_a_request_may_read() -> None:
+def test_every_part_of_an_http_request_may_reference_steps() -> None:
     flow, a, b, c, d = flow_of("a", "b", "c", "d")
     flow.http("it", f"https://x/{a['id']}", headers={"T": b["t"]}, query={"q": [c["q"]]}, body=d["b"])
     assert [edge.parent for edge in last(flow).edges] == ["a", "b", "c", "d"]
 
 
-def test_commands_and_children_may_read() -> None:
+def test_commands_and_child_runs_may_reference_steps() -> None:
     flow, a, b = flow_of("a", "b")
     flow.command("run", f"ls {a['dir']}", input={"b": b["x"]})
     assert last(flow).edges == (Edge("a"), Edge("b"))
@@ -115,26 +115,26 @@ def test_commands_and_children_may_read() -> None:
     assert last(flow).edges == (Edge("b"),)
 
 
-def test_an_edge_that_was_said_is_the_only_one() -> None:
+def test_an_explicit_edge_replaces_the_implied_one() -> None:
     for on in Condition:
         flow, a = flow_of("a")
         flow.step("it", "x.y.v1", error=a.error).after(a, on=on)
         assert last(flow).edges == (Edge("a", on),)
 
 
-def test_said_edges_come_first_and_others_are_added() -> None:
+def test_explicit_edges_come_before_implied_ones() -> None:
     flow, a, b = flow_of("a", "b")
     flow.step("it", "x.y.v1", x=a["x"]).after(b, on="complete")
     assert last(flow).edges == (Edge("b", Condition.COMPLETE), Edge("a"))
 
 
-def test_what_is_read_must_succeed_also_beside_an_if() -> None:
+def test_an_implied_edge_requires_success_even_with_an_if() -> None:
     flow, a = flow_of("a")
     flow.step("it", "x.y.v1", x=a["x"]).only_if("input.wanted == true")
     assert last(flow).edges == (Edge("a", Condition.SUCCESS),)
 
 
-def test_an_expression_has_paths_in_the_place_of_templates_and_waits_for_nothing() -> None:
+def test_references_in_an_if_become_paths_and_add_no_edges() -> None:
     flow, a, b = flow_of("a", "b")
     b.after(a)
     flow.step("it", "x.y.v1", needs=b).only_if(f"{a['n']} > 3 && {flow.input['go']} == 'yes'")
@@ -146,7 +146,7 @@ def test_an_expression_has_paths_in_the_place_of_templates_and_waits_for_nothing
     assert last(flow).edges == (Edge("b", Condition.COMPLETE),)
 
 
-def test_fan_outs_over_results_wait_for_them() -> None:
+def test_a_fan_out_over_an_output_adds_an_edge() -> None:
     flow, a = flow_of("a")
     flow.step("it", "x.y.v1", path=flow.item["path"], n=flow.index).foreach(a["deep"][0]["files"], concurrency=2)
     step = last(flow)
@@ -155,7 +155,7 @@ def test_fan_outs_over_results_wait_for_them() -> None:
     assert (last(flow).fan_out, last(flow).edges) == (Parallel("a.count"), (Edge("a"),))
 
 
-def test_fan_outs_over_the_input_wait_for_nobody() -> None:
+def test_a_fan_out_over_the_input_adds_no_edge() -> None:
     flow = WorkflowBuilder("etl")
     flow.step("it", "x.y.v1").foreach(flow.input["files"])
     assert (last(flow).fan_out, last(flow).edges) == (Foreach("input.files"), ())
@@ -163,13 +163,13 @@ def test_fan_outs_over_the_input_wait_for_nobody() -> None:
     assert (last(flow).fan_out, last(flow).edges) == (Parallel("input.count"), ())
 
 
-def test_a_final_step_reads_without_edges() -> None:
+def test_references_in_the_final_step_add_no_edges() -> None:
     flow, a = flow_of("a")
     flow.step("it", "x.y.v1", x=a["x"]).final().foreach(a["files"])
     assert (last(flow).edges, last(flow).final) == ((), True)
 
 
-def test_a_callback_address_is_read_before_the_step_that_waits() -> None:
+def test_a_reference_to_a_callback_url_adds_no_edge() -> None:
     flow = WorkflowBuilder("checkout")
     paid = flow.wait_for_webhook("paid", timeout="1h")
     create = flow.http("create", "https://x", body={"callback": paid.callback_url})
@@ -178,7 +178,7 @@ def test_a_callback_address_is_read_before_the_step_that_waits() -> None:
     assert [step.edges for step in steps] == [(Edge("create"),), ()]
 
 
-def test_one_step_that_is_read_may_be_joined_by_any() -> None:
+def test_an_any_join_may_read_its_only_parent_or_an_explicit_one() -> None:
     flow, a = flow_of("a")
     flow.step("it", "x.y.v1", x=a["x"]).join_any()
     assert last(flow).edges == (Edge("a"),)

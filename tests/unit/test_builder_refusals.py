@@ -1,4 +1,4 @@
-"""Mistakes in a workflow built in Python: `build` reports all of them at once, in the terms of workflow files."""
+"""Errors in a workflow built in Python: `build` reports all of them at once, in the terms of workflow files."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ OTHER = WorkflowBuilder("other")
 AWAY = OTHER.step("away", "x.y.v1")
 
 
-def test_all_mistakes_are_told_at_once_and_the_builders_own_first() -> None:
+def test_all_errors_are_reported_at_once_and_builder_errors_come_first() -> None:
     flow = WorkflowBuilder("../etc", cron="61 * * * *", timezone="Mars/Base", webhook=True)
     flow.step("a", work).after(AWAY)
     flow.step("b", "x.y.v1").timeout("soon").retry(max_attempts=0).after("c", on="maybe")
@@ -75,7 +75,7 @@ def test_a_workflow_without_steps_is_refused() -> None:
     ],
     ids=str,
 )
-def test_mistakes_about_the_whole(words: dict[str, Any], line: str) -> None:
+def test_an_invalid_workflow_option_is_reported_with_its_field(words: dict[str, Any], line: str) -> None:
     flow = WorkflowBuilder("etl", **words)
     flow.step("a", "x.y.v1")
     (found,) = told(flow)
@@ -143,7 +143,7 @@ def test_mistakes_about_the_whole(words: dict[str, Any], line: str) -> None:
             "tasks.it.join: it may start before 'a' has ended, whose output it reads: add .after('a')",
         ),
         (lambda flow: flow.step("it", "x.y.v1").only_if(5), "tasks.it.if: it is 5: it must be a string"),
-        # copies
+        # fan-out
         (
             lambda flow: flow.sleep("it", 1).parallel(2),
             "tasks.it.parallel: it belongs to `job`, `url`, `run`, `workflow` steps, but this is a `sleep` step",
@@ -168,12 +168,12 @@ def test_mistakes_about_the_whole(words: dict[str, Any], line: str) -> None:
             lambda flow: flow.step("it", "x.y.v1").parallel(2).foreach(flow.input),
             "tasks.it.foreach: `parallel` is given too: give one of them",
         ),
-        # how it is tried
+        # attempts
         (lambda flow: flow.step("it", "x.y.v1").timeout(0), "tasks.it.timeout: it is '0s': it must be positive"),
         (lambda flow: flow.step("it", "x.y.v1").retry(retry=3), "tasks.it.retry: it is 3: it must be an object"),
         (lambda flow: flow.sleep("it", 1).timeout(1), "tasks.it.timeout: it belongs to"),
         (lambda flow: flow.http("it", "https://x").queue("q"), "tasks.it.queue: it belongs to `job` steps"),
-        # said twice
+        # set twice
         (lambda flow: flow.step("it", "x.y.v1").timeout(1).timeout(1), "tasks.it.timeout: it is already set"),
         (
             lambda flow: flow.step("it", "x.y.v1").only_if("always()").only_if("failure()"),
@@ -204,7 +204,7 @@ def test_mistakes_about_the_whole(words: dict[str, Any], line: str) -> None:
         (lambda flow: flow.step("it", "x.y.v1").only_if(AWAY["x"]), "tasks.it.if: {{tasks.away.output.x}} belongs to"),
     ],
 )
-def test_each_mistake_is_one_line(say: Callable[[WorkflowBuilder], Any], line: str) -> None:
+def test_an_invalid_step_is_reported_as_one_error(say: Callable[[WorkflowBuilder], Any], line: str) -> None:
     flow = WorkflowBuilder("etl")
     flow.step("a", "x.y.v1")
     flow.step("b", "x.y.v1")
@@ -213,7 +213,7 @@ def test_each_mistake_is_one_line(say: Callable[[WorkflowBuilder], Any], line: s
     assert found.startswith(line)
 
 
-def test_a_circle_of_results_is_named() -> None:
+def test_the_error_names_the_dependency_cycle() -> None:
     flow = WorkflowBuilder("etl")
     a = flow.step("a", "x.y.v1")
     b = flow.step("b", "x.y.v1", x=a["x"])
@@ -221,13 +221,13 @@ def test_a_circle_of_results_is_named() -> None:
     assert told(flow) == ["tasks.a.needs: dependency cycle: a -> b -> a"]
 
 
-def test_reading_the_final_step_is_a_mistake() -> None:
+def test_reading_the_output_of_the_final_step_is_refused() -> None:
     flow = WorkflowBuilder("etl")
     flow.step("it", "x.y.v1", x=flow.step("last", "x.y.v1").final()["x"])
     assert "tasks.it.needs: 'last' is the final step: no step can run after it" in told(flow)
 
 
-def test_what_the_app_refuses_is_told_with_the_rest() -> None:
+def test_an_error_of_the_app_is_reported_with_the_others() -> None:
     def register(type_: str, _: Callable[..., Any]) -> Served:
         raise Invalid(f"{type_} already has a handler", field="type")
 
@@ -241,7 +241,7 @@ def test_what_the_app_refuses_is_told_with_the_rest() -> None:
     ]
 
 
-def test_the_function_of_a_second_step_of_the_name_is_not_registered() -> None:
+def test_the_function_of_a_step_with_a_duplicate_name_is_not_registered() -> None:
     asked = []
 
     def register(type_: str, _: Callable[..., Any]) -> Served:

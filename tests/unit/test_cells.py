@@ -21,7 +21,7 @@ def made(moment: datetime, random: bytes) -> UUID:
 
 
 @given(names, moments, dice)
-def test_an_id_names_one_of_the_cells_of_its_time(cells: list[str], moment: datetime, random: bytes) -> None:
+def test_a_run_id_maps_to_a_cell_of_its_generation(cells: list[str], moment: datetime, random: bytes) -> None:
     table = Table((Generation(BEGINNING, tuple(cells)), Generation(LATER, ("new",))))
     run = made(moment, random)
     assert abs(created_at(run) - moment) < timedelta(milliseconds=2)
@@ -29,7 +29,7 @@ def test_an_id_names_one_of_the_cells_of_its_time(cells: list[str], moment: date
 
 
 @given(names, moments.filter(lambda moment: moment < LATER), dice)
-def test_a_new_generation_moves_nothing(cells: list[str], moment: datetime, random: bytes) -> None:
+def test_a_new_generation_moves_no_existing_run(cells: list[str], moment: datetime, random: bytes) -> None:
     before = Table((Generation(BEGINNING, tuple(cells)),))
     after = Table((*before.generations, Generation(LATER, (*cells, "new"))))
     run = made(moment - timedelta(milliseconds=2), random)
@@ -37,7 +37,7 @@ def test_a_new_generation_moves_nothing(cells: list[str], moment: datetime, rand
 
 
 @given(names, st.binary())
-def test_without_a_cell_only_its_own_keys_go_elsewhere(cells: list[str], key: bytes) -> None:
+def test_removing_a_cell_moves_only_its_own_keys(cells: list[str], key: bytes) -> None:
     chosen = choose([*cells, "gone"], key)
     assert chosen == "gone" or choose(cells, key) == chosen
 
@@ -49,7 +49,7 @@ def test_runs_are_spread_evenly() -> None:
 
 
 @given(names, st.text(min_size=1), dice)
-def test_the_run_of_a_key_is_found_by_its_id(cells: list[str], key: str, random: bytes) -> None:
+def test_the_id_of_a_run_with_a_key_maps_to_the_cell_of_the_key(cells: list[str], key: str, random: bytes) -> None:
     table = Table((Generation(BEGINNING, tuple(cells)),))
     [home] = table.cells_of_key(key, LATER, BEGINNING)
     numbers = iter(range(10_000))
@@ -57,14 +57,14 @@ def test_the_run_of_a_key_is_found_by_its_id(cells: list[str], key: str, random:
     assert table.cell_of(run) == home
 
 
-def test_a_key_is_looked_up_where_an_older_generation_put_it_as_long_as_keys_are_kept() -> None:
+def test_a_key_is_looked_up_in_the_cells_of_older_generations_while_keys_are_retained() -> None:
     table = Table((Generation(BEGINNING, ("a",)), Generation(LATER, ("b",))))
     assert table.cells_of_key("k", LATER - timedelta(days=1), BEGINNING) == ["a"]
     assert table.cells_of_key("k", LATER + timedelta(days=1), LATER - timedelta(days=29)) == ["b", "a"]
     assert table.cells_of_key("k", LATER + timedelta(days=31), LATER + timedelta(days=1)) == ["b"]
 
 
-def test_a_cell_that_takes_no_new_runs_cannot_be_asked_for_an_id() -> None:
+def test_no_id_is_created_for_a_cell_that_takes_no_new_runs() -> None:
     table = Table((Generation(BEGINNING, ("a",)), Generation(LATER, ("b",))))
     assert table.cells == ["a", "b"]
     with pytest.raises(LookupError, match="a takes no new runs"):

@@ -5,7 +5,7 @@ import gc
 from windlass.runtime.collector import freeze_modules
 
 
-def test_what_exists_when_a_worker_starts_is_exempt_from_collection() -> None:
+def test_objects_that_exist_at_worker_start_are_exempt_from_garbage_collection() -> None:
     freeze_modules.cache_clear()
     try:
         freeze_modules()

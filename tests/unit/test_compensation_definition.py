@@ -29,7 +29,7 @@ def mistakes(**tasks: Any) -> dict[str, str]:
     return dict(refused.value.errors)
 
 
-def test_a_compensation_is_a_step_after_all_others_that_no_edge_leads_to() -> None:
+def test_a_compensation_is_a_step_without_edges_after_all_others() -> None:
     flow = workflow(pay={"job": "pay.v1", "compensate": REFUND}, ship={"job": "ship.v1", "needs": ["pay"]})
     undo = flow.steps[2]
     assert (undo.name, undo.compensates, undo.edges) == ("pay.compensate", "pay", ())
@@ -46,11 +46,11 @@ def test_a_compensation_is_a_step_after_all_others_that_no_edge_leads_to() -> No
     ],
     ids=["job", "url", "workflow"],
 )
-def test_it_has_the_action_of_a_step(undo: dict[str, Any], kind: type) -> None:
+def test_a_compensation_may_be_a_job_an_http_request_or_a_child_run(undo: dict[str, Any], kind: type) -> None:
     assert isinstance(compensation(undo).action, kind)
 
 
-def test_it_comes_back_from_the_canonical_document() -> None:
+def test_a_compensation_round_trips_through_the_canonical_document() -> None:
     flow = workflow(
         pay={"job": "pay.v1", "compensate": REFUND}, sub={"workflow": "x"}, kept={"workflow": "x", "compensate": False}
     )
@@ -59,7 +59,7 @@ def test_it_comes_back_from_the_canonical_document() -> None:
     assert parse(flow.to_document()) == flow
 
 
-def test_a_child_run_is_undone_as_a_whole_only_where_a_step_has_a_compensation() -> None:
+def test_a_child_run_is_undone_by_default_only_in_a_workflow_with_a_compensation() -> None:
     assert len(workflow(sub={"workflow": "x"}).steps) == 1
     flow = workflow(sub={"workflow": "x", "compensate": True})
     assert flow.steps[1].action == UndoAction("x")
@@ -83,17 +83,17 @@ def test_a_child_run_is_undone_as_a_whole_only_where_a_step_has_a_compensation()
     ],
     ids=str,
 )
-def test_what_makes_no_sense_is_refused_with_its_path(undo: Any, path: str, words: str) -> None:
+def test_an_invalid_compensation_is_refused_with_its_path(undo: Any, path: str, words: str) -> None:
     found = mistakes(pay={"job": "pay.v1", "compensate": undo}, ship={"job": "ship.v1", "needs": ["pay"]})
     assert words in found[path]
 
 
-def test_the_final_step_cannot_have_one() -> None:
+def test_the_final_step_cannot_have_a_compensation() -> None:
     found = mistakes(a={"job": "a"}, z={"job": "z", "final": True, "compensate": {"job": "undo"}})
     assert "the final step cannot have one" in found["tasks.z.compensate"]
 
 
-def test_the_builder_writes_the_same() -> None:
+def test_the_builder_builds_the_same_compensations_as_the_document() -> None:
     flow = WorkflowBuilder("w")
     pay = flow.step("pay", "pay.v1")
     pay.compensate("refund.v1", input={"id": pay["id"]}, max_attempts=9, timeout=5)
@@ -102,7 +102,7 @@ def test_the_builder_writes_the_same() -> None:
     assert built == workflow(pay={"job": "pay.v1", "compensate": REFUND}, sub={"workflow": "x", "compensate": False})
 
 
-def test_diagrams_show_it_below_its_step() -> None:
+def test_diagrams_show_a_compensation_with_its_step() -> None:
     flow = workflow(pay={"job": "pay.v1", "compensate": REFUND}, ship={"job": "ship.v1", "needs": ["pay"]})
     assert "pay.compensate  job refund.v1; compensates pay" in draw_tree(flow)
     assert "s0 -. compensate .-> s2" in draw_mermaid(flow)

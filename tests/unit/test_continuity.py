@@ -22,11 +22,11 @@ def heard(*moments: float, before: float | None = None) -> Continuity:
     return continuity
 
 
-def test_answers_in_time_leave_no_gap() -> None:
+def test_timely_responses_leave_no_gap() -> None:
     assert heard(0, 0.5, 1.0, 1.9).gaps == []
 
 
-def test_a_late_answer_is_a_gap_from_the_one_before() -> None:
+def test_a_late_response_leaves_a_gap_since_the_previous_one() -> None:
     assert heard(0, 0.5, 6.5, 7).gaps == [Gap(at(0.5), at(6.5))]
 
 
@@ -37,20 +37,20 @@ def test_a_gap_is_forgotten_after_three_times_its_length() -> None:
     assert heard(0, 6, *(6 + n for n in rounds[:37])).gaps == []
 
 
-def test_the_first_answer_follows_the_last_renewal_of_the_term() -> None:
+def test_the_gap_before_the_first_response_starts_at_the_last_renewal_of_the_term() -> None:
     assert heard(10, 10.5, before=9.5).gaps == []
     assert heard(10, 10.5, before=0).gaps == [Gap(at(0), at(10))]
 
 
-def test_after_the_first_answer_others_renewals_say_nothing() -> None:
-    """Whoever takes a term over from a process that died has had answers of its own."""
+def test_after_the_first_response_renewals_by_other_processes_are_ignored() -> None:
+    """A process that takes over a term from one that died already has its own responses."""
     continuity = heard(0, 0.5, 1)
     continuity.answered(at(1.5), before=at(-20))
     assert continuity.gaps == []
 
 
 @given(st.lists(st.floats(0.01, 30), min_size=1, max_size=50))
-def test_every_gap_that_matters_is_known_and_no_other(waits: list[float]) -> None:
+def test_exactly_the_gaps_that_still_count_are_remembered(waits: list[float]) -> None:
     moment, answers = 0.0, [0.0]
     for wait in waits:
         moment += wait

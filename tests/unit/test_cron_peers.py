@@ -1,4 +1,4 @@
-"""Where our rules agree with those of croniter and cronsim, the times are the same."""
+"""Comparison with croniter and cronsim, for expressions whose rules are the same."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -53,26 +53,26 @@ def ours(cron: Cron, moment: datetime, *, back: bool = False) -> list[datetime]:
 def theirs(line: str, moment: datetime, *, back: bool = False) -> list[datetime]:
     try:
         return list(islice(CronSim(line, moment, reverse=back), COUNT))
-    except CronSimError:  # it refuses dates that never come; we say so when asked
+    except CronSimError:  # it refuses dates that never occur; Windlass returns no time for them
         return []
 
 
 @unhurried
 @given(LINES | EXTENDED, MOMENTS)
-def test_cronsim_says_the_same_in_utc(line: str, moment: datetime) -> None:
+def test_next_times_equal_those_of_cronsim_in_utc(line: str, moment: datetime) -> None:
     assert ours(parse(line), moment) == theirs(line, moment)
 
 
 @unhurried
 @given(LINES | EXTENDED, MOMENTS)
-def test_cronsim_says_the_same_looking_back(line: str, moment: datetime) -> None:
+def test_previous_times_equal_those_of_cronsim_in_utc(line: str, moment: datetime) -> None:
     assert ours(parse(line), moment, back=True) == theirs(line, moment, back=True)
 
 
 @unhurried
 @given(LINES, MOMENTS)
-def test_croniter_says_the_same_in_utc_where_only_one_day_field_is_given(line: str, moment: datetime) -> None:
-    assume("*" in line.split()[2::2])  # it takes 0-6 for a star; we, Vixie and cronsim look at what is written
+def test_next_times_equal_those_of_croniter_in_utc_with_one_day_field(line: str, moment: datetime) -> None:
+    assume("*" in line.split()[2::2])  # it treats 0-6 like a star; Windlass, Vixie cron and cronsim do not
     peer = croniter(line, moment, implement_cron_bug=True, max_years_between_matches=45)
     try:
         expected = [peer.get_next(datetime) for _ in range(COUNT)]
@@ -87,7 +87,7 @@ def test_croniter_says_the_same_in_utc_where_only_one_day_field_is_given(line: s
     st.integers(2020, 2036),
     st.sampled_from([(3, 24), (10, 24)]),
 )
-def test_cronsim_says_the_same_of_one_time_a_day_around_a_clock_change(
+def test_daily_times_around_a_clock_change_equal_those_of_cronsim(
     pieces: tuple[int, int, str], year: int, day: tuple[int, int]
 ) -> None:
     line = "{} {} * * {}".format(*pieces)
@@ -99,7 +99,7 @@ def test_cronsim_says_the_same_of_one_time_a_day_around_a_clock_change(
 
 
 @pytest.mark.parametrize("line", ["*/15 * * * *", "0 9 * * MON-FRI", "30 4 1,15 * *", "0 0 29 2 *"])
-def test_ten_years_of_a_common_line_are_the_same(line: str) -> None:
+def test_the_times_of_common_expressions_equal_those_of_cronsim(line: str) -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     end = start + timedelta(days=3653 if line.startswith(("0 0", "30")) else 30)
     expected: list[datetime] = []

@@ -56,7 +56,7 @@ def moments(draw: st.DrawFn) -> datetime:
 
 @unhurried
 @given(crons(), moments())
-def test_next_moves_on_and_prev_moves_back(cron: Cron, moment: datetime) -> None:
+def test_next_is_later_and_prev_is_earlier_than_the_given_moment(cron: Cron, moment: datetime) -> None:
     following, before = cron.next(moment), cron.prev(moment)
     assert following is None or following.astimezone(UTC) > moment
     assert before is None or before.astimezone(UTC) < moment
@@ -64,7 +64,7 @@ def test_next_moves_on_and_prev_moves_back(cron: Cron, moment: datetime) -> None
 
 @unhurried
 @given(crons(), moments())
-def test_what_is_found_matches_and_nothing_lies_between(cron: Cron, moment: datetime) -> None:
+def test_the_next_time_matches_and_is_also_the_next_from_just_before_it(cron: Cron, moment: datetime) -> None:
     found = cron.next(moment)
     assume(found)
     assert found
@@ -97,7 +97,7 @@ def test_upcoming_is_next_repeated_and_strictly_rising(cron: Cron, moment: datet
 
 
 def watched(cron: Cron, wall_cron: Cron, start: datetime, hours: int) -> Iterator[datetime]:
-    """What somebody sees who looks at a wall clock every minute, with a finger on the cron line."""
+    """Yield the expected times by comparing the wall clock with the expression at every minute."""
     every_hour = cron.text.split()[1] in ("*", "*/1", "0-23")
     last = start.astimezone(cron.zone).replace(tzinfo=None) - timedelta(minutes=1)
     for minute in range(hours * 60):
@@ -123,7 +123,7 @@ def _walls(wall_cron: Cron, last: datetime, wall: datetime) -> list[datetime]:
     st.sampled_from([(zone, change) for zone, changes in CHANGES.items() for change in changes]),
     st.sampled_from([CLASSIC, OJS]),
 )
-def test_around_a_clock_change_it_runs_as_somebody_watching_the_clock_would(
+def test_times_around_a_clock_change_equal_a_simulation_of_the_wall_clock(
     line: str, change: tuple[str, str], dialect: Dialect
 ) -> None:
     zone, instant = change

@@ -10,7 +10,7 @@ from tests.unit.instants import APIA, BEIRUT, BERLIN, LORD_HOWE, NEW_YORK, SAO_P
 from windlass.core.cron.expression import Cron, parse
 from windlass.core.cron.syntax import CLASSIC, FULL, IN_PROCESS, OJS, DayRule, Dialect
 
-# --- asking ---
+# --- queries ---
 
 
 def test_next_is_strictly_after_and_prev_strictly_before() -> None:
@@ -21,14 +21,14 @@ def test_next_is_strictly_after_and_prev_strictly_before() -> None:
     assert [cron.prev(next_nine - tick), cron.prev(next_nine), cron.prev(next_nine + tick)] == [nine, nine, next_nine]
 
 
-def test_an_answer_is_in_the_zone_of_the_cron() -> None:
+def test_a_returned_time_is_in_the_zone_of_the_expression() -> None:
     found = parse("0 9 * * *", zone=BERLIN).next(at(SATURDAY).astimezone(ZoneInfo(NEW_YORK)))
     assert found
     assert found.tzinfo is ZoneInfo(BERLIN)
     assert found == at("2028-01-01T08:00Z")
 
 
-def test_matches_asks_for_the_very_second() -> None:
+def test_matches_compares_whole_seconds() -> None:
     cron = parse("30 9 * * *", zone=BERLIN)
     assert cron.matches(at("2028-01-01T08:30:00.9Z"))
     assert not cron.matches(at("2028-01-01T08:30:01Z"))
@@ -44,13 +44,13 @@ def test_between_includes_its_start_excludes_its_end_and_may_be_limited() -> Non
 
 
 @pytest.mark.parametrize("line", ["0 0 31 2 *", "0 0 30 FEB *", "0 0 31 4,6,9,11 *", "0 0 * * 1#5,1#1 1999"])
-def test_a_date_that_does_not_come_is_dormant(line: str) -> None:
+def test_an_expression_whose_date_never_occurs_has_no_next_and_no_previous_time(line: str) -> None:
     cron = parse(line, dialect=replace(FULL, days=DayRule.OR))
     assert cron.next(at(SATURDAY)) is None
     assert cron.prev(at("1998-01-01T00:00Z")) is None
 
 
-def test_the_search_ends_after_five_years_or_as_many_as_asked() -> None:
+def test_the_search_ends_after_five_years_or_the_requested_number() -> None:
     leap_day = parse("0 0 29 2 *")
     assert leap_day.next(at("2096-03-01T00:00Z")) is None
     assert leap_day.next(at("2096-03-01T00:00Z"), years=8) == at("2104-02-29T00:00Z")
@@ -60,7 +60,7 @@ def test_the_search_ends_after_five_years_or_as_many_as_asked() -> None:
 
 @pytest.mark.parametrize("line", ["* * * * * *", "@every 1h", "0 0 1 1 *"])
 @pytest.mark.parametrize("zone", ["UTC", BERLIN, NEW_YORK])
-def test_beyond_the_ends_of_the_calendar_there_is_nothing(line: str, zone: str) -> None:
+def test_there_is_no_time_beyond_the_ends_of_the_calendar(line: str, zone: str) -> None:
     cron = parse(line, zone=zone)
     assert cron.next(datetime.max.replace(tzinfo=UTC)) is None
     assert cron.prev(datetime.min.replace(tzinfo=UTC)) is None
@@ -142,7 +142,7 @@ def test_a_cron_that_names_every_hour_keeps_firing_through_the_repeated_hour(
     assert all(cron.matches(when) for when in found)
 
 
-def test_an_hour_repeated_around_a_day_named_by_date_is_not_lost() -> None:
+def test_a_repeated_hour_on_a_day_given_by_date_is_not_lost() -> None:
     """In Newfoundland the clock went back at 00:01, so the first minute of that day came twice, an hour apart."""
     cron = parse("0 * 7 11 *", zone="America/St_Johns")
     assert runs(cron, "2010-01-01T12:00-03:30", 2) == ["2010-11-07T00:00-02:30", "2010-11-07T00:00-03:30"]
@@ -162,7 +162,7 @@ def test_an_ojs_cron_does_not_run_at_a_skipped_time(line: str, zone: str, after:
     assert runs(parse(line, zone=zone, dialect=OJS), after, len(expected)) == expected
 
 
-def test_looking_back_finds_the_run_after_the_gap_and_the_first_of_two() -> None:
+def test_prev_returns_the_time_after_a_gap_and_the_first_of_two_repeated_times() -> None:
     cron = parse("30 2 * * *", zone=BERLIN)
     assert cron.prev(at("2030-03-31T12:00+02:00")) == at("2030-03-31T03:00+02:00")
     assert cron.prev(at("2030-03-31T03:00+02:00")) == at("2030-03-30T02:30+01:00")
@@ -171,7 +171,7 @@ def test_looking_back_finds_the_run_after_the_gap_and_the_first_of_two() -> None
     assert found.isoformat() == "2030-10-27T02:30:00+02:00"
 
 
-def test_a_run_matches_where_it_was_moved_to_and_not_when_it_comes_again() -> None:
+def test_a_skipped_time_matches_after_the_gap_and_a_repeated_time_matches_only_once() -> None:
     cron = parse("30 2 * * *", zone=BERLIN)
     assert cron.matches(at("2030-03-31T03:00+02:00"))
     assert cron.matches(at("2030-10-27T02:30+02:00"))

@@ -41,7 +41,7 @@ from windlass.core.workflows.step import (
 # Edges
 
 
-CASCADE = {  # the seed's table: what a child does, by the parent's result and the edge's condition
+CASCADE = {  # the seed's table: the dependent step's letter, by its parent's result and the edge's condition
     "s": {"success": "a", "failure": "k", "skipped": "k", "complete": "a"},
     "f": {"success": "k", "failure": "a", "skipped": "k", "complete": "a"},
     "k": {"success": "k", "failure": "k", "skipped": "a", "complete": "a"},
@@ -52,7 +52,7 @@ CASCADE = {  # the seed's table: what a child does, by the parent's result and t
     ("result", "condition", "child"),
     [(result, condition, child) for result, row in CASCADE.items() for condition, child in row.items()],
 )
-def test_a_child_fires_or_is_skipped_by_the_cascade_table(result: str, condition: str, child: str) -> None:
+def test_a_dependent_step_starts_or_is_skipped_by_the_cascade_table(result: str, condition: str, child: str) -> None:
     play = Play(node("a", condition="x"), node("b", f"a:{condition}"))
     play.judge("a", result != "k")
     if result != "k":
@@ -62,13 +62,13 @@ def test_a_child_fires_or_is_skipped_by_the_cascade_table(result: str, condition
 
 @pytest.mark.parametrize("bad", "ftc")
 @pytest.mark.parametrize(("condition", "child"), CASCADE["f"].items())
-def test_timed_out_and_cancelled_steps_are_failures_to_their_children(bad: str, condition: str, child: str) -> None:
+def test_timed_out_and_cancelled_steps_meet_failure_edges(bad: str, condition: str, child: str) -> None:
     play = Play(node("a"), node("b", f"a:{condition}"))
     play.end(a=bad)
     assert play.letters == bad + child
 
 
-def test_roots_begin_at_once_and_nobody_else() -> None:
+def test_only_root_steps_start_at_once() -> None:
     play = Play(node("a"), node("b", "a"), node("c"))
     assert play.names(play.first) == ["a", "c"]
     assert play.letters == "a.a"
@@ -82,7 +82,7 @@ def test_a_step_waits_for_all_its_parents() -> None:
     assert play.letters == "sfa"
 
 
-def test_one_edge_not_met_among_many_skips_the_step_once_all_parents_ended() -> None:
+def test_one_unmet_edge_skips_the_step_once_all_parents_ended() -> None:
     play = Play(node("a"), node("b"), node("c", "a", "b"))
     play.end(a="f")
     assert play.letters == "fa."
@@ -91,7 +91,7 @@ def test_one_edge_not_met_among_many_skips_the_step_once_all_parents_ended() -> 
     assert notes(commands) == [(2, "k", "needs a to succeed, but it failed")]
 
 
-def test_the_reason_of_a_skip_names_the_first_edge_not_met_whoever_ended_first() -> None:
+def test_the_reason_of_a_skip_names_the_first_unmet_edge_in_any_order_of_events() -> None:
     for order in permutations("abc"):
         play = Play(node("a"), node("b"), node("c"), node("d", "a:complete", "b", "c"))
         for name in order:
@@ -99,14 +99,14 @@ def test_the_reason_of_a_skip_names_the_first_edge_not_met_whoever_ended_first()
         assert (3, "k", "needs b to succeed, but it failed") in notes(commands)
 
 
-def test_parents_that_end_together_fire_their_join_once() -> None:
+def test_parents_that_end_together_start_their_join_once() -> None:
     parents = [node(f"p{n}") for n in range(100)]
     play = Play(*parents, node("join", *(parent.name for parent in parents)))
-    commands = play.tell(*(Ended(n, Letter.SUCCEEDED) for n in range(100)))
+    commands = play.send(*(Ended(n, Letter.SUCCEEDED) for n in range(100)))
     assert commands == [Enqueue(100, 0, 1)]
 
 
-def test_one_parent_may_be_asked_twice_and_success_and_failure_can_never_both_hold() -> None:
+def test_success_and_failure_edges_from_the_same_parent_are_never_both_met() -> None:
     for result in "sf":
         play = Play(node("a"), node("b", "a:success", "a:failure"))
         play.end(a=result)
@@ -116,7 +116,7 @@ def test_one_parent_may_be_asked_twice_and_success_and_failure_can_never_both_ho
         assert play.letters == result + "a"
 
 
-def test_a_skip_travels_through_all_levels_and_says_at_each_why() -> None:
+def test_a_skip_cascades_through_all_levels_with_a_reason_at_each() -> None:
     play = Play(node("a"), *(node(f"b{n}", f"b{n - 1}" if n else "a") for n in range(4)), node("c", "b3:skipped"))
     commands = play.end(a="f")
     assert play.letters == "fkkkka"
@@ -126,13 +126,13 @@ def test_a_skip_travels_through_all_levels_and_says_at_each_why() -> None:
     ]
 
 
-def test_a_skip_of_ten_thousand_levels_is_no_matter_of_recursion() -> None:
+def test_a_skip_cascades_through_ten_thousand_levels_without_recursion() -> None:
     play = Play(node("s0"), *(node(f"s{n}", f"s{n - 1}") for n in range(1, 10_000)))
     assert concluded(play.end(s0="f")) == [RunState.FAILED]
     assert play.letters == "f" + "k" * 9_999
 
 
-def test_an_any_join_begins_with_the_first_edge_met_and_once_only() -> None:
+def test_an_any_join_starts_once_at_the_first_met_edge() -> None:
     play = Play(node("a"), node("b"), node("c", "a", "b", join=Join.ANY))
     assert play.names(play.end(a="s")) == ["c"]
     assert play.names(play.end(b="s")) == []
@@ -156,7 +156,7 @@ def test_an_any_join_with_no_edge_met_is_skipped() -> None:
 # The `if`
 
 
-def test_an_if_is_asked_once_when_all_parents_ended_and_the_step_waits_for_the_answer() -> None:
+def test_an_if_is_evaluated_once_after_all_parents_ended_and_the_step_waits_for_its_result() -> None:
     play = Play(node("a"), node("b"), node("c", "a:complete", "b:complete", condition="x"))
     assert play.end(a="s") == []
     assert play.end(b="s") == [Judge(2)]
@@ -164,7 +164,7 @@ def test_an_if_is_asked_once_when_all_parents_ended_and_the_step_waits_for_the_a
     assert play.judge("c", True) == [Note(2, Letter.ACTIVE, WHY), Enqueue(2, 0, 1)]
 
 
-def test_an_if_is_asked_once_when_its_parents_end_together() -> None:
+def test_an_if_is_evaluated_once_when_its_parents_end_together() -> None:
     play = Play(node("a"), node("b"), node("c", "a:complete", "b:complete", condition="x"))
     assert play.end(a="s", b="s") == [Judge(2)]
 
@@ -175,7 +175,7 @@ def test_a_root_may_have_an_if() -> None:
     assert concluded(play.judge("a", False)) == [RunState.COMPLETED]
 
 
-def test_an_if_that_does_not_hold_skips_the_step_with_the_reason() -> None:
+def test_a_false_if_skips_the_step_with_the_reason() -> None:
     play = Play(node("a"), node("b", "a:complete", condition="x"), node("c", "b"))
     play.end(a="s")
     commands = play.judge("b", False)
@@ -184,7 +184,7 @@ def test_an_if_that_does_not_hold_skips_the_step_with_the_reason() -> None:
 
 
 @pytest.mark.parametrize("result", "sftck")
-def test_a_step_with_an_if_is_asked_whatever_its_parent_came_to(result: str) -> None:
+def test_an_if_is_evaluated_for_every_result_of_the_parent(result: str) -> None:
     play = Play(node("a", condition="x"), node("b", "a:complete", condition="y"))
     asked = play.judge("a", result != "k")
     if result != "k":
@@ -203,7 +203,7 @@ def test_an_explicit_condition_and_an_if_must_both_hold() -> None:
         assert play.letters == result + letter
 
 
-def test_an_any_join_with_an_if_is_asked_when_all_parents_ended_and_an_edge_is_met() -> None:
+def test_the_if_of_an_any_join_is_evaluated_when_all_parents_ended_and_an_edge_is_met() -> None:
     steps = node("a"), node("b"), node("c", "a", "b", join=Join.ANY, condition="x")
     play = Play(*steps)
     assert play.end(a="s") == []
@@ -213,7 +213,7 @@ def test_an_any_join_with_an_if_is_asked_when_all_parents_ended_and_an_edge_is_m
     assert play.letters == "ffk"
 
 
-def test_a_second_answer_to_the_same_question_is_ignored() -> None:
+def test_a_second_result_of_the_same_if_is_ignored() -> None:
     for first, letter in [(True, "a"), (False, "k")]:
         play = Play(node("a", condition="x"), node("b"))
         play.judge("a", first)
@@ -225,7 +225,7 @@ def test_a_second_answer_to_the_same_question_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("result", "sftc")
-def test_the_final_step_runs_last_and_once_whatever_the_others_came_to(result: str) -> None:
+def test_the_final_step_runs_once_and_last_for_every_result_of_the_others(result: str) -> None:
     play = Play(node("z", final=True), node("a"), node("b", "a"), node("c"))
     assert play.names(play.end(a=result)) == (["b"] if result == "s" else [])
     if result == "s":
@@ -241,14 +241,14 @@ def test_the_final_step_runs_when_everything_else_was_skipped() -> None:
     assert play.letters == "kka"
 
 
-def test_the_final_step_may_have_an_if_which_is_asked_last() -> None:
+def test_the_final_step_may_have_an_if_which_is_evaluated_last() -> None:
     play = Play(node("a"), node("z", final=True, condition="x"))
     assert play.end(a="s") == [Judge(1)]
     assert concluded(play.judge("z", False)) == [RunState.COMPLETED]
     assert play.letters == "sk"
 
 
-def test_the_final_step_waits_for_questions_that_are_still_open() -> None:
+def test_the_final_step_waits_for_pending_ifs() -> None:
     play = Play(node("a", condition="x"), node("z", final=True))
     assert play.first == [Judge(0)]
 
@@ -259,7 +259,7 @@ def test_a_run_may_consist_of_a_final_step_only() -> None:
     assert play.end(z="s") == [Conclude(RunState.COMPLETED)]
 
 
-def test_a_final_step_may_fan_out_over_nothing() -> None:
+def test_a_final_step_may_fan_out_to_zero_instances() -> None:
     play = Play(node("a"), node("z", final=True, fan_out=Parallel(0)))
     assert concluded(play.end(a="s")) == [RunState.COMPLETED]
     assert play.letters == "ss"
@@ -288,7 +288,7 @@ def test_each_action_has_its_command(action: Action, command: Command) -> None:
     assert Play(node("a", action=action)).first == [command]
 
 
-def test_what_could_not_begin_fails_with_the_reason_and_its_failure_travels() -> None:
+def test_a_step_that_cannot_start_fails_with_the_reason_and_its_failure_cascades() -> None:
     play = Play(node("a"), node("b", "a", fan_out=Foreach("a.files")), node("c", "b"), node("d", "b:failure"))
     assert play.end(a="s") == [Expand(1)]
     commands = play.end(b="f")

@@ -1,4 +1,4 @@
-"""The end of a run, and events that come twice, too early or too late and change nothing."""
+"""The end of a run, and duplicate, early and late events, which change nothing."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_a_second_end_of_a_step_is_ignored(late: str) -> None:
     assert play.letters == "sak"
 
 
-def test_a_step_said_to_end_twice_in_one_breath_ends_as_it_was_first_said() -> None:
+def test_the_first_of_two_outcomes_of_a_step_in_one_decision_is_final() -> None:
     play = Play(node("a"), node("b", "a"))
     play.end(a="sf")
     assert play.letters == "sa"
@@ -34,51 +34,51 @@ def test_the_end_of_a_skipped_step_is_ignored() -> None:
 
 
 @pytest.mark.parametrize("early", "stc")
-def test_a_step_that_waits_cannot_succeed_time_out_or_be_cancelled_from_outside(early: str) -> None:
+def test_a_waiting_step_ignores_success_timeout_and_cancellation(early: str) -> None:
     play = Play(node("a"), node("b", "a"))
     assert play.end(b=early) == []
     assert play.letters == "a."
 
 
-def test_saying_that_a_run_begins_twice_changes_nothing() -> None:
+def test_a_second_begun_event_changes_nothing() -> None:
     play = Play(node("a"), node("b", "a"))
-    assert play.tell(Begun()) == []
+    assert play.send(Begun()) == []
 
 
-def test_an_ended_run_is_not_moved_by_anything_stale() -> None:
+def test_an_ended_run_ignores_stale_events() -> None:
     play = Play(node("a", condition="x"), node("b", "a"), node("c", fan_out=Foreach("input.files")))
     play.judge("a", True)
-    play.tell(Expanded(2, 1))
+    play.send(Expanded(2, 1))
     play.end(a="s", c="s")
     play.end(b="s")
     ended = play.run
     assert play.state is RunState.COMPLETED
     play.end(a="f", b="f", c="f")
-    assert play.tell(Begun(), Expired(), ENOUGH, RetryRequested(), Judged(0, False, WHY), Expanded(2, 3)) == []
+    assert play.send(Begun(), Expired(), ENOUGH, RetryRequested(), Judged(0, False, WHY), Expanded(2, 3)) == []
     assert play.run == ended
 
 
-def test_nothing_said_nothing_done() -> None:
+def test_a_decision_without_events_changes_nothing() -> None:
     play = Play(node("a"), node("b", "a"))
     before = play.run
-    assert play.tell() == []
+    assert play.send() == []
     assert play.run == before
 
 
-def test_the_run_given_is_not_touched() -> None:
+def test_a_decision_does_not_modify_the_given_run() -> None:
     play = Play(node("a", fan_out=Parallel(2)), node("b", "a"))
     before = play.run
     play.end(a="sf")
     assert (before.letters, before.fans) == ("a.", {0: Fan(count=2, created=2)})
 
 
-def test_a_step_that_was_begun_may_still_be_skipped_by_its_holder() -> None:
+def test_an_active_step_may_be_skipped() -> None:
     play = Play(node("a"), node("b", "a"))
     assert Note(0, Letter.SKIPPED, WHY) in play.end(a="k")
     assert (play.letters, play.state) == ("kk", "completed")
 
 
-def test_a_step_whose_turn_has_not_come_may_be_skipped() -> None:
+def test_a_waiting_step_may_be_skipped() -> None:
     play = Play(node("a"), node("b", "a"))
     play.end(b="k")
     assert play.letters == "ak"
@@ -87,7 +87,7 @@ def test_a_step_whose_turn_has_not_come_may_be_skipped() -> None:
 # The end
 
 
-def test_a_run_goes_on_while_any_step_waits_or_is_active() -> None:
+def test_a_run_continues_while_any_step_waits_or_is_active() -> None:
     play = Play(node("a"), node("b"), node("c", "b"))
     for letters in ({"a": "f"}, {"b": "s"}):
         assert concluded(play.end(**letters)) == []
@@ -95,7 +95,7 @@ def test_a_run_goes_on_while_any_step_waits_or_is_active() -> None:
     assert concluded(play.end(c="s")) == [RunState.FAILED]
 
 
-def test_all_steps_succeeded_completes_the_run() -> None:
+def test_a_run_completes_when_all_its_steps_succeeded() -> None:
     play = Play(node("a"), node("b", "a"))
     play.end(a="s")
     assert play.end(b="s") == [Conclude(RunState.COMPLETED)]
@@ -108,7 +108,7 @@ def test_a_handled_failure_completes_the_run() -> None:
     assert concluded(play.end(alert="s")) == [RunState.COMPLETED]
 
 
-# The hangs of the specification's own pseudo-code
+# Cases in which the pseudo-code of the specification hangs
 
 
 def test_a_failing_step_with_dependents_ends_its_run() -> None:
@@ -124,7 +124,7 @@ def test_a_timed_out_step_with_dependents_ends_its_run() -> None:
 
 
 @pytest.mark.parametrize("result", "sft")
-def test_a_step_with_on_failure_run_gets_ready_whatever_its_parents_came_to(result: str) -> None:
+def test_a_step_with_complete_edges_starts_for_every_result_of_its_parents(result: str) -> None:
     play = Play(node("a"), node("b", "a"), node("c", "a:complete", "b:complete"), node("d", "c"))
     play.end(a=result)
     if result == "s":
@@ -134,7 +134,7 @@ def test_a_step_with_on_failure_run_gets_ready_whatever_its_parents_came_to(resu
     assert concluded(play.end(d="s")) == [RunState.COMPLETED if result == "s" else RunState.FAILED]
 
 
-def test_a_failure_beside_a_branch_that_finishes_later_ends_its_run() -> None:
+def test_a_run_with_a_failed_step_fails_when_its_other_branch_ends() -> None:
     play = Play(node("a"), node("b", "a"), node("c"), node("d", "c"))
     play.end(a="f")
     play.end(c="s")
@@ -148,10 +148,10 @@ def test_a_fan_out_whose_upstream_failed_is_skipped_and_never_expanded() -> None
     assert (play.letters, concluded(commands)) == ("fkk", [RunState.FAILED])
 
 
-def test_a_fan_out_over_nothing_ends_its_run() -> None:
+def test_an_empty_fan_out_ends_its_run() -> None:
     play = Play(node("d"), node("a", "d", fan_out=Foreach("d.files")))
     play.end(d="s")
-    assert concluded(play.tell(Expanded(1, 0))) == [RunState.COMPLETED]
+    assert concluded(play.send(Expanded(1, 0))) == [RunState.COMPLETED]
 
 
 def test_a_fan_out_that_cannot_be_expanded_ends_its_run() -> None:

@@ -12,36 +12,36 @@ from windlass.core.runs.run import Fan, Letter, RunState
 from windlass.core.workflows.step import ChildAction, Foreach, Join, Parallel
 
 
-def test_a_number_of_copies_is_created_at_once() -> None:
+def test_a_parallel_step_creates_all_its_instances_at_once() -> None:
     play = Play(node("a", fan_out=Parallel(4)))
     assert play.first == [Enqueue(0, 0, 4)]
     assert play.fan("a") == Fan(count=4, created=4)
 
 
-def test_children_of_a_fanned_out_step_are_runs_too() -> None:
+def test_a_fanned_out_child_step_starts_one_child_run_for_each_instance() -> None:
     assert Play(node("a", action=ChildAction("w"), fan_out=Parallel(3))).first == [StartChild(0, 0, 3)]
 
 
 @pytest.mark.parametrize("fan_out", [Parallel("d.count"), Foreach("d.files")])
-def test_a_path_is_expanded_once_the_parents_ended(fan_out: Parallel | Foreach) -> None:
+def test_a_fan_out_over_a_path_is_expanded_when_the_parents_ended(fan_out: Parallel | Foreach) -> None:
     play = Play(node("d"), node("a", "d", fan_out=fan_out))
     assert play.end(d="s") == [Expand(1)]
     assert play.letters == "s."
-    assert play.tell(Expanded(1, 3)) == [Enqueue(1, 0, 3)]
+    assert play.send(Expanded(1, 3)) == [Enqueue(1, 0, 3)]
 
 
-def test_an_if_is_asked_before_a_fan_out_is_expanded() -> None:
+def test_an_if_is_evaluated_before_a_fan_out_is_expanded() -> None:
     play = Play(node("a", condition="x", fan_out=Foreach("input.files")))
     assert play.first == [Judge(0)]
     assert play.judge("a", True) == [Note(0, Letter.ACTIVE, WHY), Expand(0)]
 
 
 @pytest.mark.parametrize("fan_out", [Parallel(0), Foreach("d.files")])
-def test_a_fan_out_over_nothing_succeeds_and_its_children_run(fan_out: Parallel | Foreach) -> None:
+def test_an_empty_fan_out_succeeds_and_its_dependent_steps_run(fan_out: Parallel | Foreach) -> None:
     play = Play(node("d"), node("a", "d", fan_out=fan_out), node("b", "a"))
     commands = play.end(d="s")
     if commands == [Expand(1)]:
-        commands = play.tell(Expanded(1, 0))
+        commands = play.send(Expanded(1, 0))
     assert play.letters == "ssa"
     assert notes(commands) == [(1, "s", "there was nothing to fan out over")]
 
@@ -53,8 +53,8 @@ def test_an_any_join_whose_parents_end_together_is_expanded_once() -> None:
 
 def test_a_second_expansion_is_ignored() -> None:
     play = Play(node("a", fan_out=Foreach("input.files")))
-    play.tell(Expanded(0, 2))
-    assert play.tell(Expanded(0, 5)) == []
+    play.send(Expanded(0, 2))
+    assert play.send(Expanded(0, 5)) == []
     assert play.fan("a").count == 2
 
 
@@ -65,7 +65,7 @@ def test_a_fanned_out_step_succeeds_when_all_its_instances_did() -> None:
     assert play.names(play.end(a="s")) == ["b"]
 
 
-def test_a_failed_instance_leaves_its_siblings_alone_and_fails_the_step_in_the_end() -> None:
+def test_a_failed_instance_does_not_stop_the_others_but_fails_the_step() -> None:
     for order in set(permutations("sftc")):
         play = Play(node("a", fan_out=Parallel(4)), node("b", "a:failure"))
         for letter in order[:-1]:
@@ -82,11 +82,11 @@ def test_cancelled_instances_cancel_the_step_unless_one_failed() -> None:
     assert (play.letters, play.state) == ("c", RunState.FAILED)
 
 
-def test_no_more_instances_than_its_concurrency_are_under_way() -> None:
+def test_the_concurrency_of_a_step_limits_its_active_instances() -> None:
     play = Play(node("a", fan_out=Parallel(5), concurrency=2))
     assert play.first == [Enqueue(0, 0, 2)]
     assert play.end(a="s") == [Enqueue(0, 2, 1)]
-    assert play.tell(play.ended("a", "s", 2)) == [Enqueue(0, 3, 2)]
+    assert play.send(play.ended("a", "s", 2)) == [Enqueue(0, 3, 2)]
     assert play.end(a="s") == []
     assert play.fan("a").active == 1
     assert play.end(a="s") == [Conclude(RunState.COMPLETED)]
@@ -100,13 +100,13 @@ def test_a_failed_instance_frees_its_slot() -> None:
     assert play.letters == "f"
 
 
-def test_a_concurrency_wider_than_the_fan_out_is_no_concurrency() -> None:
+def test_a_concurrency_above_the_size_of_the_fan_out_has_no_effect() -> None:
     assert Play(node("a", fan_out=Parallel(2), concurrency=50)).first == [Enqueue(0, 0, 2)]
 
 
-def test_a_hundred_thousand_instances_are_a_few_numbers() -> None:
+def test_a_fan_out_of_a_hundred_thousand_instances_is_tracked_with_counters() -> None:
     play = Play(node("a", fan_out=Foreach("input.files"), concurrency=50))
-    assert play.tell(Expanded(0, 100_000)) == [Enqueue(0, 0, 50)]
+    assert play.send(Expanded(0, 100_000)) == [Enqueue(0, 0, 50)]
     for first in range(50, 100_000, 50):
-        assert play.tell(play.ended("a", "s", 50)) == [Enqueue(0, first, 50)]
-    assert play.tell(play.ended("a", "s", 50)) == [Conclude(RunState.COMPLETED)]
+        assert play.send(play.ended("a", "s", 50)) == [Enqueue(0, first, 50)]
+    assert play.send(play.ended("a", "s", 50)) == [Conclude(RunState.COMPLETED)]

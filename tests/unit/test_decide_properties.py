@@ -28,7 +28,7 @@ from windlass.core.runs.run import Letter, Reason, RunState
 
 @unhurried
 @given(scenes, seeds)
-def test_every_run_ends_as_the_reference_says(scene: Scene, seed: int) -> None:
+def test_every_run_ends_like_the_reference(scene: Scene, seed: int) -> None:
     steps, world = scene
     shell = play(scene, seed)
     assert shell.known == results(steps, world)
@@ -38,7 +38,7 @@ def test_every_run_ends_as_the_reference_says(scene: Scene, seed: int) -> None:
 
 @unhurried
 @given(ordered_scenes, seeds, seeds)
-def test_without_any_joins_neither_order_nor_batches_of_events_change_the_result(
+def test_with_all_joins_the_order_and_the_batches_of_events_do_not_change_the_result(
     scene: Scene, seed: int, other: int
 ) -> None:
     one, two = play(scene, seed), play(scene, other)
@@ -49,7 +49,7 @@ def test_without_any_joins_neither_order_nor_batches_of_events_change_the_result
 
 @unhurried
 @given(scenes, seeds)
-def test_a_failed_run_retried_on_a_better_day_completes_and_keeps_what_succeeded(scene: Scene, seed: int) -> None:
+def test_a_failed_run_whose_retry_succeeds_completes_and_keeps_its_successful_steps(scene: Scene, seed: int) -> None:
     steps, world = scene
     shell = play(scene, seed)
     if shell.state != "failed":
@@ -61,33 +61,33 @@ def test_a_failed_run_retried_on_a_better_day_completes_and_keeps_what_succeeded
         if step.fan_out and shell.known[step.name] in "fc" and world.sizes[step.name] is not None
         if all(edge.parent in kept for edge in step.edges) and not step.final
     }
-    shell.another_try(all_good(world))
-    shell.tell(RetryRequested())
+    shell.next_round(all_good(world))
+    shell.send(RetryRequested())
     shell.drive()
     assert shell.state == "completed"
     assert shell.known == results(steps, shell.world, kept=kept)
     started = Counter(steps[step].name for step, _ in shell.starts)
     assert not started.keys() & kept.keys()
-    assert {name: started[name] for name in partly} == partly, "good instances were done again"
+    assert {name: started[name] for name in partly} == partly, "successful instances were started again"
 
 
 @unhurried
 @given(scenes, seeds, st.data())
-def test_a_run_retried_again_and_again_ends_as_the_reference_says(scene: Scene, seed: int, data: Any) -> None:
-    """Also when its time was over in the middle, and outcomes still come in before and after the retry."""
+def test_a_run_retried_several_times_ends_like_the_reference(scene: Scene, seed: int, data: Any) -> None:
+    """Also when it expired midway and outcomes arrive before and after the retry."""
     steps, world = scene
     shell = Shell(scene, seed)
     for _ in range(3):
         shell.drive(data.draw(st.integers(0, 4)))
-        shell.tell(Expired())
+        shell.send(Expired())
         shell.drive(data.draw(st.integers(0, 2)))
         if shell.state == "completed":
             return
         kept = {name: letter for name, letter in shell.known.items() if letter == "s"}
-        shell.another_try(replace(world, outcomes=data.draw(worlds(steps)).outcomes))
+        shell.next_round(replace(world, outcomes=data.draw(worlds(steps)).outcomes))
         shell.forced = {step for step, letter in enumerate(shell.run.letters) if letter == Letter.ACTIVE}
-        held = {steps[step].name for step in shell.forced}  # they were begun, and their end counts
-        shell.tell(RetryRequested())
+        held = {steps[step].name for step in shell.forced}  # they are active, and their outcomes count
+        shell.send(RetryRequested())
         if data.draw(st.booleans()):
             continue
         shell.drive()
@@ -97,19 +97,19 @@ def test_a_run_retried_again_and_again_ends_as_the_reference_says(scene: Scene, 
 
 @unhurried
 @given(scenes, seeds, st.data())
-def test_a_rerun_does_a_step_and_what_follows_again_and_keeps_the_rest(scene: Scene, seed: int, data: Any) -> None:
-    """Also in a run whose time was over while steps were under way: those were begun, and their end counts."""
+def test_a_rerun_repeats_a_step_and_its_descendants_and_keeps_the_rest(scene: Scene, seed: int, data: Any) -> None:
+    """Also in a run that expired while steps were active: they keep running, and their outcomes count."""
     steps, world = scene
     shell = play(scene, seed, data.draw(st.sampled_from([2, 4, 10_000])))
-    shell.tell(Expired())
+    shell.send(Expired())
     shell.drive(data.draw(st.integers(0, 1)))
     again = data.draw(st.integers(0, len(steps) - 1))
     shell.forced = {again} | {step for step, letter in enumerate(shell.run.letters) if letter == Letter.ACTIVE}
     forced = {steps[step].name for step in shell.forced}
     after = descendants(steps, steps[again].name)
     kept = {name: end for name, end in shell.known.items() if name not in after | forced}
-    shell.another_try(replace(world, outcomes=data.draw(worlds(steps)).outcomes))
-    shell.tell(RerunRequested(again))
+    shell.next_round(replace(world, outcomes=data.draw(worlds(steps)).outcomes))
+    shell.send(RerunRequested(again))
     shell.drive()
     assert shell.known == results(steps, shell.recorded(), kept=kept, forced=forced)
     assert shell.state == verdict(steps, shell.known)
@@ -118,21 +118,21 @@ def test_a_rerun_does_a_step_and_what_follows_again_and_keeps_the_rest(scene: Sc
 
 @unhurried
 @given(scenes, seeds, st.integers(0, 12), st.sampled_from([CancelRequested(Reason("user", "enough")), Expired()]))
-def test_a_run_stopped_at_any_moment_starts_nothing_more(
+def test_a_run_stopped_at_any_moment_starts_no_more_steps(
     scene: Scene, seed: int, batches: int, stop: CancelRequested | Expired
 ) -> None:
     shell = play(scene, seed, batches)
     if shell.state != "running":
         return
     active = {step for step, _ in shell.under_way}
-    commands = shell.tell(stop)
+    commands = shell.send(stop)
     assert {command.step for command in commands if isinstance(command, Cancel)} == active
     stopped = shell.run
     assert stopped.state is (RunState.TIMEOUT if isinstance(stop, Expired) else RunState.CANCELLED)
     assert Letter.WAITING not in stopped.letters
     shell.starts.clear()
     shell.drive()
-    shell.tell(stop, Begun())
+    shell.send(stop, Begun())
     assert shell.conclusions == [stopped.state]
     assert not shell.starts
     assert shell.state is stopped.state
@@ -143,10 +143,10 @@ def test_a_run_stopped_at_any_moment_starts_nothing_more(
 
 @unhurried
 @given(scenes, seeds, st.integers(0, 12))
-def test_a_cancelled_run_never_revives(scene: Scene, seed: int, batches: int) -> None:
+def test_a_cancelled_run_is_never_reopened(scene: Scene, seed: int, batches: int) -> None:
     shell = play(scene, seed, batches)
     if shell.state != "running":
         return
-    shell.tell(CancelRequested(Reason("user", "enough")))
+    shell.send(CancelRequested(Reason("user", "enough")))
     cancelled = shell.run
     assert decide(cancelled, [RetryRequested(), RerunRequested(0), Expired(), Begun()], NOW) == (cancelled, [])

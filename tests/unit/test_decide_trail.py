@@ -16,7 +16,7 @@ SLEEP = SleepAction(timedelta(seconds=30))
 
 
 def trail(play: Play) -> list[tuple[str, str, str | None]]:
-    """What the latest decision recorded: step, letter, code of the reason."""
+    """Return what the latest decision recorded: step, letter, code of the reason."""
     return [(play.plan.steps[n.step].name, str(n.letter), n.reason.code if n.reason else None) for n in play.trail]
 
 
@@ -28,24 +28,24 @@ def test_a_run_opens_the_addresses_of_all_its_callbacks_when_it_begins() -> None
     assert play.opened == [1, 2]
 
 
-def test_a_pending_run_opens_them_when_it_begins_and_one_that_was_cancelled_never_does() -> None:
+def test_a_pending_run_opens_its_addresses_when_it_begins_and_a_cancelled_one_never_does() -> None:
     play = Play(node("a", action=HOOK), held=True)
     assert play.opened == []
-    play.tell(Begun())
+    play.send(Begun())
     assert play.opened == [0]
     play = Play(node("a", action=HOOK), held=True)
-    play.tell(ENOUGH)
-    assert play.tell(Begun()) == []
+    play.send(ENOUGH)
+    assert play.send(Begun()) == []
     assert play.opened == []
 
 
 @pytest.mark.parametrize("again", [RetryRequested(), RerunRequested(0)])
-def test_a_retry_opens_addresses_too_because_the_run_may_have_expired_before_it_began(
+def test_a_retry_opens_the_callback_addresses_of_a_run_that_expired_before_it_began(
     again: RetryRequested | RerunRequested,
 ) -> None:
     play = Play(node("a"), node("b", "a", action=HOOK), held=True)
-    play.tell(Expired())
-    play.tell(again)
+    play.send(Expired())
+    play.send(again)
     assert play.opened == [1]
 
 
@@ -54,26 +54,26 @@ def test_a_used_callback_is_forgotten_before_its_step_waits_again() -> None:
     play.end(a="s")
     play.end(b="s")
     assert play.state is RunState.COMPLETED
-    assert play.tell(RerunRequested(0)) == [ForgetHook(0), ListenUntil(0, None)]
+    assert play.send(RerunRequested(0)) == [ForgetHook(0), ListenUntil(0, None)]
 
 
-def test_a_callback_that_is_not_run_again_is_kept() -> None:
+def test_the_callback_of_a_step_that_is_not_rerun_is_kept() -> None:
     play = Play(node("a", action=HOOK), node("b", "a"))
     play.end(a="s")
     play.end(b="f")
-    assert not any(isinstance(command, ForgetHook) for command in play.tell(RerunRequested(1)))
+    assert not any(isinstance(command, ForgetHook) for command in play.send(RerunRequested(1)))
 
 
 @pytest.mark.parametrize("letter", "ftc")
 def test_a_callback_that_was_not_used_is_kept_for_the_retry(letter: str) -> None:
     play = Play(node("a", action=HOOK))
     play.end(a=letter)
-    assert play.tell(RetryRequested()) == [ListenUntil(0, None)]
+    assert play.send(RetryRequested()) == [ListenUntil(0, None)]
 
 
 def test_the_timers_of_sleeps_and_waits_are_cancelled_with_the_run() -> None:
     play = Play(node("a", action=HOOK), node("b", action=SLEEP))
-    assert play.tell(ENOUGH)[:2] == [CancelTimer(0), CancelTimer(1)]
+    assert play.send(ENOUGH)[:2] == [CancelTimer(0), CancelTimer(1)]
 
 
 # The event trail
@@ -105,22 +105,22 @@ def test_a_fan_out_records_its_start_and_its_end_but_no_instance() -> None:
     assert trail(play) == [("a", "f", "instances")]
 
 
-def test_the_start_of_a_fan_out_with_an_if_is_recorded_with_that_once() -> None:
+def test_the_start_of_a_fan_out_with_an_if_is_recorded_once_with_the_reason_of_the_if() -> None:
     play = Play(node("a", condition="x", fan_out=Foreach("input.files")))
     play.judge("a", True)
     assert trail(play) == [("a", "a", "test")]
-    play.tell(Expanded(0, 2))
+    play.send(Expanded(0, 2))
     assert trail(play) == []
     play = Play(node("a", condition="x", fan_out=Parallel(2)))
     play.judge("a", True)
     assert trail(play) == [("a", "a", "test")]
 
 
-def test_of_instances_that_never_began_only_the_first_is_explained() -> None:
+def test_only_the_first_of_several_instances_that_never_began_is_recorded() -> None:
     play = Play(node("a", fan_out=Parallel(5)))
-    play.tell(*(Ended(0, Letter.FAILED, Reason(NEVER_BEGAN, f"no item {n}")) for n in range(2)))
+    play.send(*(Ended(0, Letter.FAILED, Reason(NEVER_BEGAN, f"no item {n}")) for n in range(2)))
     assert play.trail == [Note(0, Letter.ACTIVE, Reason(NEVER_BEGAN, "no item 0"))]
-    play.tell(Ended(0, Letter.FAILED, Reason(NEVER_BEGAN, "no item 2")))
+    play.send(Ended(0, Letter.FAILED, Reason(NEVER_BEGAN, "no item 2")))
     assert play.trail == []
     play.end(a="ss")
     assert trail(play) == [("a", "f", "instances")]
@@ -128,7 +128,7 @@ def test_of_instances_that_never_began_only_the_first_is_explained() -> None:
 
 def test_a_stopped_run_records_the_waiting_steps_that_have_no_job_of_their_own() -> None:
     play = Play(node("a"), node("b", "a"), node("c", "a", action=SLEEP))
-    play.tell(ENOUGH)
+    play.send(ENOUGH)
     assert trail(play) == [("c", "c", None)]
 
 
@@ -139,7 +139,7 @@ def composition() -> Play:
     return Play(node("a"), node("b"), node("on_success", "a", "b"), node("on_failure", "a:failure"), composition=True)
 
 
-def test_a_composition_records_the_end_of_every_part_and_which_callback_begins() -> None:
+def test_a_composition_records_the_end_of_every_part_and_the_callback_that_starts() -> None:
     play = composition()
     assert trail(play) == []
     play.end(a="s")
@@ -152,7 +152,7 @@ def test_a_composition_records_the_end_of_every_part_and_which_callback_begins()
 
 def test_a_composition_that_was_stopped_does_not_record_its_cancelled_parts() -> None:
     play = composition()
-    play.tell(ENOUGH)
+    play.send(ENOUGH)
     assert trail(play) == []
     play.end(a="c", b="s")
     assert trail(play) == [("b", "s", None)]
@@ -160,5 +160,5 @@ def test_a_composition_that_was_stopped_does_not_record_its_cancelled_parts() ->
 
 def test_a_part_that_was_cancelled_alone_is_recorded() -> None:
     play = composition()
-    play.tell(Ended(0, Letter.CANCELLED, WHY))
+    play.send(Ended(0, Letter.CANCELLED, WHY))
     assert ("a", "c", "test") in trail(play)

@@ -1,4 +1,4 @@
-"""Workflow documents, in our spelling and in those of the seeds, and the workflows that they define."""
+"""Workflow documents, in the spelling of Windlass and in those of the seeds, and the workflows that they define."""
 
 from datetime import timedelta
 from typing import Any
@@ -15,7 +15,7 @@ DISCOVER = {"job": "files.discover.v1"}
 
 
 def only(step: dict[str, Any], **others: dict[str, Any]) -> Step:
-    """The one step of a workflow that matters here."""
+    """Return the given step of a workflow that also has the other steps."""
     return parse({"name": "w", "tasks": {**others, "it": step}}).steps[-1]
 
 
@@ -67,7 +67,7 @@ def test_steps_keep_the_order_they_were_written_in() -> None:
     ],
     ids=str,
 )
-def test_needs(step: dict[str, Any], expected: tuple[Edge, ...]) -> None:
+def test_needs_takes_names_with_or_without_conditions(step: dict[str, Any], expected: tuple[Edge, ...]) -> None:
     assert edges(step) == expected
 
 
@@ -84,7 +84,7 @@ def test_needs(step: dict[str, Any], expected: tuple[Edge, ...]) -> None:
     ],
     ids=str,
 )
-def test_an_if_waits_for_any_end_of_what_is_plainly_needed(step: dict[str, Any], expected: tuple[Edge, ...]) -> None:
+def test_with_an_if_needs_without_a_condition_means_complete(step: dict[str, Any], expected: tuple[Edge, ...]) -> None:
     assert edges({**step, "if": "tasks.a.status == 'failed'"}) == expected
 
 
@@ -102,17 +102,17 @@ def test_on_failure_run_makes_every_edge_complete(step: dict[str, Any], expected
     assert edges(step) == expected
 
 
-def test_one_met_edge_may_be_enough() -> None:
+def test_join_may_be_any() -> None:
     assert only({**DISCOVER, "needs": ["a"], "join": "any"}, a=DISCOVER).join is Join.ANY
 
 
-def test_a_final_step_may_have_a_condition_and_fan_out_over_anything() -> None:
+def test_a_final_step_may_have_an_if_and_fan_out_over_any_step() -> None:
     step = only({**DISCOVER, "final": True, "if": "failure()", "foreach": "a.files"}, a=DISCOVER)
     assert (step.final, step.edges, step.fan_out) == (True, (), Foreach("a.files"))
 
 
 @pytest.mark.parametrize("path", ["near.files", "far", "far.a.b.0", "input.files", "input", "trigger.body.files"])
-def test_a_fan_out_takes_its_items_from_what_ended_before_or_from_the_run(path: str) -> None:
+def test_a_fan_out_takes_its_items_from_an_ancestor_step_or_from_the_input(path: str) -> None:
     near = {**DISCOVER, "needs": ["far"]}
     assert only({**DISCOVER, "needs": ["near"], "foreach": path}, far=DISCOVER, near=near).fan_out == Foreach(path)
 
@@ -136,7 +136,7 @@ def test_a_fan_out_takes_its_items_from_what_ended_before_or_from_the_run(path: 
     ],
     ids=str,
 )
-def test_triggers(words: dict[str, Any], trigger: Trigger) -> None:
+def test_every_spelling_of_a_trigger_is_parsed(words: dict[str, Any], trigger: Trigger) -> None:
     assert parse({"name": "w", "tasks": {"a": DISCOVER}, **words}).trigger == trigger
 
 
@@ -153,12 +153,12 @@ def test_triggers(words: dict[str, Any], trigger: Trigger) -> None:
     ],
     ids=str,
 )
-def test_the_words_about_the_whole(words: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_workflow_options_are_parsed(words: dict[str, Any], expected: dict[str, Any]) -> None:
     workflow = parse({"name": "w", "tasks": {"a": DISCOVER}, **words})
     assert workflow == Workflow(**{"name": "w", "steps": workflow.steps} | expected)
 
 
-def test_null_counts_as_left_out() -> None:
+def test_null_is_the_same_as_a_missing_key() -> None:
     words = {"trigger": None, "description": None, "labels": None, "max_duration": None, "concurrency": None}
     step = {"url": None, "needs": None, "if": None, "final": None, "retry": None, "parallel": None, "join": None}
     assert parse({"name": "w", **words, "tasks": {"a": {**DISCOVER, **step}}}) == parse(
@@ -166,7 +166,7 @@ def test_null_counts_as_left_out() -> None:
     )
 
 
-def test_a_join_of_a_thousand_and_a_chain_of_five_thousand_are_read() -> None:
+def test_a_join_of_a_thousand_steps_and_a_chain_of_five_thousand_are_parsed() -> None:
     many = {f"s{n}": {**DISCOVER, **({"needs": [f"s{n - 1}"]} if n else {})} for n in range(5000)}
     assert len(parse({"name": "w", "tasks": many}).steps) == 5000
     bush = {f"s{n}": DISCOVER for n in range(1000)}

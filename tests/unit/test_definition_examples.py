@@ -28,7 +28,7 @@ def http(name: str, url: str, body: Any = None, **more: Any) -> Step:
     return Step(name=name, action=HttpAction(url, body=body), **usual | more)
 
 
-def test_the_example_of_the_reference() -> None:
+def test_the_example_of_the_reference_is_parsed() -> None:
     document = {
         "name": "order-processing",
         "trigger": {"cron": "0 2 * * *", "timezone": "Europe/Berlin", "input": {"bucket": "landing"}},

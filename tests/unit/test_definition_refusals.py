@@ -1,4 +1,4 @@
-"""All mistakes in a document are reported at once, each with its path and how to fix it."""
+"""All errors in a document are reported at once, each with its path and how to fix it."""
 
 from typing import Any
 
@@ -24,11 +24,11 @@ def refused(document: Any) -> list[tuple[str, str]]:
 
 
 def told(**tasks: Any) -> list[str]:
-    """The mistakes of a workflow with these steps, as people read them."""
+    """Return the errors of a workflow with these steps, each with its path."""
     return [f"{path}: {message}" for path, message in refused({"name": "w", "tasks": tasks})]
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     document = {
         "name": "../etc",
         "trigger": {"cron": "61 * * * *", "timezone": "Mars/Base"},
@@ -48,14 +48,14 @@ def test_all_mistakes_are_told_at_once() -> None:
     ]
 
 
-def test_one_mistake_is_one_line_and_several_are_a_list() -> None:
+def test_one_error_is_one_line_and_several_are_a_list() -> None:
     with pytest.raises(Invalid) as one:
         parse({**GOOD, "name": 1})
     assert str(one.value).startswith("name: 1 is not a valid workflow name")
     assert one.value.field == "name"
     with pytest.raises(Invalid) as two:
         parse({"name": 1, "tasks": {}})
-    assert str(two.value).splitlines()[0] == "the workflow has 2 mistakes:"
+    assert str(two.value).splitlines()[0] == "the workflow has 2 errors:"
     assert len(str(two.value).splitlines()) == 3
 
 
@@ -73,13 +73,13 @@ def test_one_mistake_is_one_line_and_several_are_a_list() -> None:
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_is_no_document(document: Any, message: str) -> None:
+def test_a_value_that_is_not_a_document_is_refused(document: Any, message: str) -> None:
     ((path, found),) = refused(document)
     assert path == ""
     assert message in found
 
 
-def test_a_document_nested_too_deep() -> None:
+def test_a_document_that_is_nested_too_deep_is_refused() -> None:
     body: Any = 1
     for _ in range(100):
         body = [body]
@@ -139,14 +139,14 @@ def test_a_document_nested_too_deep() -> None:
     ],
     ids=str,
 )
-def test_mistakes_about_the_whole(words: dict[Any, Any], path: str, message: str) -> None:
+def test_an_invalid_workflow_option_is_refused_with_its_path(words: dict[Any, Any], path: str, message: str) -> None:
     ((where, found),) = refused({**GOOD, **words})
     assert where == path
     assert message in found
 
 
 @pytest.mark.parametrize("name", ["a.b", "a b", "", "ü", "x" * 101, "a\n", "a/b", 5], ids=repr)
-def test_bad_names_of_steps(name: object) -> None:
+def test_invalid_step_names_are_refused(name: object) -> None:
     assert (
         "is not a valid step name: use up to 100 letters, digits, _ and -"
         in refused({"name": "w", "tasks": {name: JOB}})[0][1]
@@ -155,7 +155,7 @@ def test_bad_names_of_steps(name: object) -> None:
     assert path == "tasks[0].name"
 
 
-def test_a_list_of_steps_without_names_or_with_the_same() -> None:
+def test_steps_in_a_list_must_have_unique_names() -> None:
     tasks = [JOB, {"name": "a", **JOB}, {"name": "a", **JOB}, 7]
     assert [f"{path}: {message}" for path, message in refused({"name": "w", "tasks": tasks})] == [
         "tasks[0].name: null is not a valid step name: use up to 100 letters, digits, _ and -",
@@ -164,12 +164,12 @@ def test_a_list_of_steps_without_names_or_with_the_same() -> None:
     ]
 
 
-def test_a_circle_is_named() -> None:
+def test_the_error_names_the_dependency_cycle() -> None:
     circle = told(start=JOB, a={**JOB, "needs": ["c", "start"]}, b={**JOB, "needs": ["a"]}, c={**JOB, "needs": ["b"]})
     assert circle == ["tasks.a.needs: dependency cycle: a -> b -> c -> a"]
 
 
-def test_each_circle_is_named() -> None:
+def test_every_dependency_cycle_is_reported() -> None:
     pairs = {"a": "b", "b": "a", "x": "y", "y": "x"}
     assert told(**{name: {**JOB, "needs": [other]} for name, other in pairs.items()}) == [
         "tasks.a.needs: dependency cycle: a -> b -> a",
@@ -177,38 +177,38 @@ def test_each_circle_is_named() -> None:
     ]
 
 
-def test_a_circle_of_thousands_is_told_in_a_line_one_can_read() -> None:
+def test_the_error_of_a_long_dependency_cycle_is_shortened() -> None:
     (line,) = told(**{f"s{n}": {**JOB, "needs": [f"s{(n - 1) % 5000}"]} for n in range(5000)})
     assert line.startswith("tasks.s0.needs: dependency cycle: s0 -> s1 -> ")
     assert line.endswith(" -> s4999 -> s0")
     assert len(line) < 300
 
 
-def test_there_is_one_final_step_and_nothing_after_it() -> None:
+def test_a_workflow_has_at_most_one_final_step_and_no_step_after_it() -> None:
     assert told(a={**JOB, "final": True}, b={**JOB, "final": True}, c={**JOB, "needs": ["a"]}) == [
         "tasks.b.final: 'a' is already the final step: a workflow has at most one",
         "tasks.c.needs: 'a' is the final step: no step can run after it",
     ]
 
 
-def test_a_fan_out_that_could_mean_a_step_or_the_input() -> None:
+def test_an_ambiguous_fan_out_over_a_step_named_input_is_refused() -> None:
     assert told(input=JOB, it={**JOB, "needs": ["input"], "foreach": "input.files"}) == [
         "tasks.it.foreach: 'input' is the run's input and also a step: give the step another name"
     ]
 
 
-def test_a_broken_step_is_still_a_step_for_the_others() -> None:
+def test_an_invalid_step_can_still_be_referenced_by_other_steps() -> None:
     assert told(a=5, b={"sleep": "x"}, c={**JOB, "needs": ["a", "b"], "foreach": "a.files"})[-1].startswith(
         "tasks.b.sleep"
     )
 
 
-def test_too_many_steps_and_too_many_edges() -> None:
+def test_too_many_steps_and_too_many_edges_are_refused() -> None:
     assert told(**{f"s{n}": JOB for n in range(5001)}) == ["tasks: there are 5001 steps, the limit is 5000"]
     assert told(a=JOB, b={**JOB, "needs": ["a"] * 5001}) == ["tasks.b.needs: there are 5001 of them, the limit is 5000"]
 
 
-def test_a_document_that_is_all_mistakes_is_refused_without_looking_for_similar_names_for_ever() -> None:
+def test_the_number_of_suggestions_for_unknown_names_is_limited() -> None:
     many = told(**{f"s{n}": {**JOB, "needs": [f"q{k}" for k in range(50)]} for n in range(1000)})
     assert len(many) == 50_000
     assert sum("did you mean" in line for line in many) <= 20
@@ -222,19 +222,19 @@ def test_a_document_that_is_all_mistakes_is_refused_without_looking_for_similar_
         ({"foreach": ["x", "y"]}, "it is a list: give the path to one, for example input.files or discover.files"),
     ],
 )
-def test_the_path_of_a_fan_out_is_corrected(step: dict[str, Any], message: str) -> None:
+def test_the_error_of_an_invalid_fan_out_path_suggests_a_valid_one(step: dict[str, Any], message: str) -> None:
     tasks = {"a": {"job": "a.b.v1"}, "b": {"job": "a.b.v1", "needs": ["a"], **step}}
     with pytest.raises(InvalidWorkflow) as refused:
         parse({"name": "w", "tasks": tasks})
     assert refused.value.errors == [("tasks.b.foreach", message)]
 
 
-def test_a_number_of_copies_may_be_written_as_text() -> None:
+def test_parallel_may_be_a_number_in_a_string() -> None:
     assert parse({"name": "w", "tasks": {"a": {"job": "a.b.v1", "parallel": "4"}}}).steps[0].fan_out == Parallel(4)
 
 
 @pytest.mark.parametrize("wait", [{"wait_for_webhook": {}}, {"wait_for_event": {"name": "paid"}}])
-def test_a_short_wait_is_advised_against(wait: dict[str, dict[str, Any]]) -> None:
+def test_a_suspiciously_short_wait_causes_a_warning(wait: dict[str, dict[str, Any]]) -> None:
     def told(timeout: Any) -> list[str]:
         [(kind, fields)] = wait.items()
         return advice(parse({"name": "w", "tasks": {"a": {kind: {**fields, "timeout": timeout}}}}))
@@ -246,7 +246,7 @@ def test_a_short_wait_is_advised_against(wait: dict[str, dict[str, Any]]) -> Non
     ]
 
 
-def test_headers_are_advised_against_where_no_webhook_starts_the_runs() -> None:
+def test_a_reference_to_headers_without_a_webhook_trigger_causes_a_warning() -> None:
     def warnings(trigger: Any) -> list[str]:
         tasks = {"a": {"url": "http://x.test/", "body": {"kind": "{{trigger.headers.content-type}}"}}}
         return advice(parse({"name": "w", "trigger": trigger, "tasks": tasks}))
@@ -258,7 +258,7 @@ def test_headers_are_advised_against_where_no_webhook_starts_the_runs() -> None:
     ]
 
 
-def test_enabled_is_not_part_of_a_definition_and_the_message_names_the_command() -> None:
+def test_enabled_is_not_part_of_a_definition_and_the_error_names_the_command() -> None:
     with pytest.raises(InvalidWorkflow) as refused:
         parse({"name": "w", "enabled": True, "tasks": {"a": {"job": "a.b.v1"}}})
     assert refused.value.errors == [

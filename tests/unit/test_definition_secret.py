@@ -19,14 +19,14 @@ def document(secret: str | None) -> dict[str, Any]:
     return parse(waiting(secret)).to_document()
 
 
-def test_what_people_see_has_no_secret() -> None:
+def test_a_displayed_definition_has_no_secret() -> None:
     shown = hidden(document("opensesame"))
     assert "opensesame" not in str(shown)
     assert shown["tasks"][0]["wait_for_webhook"] == {"timeout": "1h", "secret": HIDDEN}
     assert hidden(document(None)) == document(None)
 
 
-def test_what_was_shown_means_the_secret_that_is_there() -> None:
+def test_a_masked_secret_in_a_definition_keeps_the_stored_secret() -> None:
     kept = document("opensesame")
     back = parse(hidden(kept))
     assert has_hidden(back)
@@ -35,7 +35,7 @@ def test_what_was_shown_means_the_secret_that_is_there() -> None:
         revealed(back, {})
 
 
-def test_a_difference_says_that_it_changed_and_not_how() -> None:
+def test_a_difference_reports_that_a_secret_changed_without_revealing_it() -> None:
     told = "\n".join(difference(document("opensesame"), document("swordfish")))
     assert "another" in told
     assert "opensesame" not in told

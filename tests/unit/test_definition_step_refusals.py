@@ -1,4 +1,4 @@
-"""Each mistake in a step is reported in one line, which names the key and the expected value."""
+"""Each error in a step is reported in one line, which names the key and the expected value."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from windlass.errors import InvalidWorkflow
 JOB: dict[Any, Any] = {"job": "a.b.v1"}
 
 
-def told_of(step: Any) -> str:
-    """The one mistake of a step, as people read it; there are three others to refer to."""
+def error_of(step: Any) -> str:
+    """Return the one error of a step; the workflow has three other steps to refer to."""
     with pytest.raises(InvalidWorkflow) as refusal:
         parse({"name": "w", "tasks": {"a": JOB, "b": {**JOB, "needs": ["a"]}, "other": JOB, "it": step}})
     assert len(refusal.value.errors) == 1
@@ -152,7 +152,7 @@ def told_of(step: Any) -> str:
         ({**JOB, "final": "yes"}, "tasks.it.final: it is 'yes': it must be true or false"),
         ({**JOB, "final": True, "needs": ["a"]}, "tasks.it.needs: a final step cannot have it"),
         ({**JOB, "final": True, "join": "any"}, "tasks.it.join: a final step cannot have it"),
-        # how many copies
+        # fan-out
         ({**JOB, "parallel": -1}, "tasks.it.parallel: it is -1: it must be between 0 and"),
         ({**JOB, "parallel": 1.5}, "tasks.it.parallel: it is 1.5: it must be an integer"),
         ({**JOB, "parallel": []}, "tasks.it.parallel: it is []"),
@@ -171,7 +171,7 @@ def told_of(step: Any) -> str:
         ({**JOB, "foreach": "input", "concurrency": 0}, "tasks.it.concurrency: it is 0: it must be between 1 and"),
         ({**JOB, "foreach": "input", "concurrency": "4"}, "tasks.it.concurrency: it is '4': it must be an integer"),
         ({**JOB, "concurrency": 4}, "tasks.it.concurrency: it limits the instances of a fanned-out step"),
-        # how often it is tried
+        # attempts and timeouts
         ({**JOB, "retries": -1}, "tasks.it.retries: it is -1: it must be between 0 and 999"),
         ({**JOB, "retries": "3"}, "tasks.it.retries: it is '3': it must be an integer"),
         ({**JOB, "retry_attempts": True}, "tasks.it.retry_attempts: it is true"),
@@ -195,8 +195,8 @@ def told_of(step: Any) -> str:
     ],
     ids=lambda value: str(value)[:80],
 )
-def test_mistakes_of_a_step(step: Any, line: str) -> None:
-    assert told_of(step).startswith(line)
+def test_an_invalid_step_is_refused_with_its_key(step: Any, line: str) -> None:
+    assert error_of(step).startswith(line)
 
 
 @pytest.mark.parametrize(
@@ -208,10 +208,10 @@ def test_mistakes_of_a_step(step: Any, line: str) -> None:
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_secrets_stay_out_of_messages(step: Any) -> None:
-    assert "s3cret" not in told_of(step)
+def test_error_messages_contain_no_secrets(step: Any) -> None:
+    assert "s3cret" not in error_of(step)
 
 
-def test_a_stored_version_with_a_pool_that_does_not_exist_any_more_still_loads() -> None:
+def test_a_stored_version_with_an_unknown_pool_still_loads() -> None:
     workflow = parse_stored({"name": "w", "tasks": {"it": {"run": "x", "runs_on": "ray"}}})
     assert workflow.steps[0].action == CommandAction("x", Placement(runs_on="ray"))

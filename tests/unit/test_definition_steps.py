@@ -46,7 +46,7 @@ def only(step: dict[str, Any]) -> Step:
     ],
     ids=str,
 )
-def test_attempts(step: dict[str, Any], attempts: int) -> None:
+def test_every_spelling_of_the_attempts_is_parsed(step: dict[str, Any], attempts: int) -> None:
     assert only({**JOB, **step}).max_attempts == attempts
 
 
@@ -61,7 +61,7 @@ def test_attempts(step: dict[str, Any], attempts: int) -> None:
     ],
     ids=str,
 )
-def test_backoff(policy: dict[str, Any], expected: Retry) -> None:
+def test_retry_policies_are_parsed(policy: dict[str, Any], expected: Retry) -> None:
     assert only({**JOB, "retries": 3, "retry": policy}).retry == expected
 
 
@@ -78,7 +78,7 @@ def test_backoff(policy: dict[str, Any], expected: Retry) -> None:
     ],
     ids=str,
 )
-def test_time_limits_of_an_attempt(step: dict[str, Any], timeout: timedelta | None) -> None:
+def test_timeouts_are_parsed(step: dict[str, Any], timeout: timedelta | None) -> None:
     assert only(step).timeout == timeout
 
 
@@ -116,7 +116,7 @@ def test_time_limits_of_an_attempt(step: dict[str, Any], timeout: timedelta | No
     ],
     ids=str,
 )  # fmt: skip
-def test_actions(step: dict[str, Any], action: Action) -> None:
+def test_every_kind_of_action_is_parsed(step: dict[str, Any], action: Action) -> None:
     assert only(step).action == action
 
 

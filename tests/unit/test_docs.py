@@ -32,7 +32,7 @@ def test_the_reference_lists_no_setting_that_does_not_exist() -> None:
     assert set(re.findall(r"^\| `(WINDLASS_\w+)`", page("reference/settings.md"), re.MULTILINE)) == set(VARIABLES)
 
 
-def test_the_lifecycle_diagram_is_the_table_of_moves() -> None:
+def test_the_lifecycle_diagram_equals_the_table_of_edges() -> None:
     lines = [f"    [*] --> {JobState.PENDING}"]
     lines += [f"    {old} --> {new} : {move}" for (old, move), new in EDGES.items()]
     assert "stateDiagram-v2\n" + "\n".join(lines) + "\n```" in page("reference/lifecycle.md")
@@ -45,7 +45,7 @@ def test_every_metric_is_in_the_reference() -> None:
 
 
 @pytest.mark.parametrize("source", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_somewhere(source: Path) -> None:
+def test_the_targets_of_links_exist(source: Path) -> None:
     text = re.sub(r"`[^`\n]*`", "", source.read_text("utf-8"))  # code may look like a link: Ptr[T any](value T)
     for target in re.findall(r"\]\(([^)#:]+)(?:#[\w-]+)?\)", text):
         assert (source.parent / target).exists(), f"{source.name} links to {target}"

@@ -27,7 +27,7 @@ def one(text: str) -> Any:
 
 
 @pytest.mark.parametrize("word", ["on", "On", "yes", "no", "off", "y", "n", "NO", "2030-01-31", "2030-01-31 12:00:00"])
-def test_words_that_yaml_1_1_takes_for_something_else_stay_text(word: str) -> None:
+def test_words_with_a_special_meaning_in_yaml_1_1_stay_strings(word: str) -> None:
     assert one(f"{word}: [{word}]") == {word: [word]}
 
 
@@ -59,7 +59,7 @@ def test_words_that_yaml_1_1_takes_for_something_else_stay_text(word: str) -> No
         ("{{trigger.body}}x", None),
     ],
 )
-def test_plain_values_mean_what_yaml_1_2_says(written: str, value: Any) -> None:
+def test_plain_values_have_the_types_of_yaml_1_2(written: str, value: Any) -> None:
     if "{{" in written:
         with pytest.raises(Unreadable):
             one(f"a: {written}")
@@ -67,7 +67,7 @@ def test_plain_values_mean_what_yaml_1_2_says(written: str, value: Any) -> None:
         assert one(f"a: {written}") == {"a": value}
 
 
-def test_keys_are_text_as_they_are_written() -> None:
+def test_keys_are_strings_as_written() -> None:
     assert one("{1: a, true: b, null: c, 0x10: d, 1.50: e}") == {
         "1": "a",
         "true": "b",
@@ -77,12 +77,12 @@ def test_keys_are_text_as_they_are_written() -> None:
     }
 
 
-def test_a_file_may_have_several_documents_and_empty_ones_do_not_count() -> None:
+def test_a_file_may_have_several_documents_and_empty_ones_are_ignored() -> None:
     assert load_yaml("---\na: 1\n---\n---\nb: 2\n...\n---\n# nothing\n") == [{"a": 1}, {"b": 2}]
     assert load_yaml("# nothing\n") == []
 
 
-def test_anchors_and_merges_save_writing() -> None:
+def test_anchors_and_merge_keys_are_expanded() -> None:
     text = """
 usual: &usual {retries: 3, timeout: 5s}
 tasks:
@@ -107,12 +107,12 @@ LONG = f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 100)}]\n"
 
 
 @pytest.mark.parametrize("text", [LAUGHS, MERRY, LONG], ids=["lists", "merges", "long text"])
-def test_a_few_lines_cannot_become_a_billion(text: str) -> None:
+def test_the_expansion_of_aliases_is_limited(text: str) -> None:
     with pytest.raises(Unreadable, match="the document is too large with its aliases expanded"):
         load_yaml(text)
 
 
-def test_documents_of_one_file_share_the_limit() -> None:
+def test_documents_of_one_file_share_the_expansion_limit() -> None:
     text = f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 30)}]\n"
     load_yaml(text)
     with pytest.raises(Unreadable, match="too large"):
@@ -145,13 +145,15 @@ REFUSED: list[tuple[str, str, tuple[int, int]]] = [
 
 
 @pytest.mark.parametrize(("text", "told", "place"), REFUSED, ids=[text[:30] for text, _, _ in REFUSED])
-def test_what_cannot_be_read_is_told_with_its_place(text: str, told: str, place: tuple[int, int]) -> None:
+def test_the_error_of_an_unreadable_document_has_its_line_and_column(
+    text: str, told: str, place: tuple[int, int]
+) -> None:
     with pytest.raises(Unreadable, match=told) as refusal:
         load_yaml(text)
     assert (refusal.value.line, refusal.value.column) == place
 
 
-def test_a_hundred_thousand_brackets_are_refused_at_the_sixty_fifth() -> None:
+def test_a_hundred_thousand_nested_brackets_are_refused() -> None:
     for bracket in "[{":
         with pytest.raises(Unreadable, match=r"deeper than 64|a key must be a string"):
             load_yaml(bracket * 100_000)
@@ -165,14 +167,14 @@ values = st.recursive(
 
 
 @given(values)
-def test_json_is_read_as_it_is(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
+def test_a_json_file_is_read_unchanged(tmp_path_factory: pytest.TempPathFactory, value: Any) -> None:
     path = tmp_path_factory.mktemp("json") / "a.json"
     path.write_text(json.dumps([value]), "utf-8")
     assert read(path) == [[value]]
 
 
 @given(st.text(max_size=60) | st.text(st.sampled_from("ab:-[]{}&*!#|>'\" \n\t<~%@,?0."), max_size=60))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_string_is_parsed_or_refused(text: str) -> None:
     try:
         documents = load_yaml(text)
     except Unreadable:
@@ -186,7 +188,7 @@ def told(path: Path) -> str:
     return str(refusal.value)
 
 
-def test_mistakes_name_the_file(tmp_path: Path) -> None:
+def test_errors_name_the_file(tmp_path: Path) -> None:
     cases: dict[str, tuple[bytes, str]] = {
         "a.yaml": (b"a: 1\na: 2\n", "a.yaml:2:1: the key 'a' is a duplicate, first in line 1"),
         "a.json": (b'{"a": 1,\n "a": 2}', "a.json:2:2: the key 'a' is a duplicate, first in line 1"),
@@ -208,6 +210,6 @@ def test_mistakes_name_the_file(tmp_path: Path) -> None:
     assert told(Path("a\x00b")).startswith("cannot read a")
 
 
-def test_a_byte_order_mark_and_windows_lines_do_not_matter(tmp_path: Path) -> None:
+def test_a_byte_order_mark_and_windows_line_endings_are_accepted(tmp_path: Path) -> None:
     (tmp_path / "a.yml").write_bytes(b"\xef\xbb\xbfa: 1\r\nb: on\r\n")
     assert read(str(tmp_path / "a.yml")) == [{"a": 1, "b": "on"}]

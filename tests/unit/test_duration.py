@@ -26,7 +26,7 @@ from windlass.errors import Invalid
         ("90m", timedelta(minutes=90)),
     ],
 )
-def test_a_duration_is_read_as_people_mean_it(written: str, meant: timedelta) -> None:
+def test_a_valid_duration_is_parsed(written: str, meant: timedelta) -> None:
     assert duration.parse(written) == meant
 
 
@@ -52,14 +52,14 @@ def test_a_duration_is_read_as_people_mean_it(written: str, meant: timedelta) ->
         "9" * 30 + "d",
     ],
 )
-def test_anything_else_is_refused_with_what_is_allowed(written: str) -> None:
+def test_an_invalid_duration_is_refused_with_the_allowed_notation(written: str) -> None:
     with pytest.raises(Invalid, match=r"lease is .*(500ms, 30s, 5m, 1h30m or 2d|the longest is 36525d)") as caught:
         duration.parse(written, field="lease")
     assert caught.value.field == "lease"
 
 
 @given(st.timedeltas(min_value=timedelta(), max_value=duration.LONGEST))
-def test_what_is_written_is_read_back_exactly(span: timedelta) -> None:
+def test_a_duration_round_trips_through_its_text(span: timedelta) -> None:
     assert duration.parse(duration.text(span)) == span
 
 

@@ -69,7 +69,7 @@ def holds(text: str, facts: Facts = FACTS) -> bool:
         ("wait.paid.url == 'https://w.example/wh/t'", True),
         ("run.id == 'r1' && run.attempt == 1", True),
         ("tasks.plain.body == 'not { json'", True),
-        # what is not there is null
+        # missing values are null
         ("tasks.charge.body.missing == null", True),
         ("tasks.charge.body.items[2].id == null", True),
         ("tasks.charge.body.items.x == null", True),
@@ -106,13 +106,13 @@ def holds(text: str, facts: Facts = FACTS) -> bool:
         ("startsWith ( 'a' , '' )", True),
     ],
 )
-def test_an_expression_and_what_it_says(text: str, expected: bool) -> None:
+def test_an_expression_is_true_or_false_for_the_facts_of_a_run(text: str, expected: bool) -> None:
     assert holds(text) is expected
 
 
 @pytest.mark.parametrize("left", ["1", "'1'", "true", "null", "[1]", "trigger.body"])
 @pytest.mark.parametrize("right", ["1", "'1'", "true", "null", "[1]", "trigger.body"])
-def test_unlike_types_are_never_equal_and_have_no_order(left: str, right: str) -> None:
+def test_values_of_different_types_are_never_equal_and_have_no_order(left: str, right: str) -> None:
     assert holds(f"{left} == {right}") is (left == right)
     assert holds(f"{left} != {right}") is (left != right)
     if left != right:
@@ -120,11 +120,11 @@ def test_unlike_types_are_never_equal_and_have_no_order(left: str, right: str) -
 
 
 @pytest.mark.parametrize("value", ["null", "true", "[1]", "trigger.body"])
-def test_only_numbers_and_texts_have_an_order(value: str) -> None:
+def test_only_numbers_and_strings_have_an_order(value: str) -> None:
     assert not any(holds(f"{value} {sign} {value}") for sign in ("<", "<=", ">", ">="))
 
 
-def test_equality_looks_at_types_at_every_depth() -> None:
+def test_equality_compares_types_at_every_depth() -> None:
     facts = Facts(trigger_body={"a": [1, {"b": [True]}], "b": [1.0, {"b": [True]}], "c": [1, {"b": [1]}], "d": [1, {}]})
     assert holds("input.a == input.b", facts)
     assert holds("input.a != input.c", facts)
@@ -133,47 +133,47 @@ def test_equality_looks_at_types_at_every_depth() -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_what_is_not_a_number_of_json_is_null(number: float) -> None:
+def test_a_number_that_json_does_not_have_is_null(number: float) -> None:
     facts = Facts(trigger_body={"n": number})
     assert holds("input.n == null && input.n == input.n && !(input.n > 0)", facts)
 
 
 @pytest.mark.parametrize("text", ["NaN", "[Infinity]", "1e999", "[" * 100_000, '{"a":', "9" * 5000])
-def test_a_body_that_json_cannot_hold_is_a_text(text: str) -> None:
+def test_a_body_that_is_not_valid_json_is_a_string(text: str) -> None:
     assert holds(f"len(input) == {len(text)}", Facts(trigger_body=JsonText(text)))
 
 
 # Seed 001, Edge Cases
 
 
-def test_a_skipped_step_shows_its_status_and_otherwise_null() -> None:
+def test_a_skipped_step_has_a_status_and_all_its_other_fields_are_null() -> None:
     assert not holds("tasks.skipped.status_code == 200")
     assert holds("tasks.skipped.status == 'skipped'")
     assert holds("tasks.skipped.status_code == null && tasks.skipped.body == null")
 
 
-def test_a_webhook_that_never_came_can_be_branched_on() -> None:
+def test_an_if_can_test_for_the_timeout_of_a_webhook() -> None:
     facts = Facts(tasks={"payment-result": TaskFacts(status="timeout")})
     assert holds("tasks.payment-result.status == 'timeout'", facts)
     assert not holds("tasks.payment-result.body.status == 'paid'", facts)
 
 
-def test_a_truncated_body_is_null_but_the_rest_of_the_response_is_known() -> None:
+def test_a_truncated_body_is_null_but_the_rest_of_the_response_is_available() -> None:
     assert holds("tasks.large.body == null && tasks.large.body.a == null && tasks.large.output[0] == null")
     assert holds("tasks.large.status_code == 200")
 
 
 @pytest.mark.parametrize(("failed", "succeeded"), [(True, False), (False, True), (False, False)])
-def test_success_and_failure_are_told_by_the_caller(failed: bool, succeeded: bool) -> None:
+def test_success_and_failure_are_taken_from_the_given_facts(failed: bool, succeeded: bool) -> None:
     facts = Facts(ancestors_failed=failed, all_succeeded=succeeded)
     assert holds("failure()", facts) is failed
     assert holds("success()", facts) is succeeded
 
 
-# What an expression needs
+# References of an expression
 
 
-def test_an_expression_tells_what_it_may_look_at() -> None:
+def test_an_expression_lists_the_paths_that_it_references() -> None:
     expression = parse("tasks.a.body.x == 1 || !(len(tasks.b.status) in [1]) && tasks.a.body.x < input.y && wait.w.url")
     assert [path.text for path in expression.paths] == ["tasks.a.body.x", "tasks.b.status", "input.y", "wait.w.url"]
 
@@ -181,7 +181,7 @@ def test_an_expression_tells_what_it_may_look_at() -> None:
 @pytest.mark.parametrize(
     ("text", "asks"), [("success()", True), ("!(failure() || true)", True), ("always()", False), ("1 == 1", False)]
 )
-def test_an_expression_tells_whether_it_asks_about_its_ancestors(text: str, asks: bool) -> None:
+def test_an_expression_reports_whether_it_depends_on_ancestors(text: str, asks: bool) -> None:
     assert parse(text).needs_ancestors is asks
 
 
@@ -198,7 +198,7 @@ def test_an_expression_tells_whether_it_asks_about_its_ancestors(text: str, asks
         " || ".join(["startsWith(input.text, input.text) == 1"] * 90),
     ],
 )
-def test_what_would_take_too_long_does_not_hold_and_says_so(text: str) -> None:
+def test_an_expression_with_too_many_comparisons_is_false_with_a_reason(text: str) -> None:
     numbers = list(range(200_000))
     facts = Facts(trigger_body={"a": numbers, "b": [*numbers], "text": "x" * 2_000_000})
     verdict = evaluate(parse(text), facts)
@@ -206,7 +206,7 @@ def test_what_would_take_too_long_does_not_hold_and_says_so(text: str) -> None:
     assert verdict.text.endswith(" is false: evaluating it would compare too many values")
 
 
-def test_a_value_that_is_nested_as_deep_as_json_goes_is_compared() -> None:
+def test_deeply_nested_values_are_compared() -> None:
     text = "[" * 900 + "]" * 900
     facts = Facts(trigger_body={"a": [JsonText(text).value], "b": [JsonText(text).value]})
     assert holds("input.a == input.b", facts)

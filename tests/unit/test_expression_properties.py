@@ -53,7 +53,7 @@ def quoted(value: Any) -> str:
 
 
 def typed(value: Any) -> Any:
-    """Values that are equal in Python just if they are equal in JSON."""
+    """Return a value that equals another in Python exactly if the originals are equal in JSON."""
     if isinstance(value, list):
         return ("list", [typed(item) for item in value])
     if isinstance(value, dict):
@@ -109,7 +109,7 @@ FACTS = Facts(tasks={"a": TaskFacts(status="success", body=JsonText(json.dumps(B
 
 
 @given(meanings)
-def test_an_expression_has_the_value_that_its_parts_give_it(meaning: Meaning) -> None:
+def test_the_value_of_an_expression_follows_from_its_operands(meaning: Meaning) -> None:
     text, value = meaning
     verdict = evaluate(parse(text), FACTS)
     assert verdict.holds is bool(value)
@@ -120,7 +120,7 @@ def test_an_expression_has_the_value_that_its_parts_give_it(meaning: Meaning) ->
 @example("tasks.a.body[999999999].0.²", {"a": [1]})
 @example("input['²']", [1])
 @example("input.٣", [1])
-def test_any_text_is_read_or_refused_and_any_facts_are_enough(text: str, document: Any) -> None:
+def test_any_string_is_parsed_or_refused_and_can_be_evaluated_with_any_facts(text: str, document: Any) -> None:
     found = read(text)
     if isinstance(found, Expression):
         facts = Facts(trigger_body=document, tasks={"a": TaskFacts(status="failed", body=document)})
@@ -137,7 +137,7 @@ def read(text: str) -> Expression | InvalidExpression:
 
 
 @given(st.lists(scalars, min_size=2, max_size=4))
-def test_of_two_values_one_order_holds_or_none(values: list[Any]) -> None:
+def test_at_most_one_of_less_equal_and_greater_holds_for_two_values(values: list[Any]) -> None:
     for left, right in pairwise(values):
         facts = Facts(trigger_body={"l": left, "r": right})
         held = [sign for sign in ("<", "==", ">") if evaluate(parse(f"input.l {sign} input.r"), facts).holds]

@@ -28,7 +28,7 @@ def refusal(text: str) -> InvalidExpression:
         ("1 len(2)", "column 3: an operator such as == or && is missing before len"),
         ("1 == 1 == 1", "column 8: comparisons cannot follow each other: join them with &&"),
         ("1 in [1] in [2]", "column 10: comparisons cannot follow each other"),
-        # words of other languages
+        # operators of other languages
         ("input.a = 1", "column 9: write == to compare"),
         ("true and true", "column 6: write && instead of `and`"),
         ("true or true", "column 6: write || instead of `or`"),
@@ -86,19 +86,19 @@ def refusal(text: str) -> InvalidExpression:
         ("1" + " " * MAX_LENGTH, f"it is {MAX_LENGTH + 1} characters long, the limit is {MAX_LENGTH}"),
     ],
 )
-def test_a_refusal_says_where_and_what(text: str, message: str) -> None:
+def test_the_error_has_the_column_and_the_problem(text: str, message: str) -> None:
     assert message in str(refusal(text))
 
 
-def test_a_refusal_points_at_the_place() -> None:
+def test_the_column_of_an_error_counts_across_lines() -> None:
     error = refusal("tasks.charge.status_code == 200 &&\n  tasks.charge.bdy == 1 &&\n  true")
     assert (error.column, error.problem) == (51, "unknown field of `tasks` 'bdy': did you mean 'body'?")
 
 
-def test_a_refusal_is_one_of_the_family() -> None:
+def test_an_invalid_expression_raises_a_subclass_of_invalid() -> None:
     assert isinstance(refusal("("), Invalid)
 
 
-def test_a_long_list_of_terms_is_not_deep() -> None:
+def test_a_long_list_of_terms_does_not_count_as_nesting() -> None:
     assert parse(" || ".join(["1 == 1"] * 400)).paths == ()
     assert parse("1 in [" + ", ".join(["1"] * 1000) + "]").paths == ()

@@ -33,7 +33,7 @@ def words(name: str) -> set[str]:
     return found | {word.removesuffix("s") for word in found}
 
 
-def test_words_of_a_name() -> None:
+def test_a_name_is_split_into_its_words() -> None:
     assert words("HttpRequests") == {"http", "requests", "request"}
     assert words("dead_letters") >= {"dead", "letter"}
 

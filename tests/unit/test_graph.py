@@ -19,7 +19,7 @@ forests = st.fixed_dictionaries(
 
 
 def reaches(parents: dict[str, list[str]], name: str, ancestor: str) -> bool:
-    """The same question asked naively."""
+    """Return whether a name has an ancestor, by a simple search."""
     seen: set[str] = set()
     waiting = list(parents[name])
     while waiting:
@@ -38,7 +38,7 @@ def test_names_without_parents_keep_their_order() -> None:
     assert order({"z": [], "m": [], "a": []}) == ["z", "m", "a"]
 
 
-def test_names_behind_a_circle_have_no_place_in_the_order() -> None:
+def test_names_in_or_after_a_cycle_are_missing_from_the_order() -> None:
     assert order({"a": ["b"], "b": ["a"], "behind": ["b"], "free": []}) == ["free"]
 
 
@@ -47,36 +47,36 @@ def test_a_parent_named_twice_counts_once() -> None:
     assert children({"a": [], "b": ["a", "a"]}) == {"a": ["b"], "b": []}
 
 
-def test_strangers_are_ignored() -> None:
+def test_unknown_parents_are_ignored() -> None:
     assert order({"a": ["stranger"]}) == ["a"]
     assert cycles({"a": ["stranger"]}) == []
     assert not Lineage({"a": ["stranger"]}).has("a", "stranger")
 
 
-def test_a_circle_is_told_in_the_order_of_flow_from_its_first_name() -> None:
+def test_a_cycle_is_listed_in_the_direction_of_its_edges_from_its_first_name() -> None:
     assert cycles({"a": ["c"], "b": ["a"], "c": ["b"]}) == [("a", "b", "c")]
     assert cycles({"in": [], "c": ["b", "in"], "a": ["c"], "b": ["a"]}) == [("c", "a", "b")]
 
 
-def test_a_name_that_is_its_own_parent_is_a_circle() -> None:
+def test_a_name_that_is_its_own_parent_is_a_cycle() -> None:
     assert cycles({"a": ["a"]}) == [("a",)]
 
 
-def test_every_circle_that_shares_no_name_with_another_is_told() -> None:
+def test_all_disjoint_cycles_are_listed() -> None:
     assert cycles({"a": ["b"], "b": ["a"], "x": ["y"], "y": ["x"], "free": ["a"]}) == [("a", "b"), ("x", "y")]
 
 
-def test_a_long_chain_is_no_matter() -> None:
+def test_a_chain_of_thousands_has_an_order_and_no_cycle() -> None:
     assert order(CHAIN) == list(CHAIN)
     assert cycles(CHAIN) == []
     assert Lineage(CHAIN).has(f"s{LONG - 1}", "s0")
 
 
-def test_a_long_ring_is_found_whole() -> None:
+def test_a_cycle_of_thousands_is_listed_completely() -> None:
     assert cycles(RING) == [tuple(RING)]
 
 
-def test_lineage_is_near_and_far_and_one_way() -> None:
+def test_lineage_has_direct_and_indirect_ancestors_only() -> None:
     lineage = Lineage({"a": [], "b": ["a"], "c": ["b"], "d": []})
     assert lineage.has("c", "b")
     assert lineage.has("c", "a")
@@ -87,12 +87,12 @@ def test_lineage_is_near_and_far_and_one_way() -> None:
 
 
 @given(graphs)
-def test_there_is_an_order_of_all_or_a_circle(parents: dict[str, list[str]]) -> None:
+def test_a_graph_has_either_a_complete_order_or_a_cycle(parents: dict[str, list[str]]) -> None:
     assert (len(order(parents)) == len(parents)) == (not cycles(parents))
 
 
 @given(graphs)
-def test_a_circle_told_is_one(parents: dict[str, list[str]]) -> None:
+def test_every_listed_cycle_is_a_cycle(parents: dict[str, list[str]]) -> None:
     found = cycles(parents)
     assert len({name for cycle in found for name in cycle}) == sum(map(len, found))
     for cycle in found:
@@ -100,7 +100,7 @@ def test_a_circle_told_is_one(parents: dict[str, list[str]]) -> None:
 
 
 @given(forests)
-def test_lineage_agrees_with_a_walk(parents: dict[str, list[str]]) -> None:
+def test_lineage_agrees_with_a_simple_search(parents: dict[str, list[str]]) -> None:
     lineage = Lineage(parents)
     for name in NAMES:
         assert [other for other in NAMES if lineage.has(name, other)] == [

@@ -15,7 +15,7 @@ def nothing() -> None: ...
 def only_context(ctx: Context) -> None: ...
 
 
-def test_an_exact_type_goes_before_a_pattern_and_patterns_go_in_order() -> None:
+def test_an_exact_type_precedes_patterns_and_patterns_match_in_order_of_registration() -> None:
     handlers = Handlers()
     for type_ in ("billing.%", "%", "billing.invoice.v1"):
         handlers.add(Handler.of(type_, nothing))
@@ -24,7 +24,7 @@ def test_an_exact_type_goes_before_a_pattern_and_patterns_go_in_order() -> None:
     assert set(handlers.types()) == {"billing.%", "%", "billing.invoice.v1"}
 
 
-def test_a_type_nobody_registered_has_no_handler() -> None:
+def test_an_unregistered_type_has_no_handler() -> None:
     assert Handlers().find("a.b.v1") is None
 
 
@@ -62,11 +62,11 @@ def test_a_second_handler_for_a_type_is_refused(type_: str) -> None:
         ("%a_%a", "aaa", True),
     ],
 )
-def test_patterns_mean_what_sql_means_by_them(pattern: str, text: str, matches: bool) -> None:
+def test_patterns_match_like_sql_like(pattern: str, text: str, matches: bool) -> None:
     assert bool(like(pattern).fullmatch(text)) is matches
 
 
 @given(st.text(st.characters(exclude_characters="%_\\")))
-def test_a_pattern_without_wildcards_matches_itself_alone(text: str) -> None:
+def test_a_pattern_without_wildcards_matches_only_itself(text: str) -> None:
     assert like(text).fullmatch(text)
     assert not like(text).fullmatch(text + "x")

@@ -126,7 +126,7 @@ def test_the_items_of_an_array_are_positional_arguments(call: Callable[..., Any]
     ],
     ids=lambda value: value.__name__ if callable(value) else str(value),
 )
-async def test_too_many_or_too_few_positional_arguments_fail_at_once(
+async def test_too_many_or_too_few_positional_arguments_fail_without_retry(
     call: Callable[..., Any], payload: list[Any], told: str, threads: Threads
 ) -> None:
     failure = await failure_of(call, threads, payload)
@@ -150,13 +150,13 @@ async def test_a_handler_is_called_with_the_items_of_an_array(threads: Threads) 
         (thumbnail, {"content_id": "c", "ctx": 5}, "ctx"),
         (keyword_only, {}, "content_id"),
         (open_ended_with, {"b": 2}, "content_id"),
-        (open_ended, {"ctx": 5}, "ctx"),  # nobody may stand in for the context
+        (open_ended, {"ctx": 5}, "ctx"),  # a key of the payload cannot replace the context
         (nothing, {"a": 1}, "a"),
         (only_context, {"ctx": 1}, "ctx"),
     ],
     ids=lambda value: value.__name__ if callable(value) else str(value),
 )
-async def test_a_misfit_fails_at_once_and_names_the_parameter(
+async def test_a_mismatched_payload_fails_without_retry_and_names_the_parameter(
     call: Callable[..., Any], payload: Any, named: str, threads: Threads
 ) -> None:
     failure = await failure_of(call, threads, payload)
@@ -180,7 +180,7 @@ def takes_context_by_name(*, ctx: Context) -> int:
 
 
 @pytest.mark.parametrize(("call", "named"), [(takes_positional_only, "content_id"), (takes_context_by_name, "ctx")])
-def test_a_parameter_that_cannot_be_reached_is_refused_when_the_handler_is_registered(
+def test_an_unsupported_kind_of_parameter_is_refused_when_the_handler_is_registered(
     call: Callable[..., Any], named: str
 ) -> None:
     with pytest.raises(Invalid, match=named):
@@ -197,7 +197,7 @@ async def test_methods_and_partials_are_handlers_too(threads: Threads) -> None:
     assert await outcome_of(functools.partial(Service().handle, n=5), threads, {"n": 2}) == Succeeded("3")
 
 
-# What a handler's end means
+# Outcomes
 
 
 async def test_a_sync_handler_runs_in_a_thread_and_an_async_one_on_the_loop(threads: Threads) -> None:
@@ -216,7 +216,7 @@ async def test_a_sync_handler_runs_in_a_thread_and_an_async_one_on_the_loop(thre
     assert await outcome_of(on_loop, threads, {"n": 1}) == Succeeded("[1]")
 
 
-async def test_both_kinds_know_their_context(threads: Threads) -> None:
+async def test_sync_and_async_handlers_can_read_their_context(threads: Threads) -> None:
     def in_thread(ctx: Context) -> bool:
         return current() is ctx
 
@@ -244,7 +244,7 @@ def raise_(error: BaseException) -> Callable[[], Any]:
 
 
 @pytest.mark.parametrize("call", both(raise_(ValueError("no such file"))))
-async def test_an_exception_is_a_failure_with_its_text_and_its_place(
+async def test_an_exception_is_a_failure_with_its_message_and_its_traceback(
     call: Callable[..., Any], threads: Threads
 ) -> None:
     failure = await failure_of(call, threads)
@@ -255,14 +255,14 @@ async def test_an_exception_is_a_failure_with_its_text_and_its_place(
 
 
 @pytest.mark.parametrize("call", both(raise_(NonRetryable("the card is stolen"))))
-async def test_a_handler_can_end_the_job(call: Callable[..., Any], threads: Threads) -> None:
+async def test_a_handler_can_fail_its_job_without_retry(call: Callable[..., Any], threads: Threads) -> None:
     failure = await failure_of(call, threads)
     assert not failure.retryable
     assert failure.error["message"] == "the card is stolen"
 
 
 @pytest.mark.parametrize("call", [*both(raise_(RetryAfter(90))), *both(raise_(RetryAfter(timedelta(seconds=90))))])
-async def test_a_handler_can_say_when_to_try_again(call: Callable[..., Any], threads: Threads) -> None:
+async def test_a_handler_can_set_the_delay_of_its_retry(call: Callable[..., Any], threads: Threads) -> None:
     failure = await failure_of(call, threads)
     assert failure.retryable
     assert failure.retry_after == timedelta(seconds=90)
@@ -283,21 +283,21 @@ async def test_a_stray_stop_iteration_is_a_failure_and_never_a_hang(call: Callab
 
 
 @pytest.mark.parametrize("value", [object, {1}, float("nan"), "\x00", b"x", ["\ud800"]], ids=ascii)
-async def test_a_result_that_cannot_be_stored_fails_the_job_for_good(value: Any, threads: Threads) -> None:
+async def test_a_result_that_cannot_be_stored_fails_the_job_without_retry(value: Any, threads: Threads) -> None:
     for call in both(lambda: value):
         failure = await failure_of(call, threads)
         assert not failure.retryable
         assert failure.error["message"].startswith("result ")
 
 
-async def test_no_result_is_null(threads: Threads) -> None:
+async def test_a_handler_without_a_result_has_the_result_null(threads: Threads) -> None:
     assert [await outcome_of(call, threads) for call in both(lambda: None)] == [Succeeded("null")] * 2
 
 
 @pytest.mark.parametrize(
     "text", ["a\x00b", "half \ud800 a pair", "x" * 100_000, ""], ids=["nul", "half", "long", "none"]
 )
-async def test_any_error_text_becomes_one_that_can_be_stored(text: str, threads: Threads) -> None:
+async def test_any_error_message_is_made_storable(text: str, threads: Threads) -> None:
     for call in both(raise_(ValueError(text))):
         failure = await failure_of(call, threads)
         assert failure.error["message"]
@@ -306,17 +306,19 @@ async def test_any_error_text_becomes_one_that_can_be_stored(text: str, threads:
             assert len(told.encode()) < 100_000
 
 
-class Unspeakable(Exception):
+class Unprintable(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no words")
 
 
-@pytest.mark.parametrize("call", both(raise_(Unspeakable())))
-async def test_an_error_without_words_is_a_failure_all_the_same(call: Callable[..., Any], threads: Threads) -> None:
-    assert (await failure_of(call, threads)).error["type"] == "Unspeakable"
+@pytest.mark.parametrize("call", both(raise_(Unprintable())))
+async def test_an_exception_whose_message_cannot_be_read_is_a_failure(
+    call: Callable[..., Any], threads: Threads
+) -> None:
+    assert (await failure_of(call, threads)).error["type"] == "Unprintable"
 
 
-async def test_only_cancellation_passes_through(threads: Threads) -> None:
+async def test_only_cancellation_propagates_out_of_a_handler(threads: Threads) -> None:
     started = asyncio.Event()
 
     async def patient() -> None:
@@ -330,7 +332,7 @@ async def test_only_cancellation_passes_through(threads: Threads) -> None:
         await task
 
 
-async def test_a_thread_taken_away_counts_until_it_returns(threads: Threads) -> None:
+async def test_the_thread_of_a_cancelled_handler_counts_as_abandoned(threads: Threads) -> None:
     context, running = a_context(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -348,5 +350,5 @@ async def test_a_thread_taken_away_counts_until_it_returns(threads: Threads) -> 
     assert await outcome_of(lambda: 1, threads) == Succeeded("1")
 
 
-def test_a_result_is_json_text() -> None:
+def test_the_default_result_is_json_null() -> None:
     assert decode(Succeeded().result) is None

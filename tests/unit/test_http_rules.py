@@ -29,7 +29,7 @@ def mistakes(**step: object) -> list[tuple[str, str]]:
         ("http://[::1%25eth0]/", "neither a name"),
     ],
 )
-def test_addresses_that_would_never_be_sent_to(url: str, told: str) -> None:
+def test_a_url_that_can_never_be_requested_is_refused(url: str, told: str) -> None:
     [(path, message)] = mistakes(url=url)
     assert path == "tasks.ask.url"
     assert told in message
@@ -48,7 +48,7 @@ def test_addresses_that_would_never_be_sent_to(url: str, told: str) -> None:
         "HTTPS://SHOP.EXAMPLE/",
     ],
 )
-def test_addresses_that_may_be_fine(url: str) -> None:
+def test_a_url_that_may_be_valid_is_accepted(url: str) -> None:
     assert mistakes(url=url) == []
 
 

@@ -37,7 +37,7 @@ def test_sixty_two_of_the_random_bits_are_kept(moment: int, one: bytes, other: b
     assert (uuid7(moment, one) == uuid7(moment, other)) is same_dice
 
 
-def test_the_example_of_the_rfc() -> None:
+def test_the_example_of_the_rfc_is_reproduced() -> None:
     """RFC 9562, A.6: 2022-02-22 14:22:22 -05:00, rand_a 0xCC3, here a fraction of a millisecond, and rand_b."""
     moment = 0x017F22E279B0 * MILLISECOND + -(-0xCC3 * MILLISECOND // 4096)
     random = 0x18C4DC0C0C07398F.to_bytes(RANDOM_BYTES, "big")

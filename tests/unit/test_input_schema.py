@@ -46,7 +46,7 @@ def test_the_schema_is_part_of_the_version() -> None:
         ({"description": "x" * 65_536}, "the limit is 65536"),
     ],
 )
-def test_what_is_no_schema_is_refused(schema: Any, message: str) -> None:
+def test_a_value_that_is_not_a_schema_is_refused(schema: Any, message: str) -> None:
     with pytest.raises(InvalidWorkflow) as refused:
         parse(document(schema))
     [(path, why)] = refused.value.errors
@@ -55,7 +55,7 @@ def test_what_is_no_schema_is_refused(schema: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize("reference", ["{{input.ident}}", "{{trigger.body.ident}}", "{{input.items[0].name}}"])
-def test_a_reference_to_what_no_input_can_have_is_a_warning(reference: str) -> None:
+def test_a_reference_to_a_field_that_the_schema_excludes_causes_a_warning(reference: str) -> None:
     [warning] = warnings(reference)
     assert warning == (
         f"tasks.a.input.x of w uses {reference.strip('{}')}, which its `input` does not allow: "
@@ -66,7 +66,7 @@ def test_a_reference_to_what_no_input_can_have_is_a_warning(reference: str) -> N
 @pytest.mark.parametrize(
     "reference", ["{{input}}", "{{input.id}}", "{{input.items[0].sku}}", "{{input.items}}", "{{input.note.text}}"]
 )
-def test_a_reference_to_what_an_input_may_have_is_none(reference: str) -> None:
+def test_a_reference_to_a_field_that_the_schema_allows_causes_no_warning(reference: str) -> None:
     assert warnings(reference) == []
 
 
@@ -84,7 +84,7 @@ def test_a_schema_that_is_not_closed_causes_no_warning(schema: Any) -> None:
     assert warnings("{{input.other}}", schema) == []
 
 
-def test_the_source_of_a_fan_out_is_a_reference() -> None:
+def test_the_source_of_a_fan_out_is_checked_against_the_schema() -> None:
     tasks = {"a": {"job": "a.b.v1", "foreach": "input.lines"}, "b": {"job": "a.b.v1", "parallel": "input.count"}}
     assert [warning.partition(" of ")[0] for warning in advice(parse(document(ORDER, **tasks)))] == [
         "tasks.a.foreach",

@@ -80,7 +80,7 @@ def a_job(**columns: Any) -> Claimed:
 
 
 @pytest.mark.parametrize(("state", "move"), [*product(JobState, JobMove)], ids=str)
-def test_every_pair_is_a_move_or_a_refusal(state: JobState, move: JobMove) -> None:
+def test_every_pair_of_state_and_move_has_the_result_of_the_table(state: JobState, move: JobMove) -> None:
     assert EDGES.get((state, move)) == expected()[state, move]
 
 
@@ -97,7 +97,7 @@ def test_every_state_can_be_reached_from_pending_and_every_live_state_can_end() 
     assert all(any(EDGES.get((state, move)) in TERMINAL for move in M) for state in set(S) - TERMINAL)
 
 
-def test_the_words_are_those_of_the_sql_contract() -> None:
+def test_the_states_are_those_of_the_sql_contract() -> None:
     assert [*S] == ["pending", "leased", "succeeded", "failed", "cancelled"]
     assert {"succeeded", "failed", "cancelled"} == TERMINAL
 
@@ -117,9 +117,7 @@ rolls = st.floats(0, 1, exclude_max=True)
 
 
 @given(jobs, outcomes, rolls)
-def test_what_follows_from_an_outcome_is_a_legal_move_out_of_leased(
-    job: Claimed, outcome: Outcome, roll: float
-) -> None:
+def test_every_outcome_causes_a_legal_move_out_of_leased(job: Claimed, outcome: Outcome, roll: float) -> None:
     report = after(job, outcome, None, roll)
     move = report.move if isinstance(report, Setback) else M.SUCCEED
     assert (S.LEASED, move) in EDGES
@@ -127,23 +125,25 @@ def test_what_follows_from_an_outcome_is_a_legal_move_out_of_leased(
 
 
 @given(jobs, st.sampled_from(["null", "{}", '"done"']), rolls)
-def test_a_success_is_a_success_whatever_the_counters_say(job: Claimed, result: str, roll: float) -> None:
+def test_a_success_does_not_depend_on_the_attempt_counters(job: Claimed, result: str, roll: float) -> None:
     assert after(job, Succeeded(result), None, roll) == Success(job, result)
 
 
 @given(jobs, rolls)
-def test_a_job_handed_back_is_not_charged_and_does_not_wait(job: Claimed, roll: float) -> None:
+def test_a_released_job_is_charged_no_attempt_and_has_no_delay(job: Claimed, roll: float) -> None:
     assert after(job, Released(), None, roll) == Setback(job, M.RELEASE, None, timedelta())
 
 
 @given(jobs, rolls)
-def test_a_job_that_stopped_when_asked_is_cancelled_uncharged_and_for_good(job: Claimed, roll: float) -> None:
+def test_a_job_that_stopped_on_request_is_cancelled_and_charged_no_attempt(job: Claimed, roll: float) -> None:
     assert after(job, Cancelled(), None, roll) == Setback(job, M.CANCEL, None, timedelta())
     assert EDGES[S.LEASED, M.CANCEL] is S.CANCELLED
 
 
 @given(jobs, failures, rolls)
-def test_a_failure_is_retried_exactly_while_it_may_be(job: Claimed, outcome: Failed, roll: float) -> None:
+def test_a_failure_is_retried_while_it_is_retryable_and_attempts_are_left(
+    job: Claimed, outcome: Failed, roll: float
+) -> None:
     report = after(job, outcome, None, roll)
     assert isinstance(report, Setback)
     assert report.error == ERROR
@@ -166,8 +166,8 @@ def test_a_failure_is_retried_exactly_while_it_may_be(job: Claimed, outcome: Fai
         (0, 3, 3, "default", True),  # a job that kills its worker ends too
         (1, 1, 3, "default", False),
         (2, 1, 3, "default", True),  # failures and losses use up the same attempts
-        (3, 0, 3, SQL_QUEUE, True),  # charged failures count as their producer wrote
-        (0, 3, 3, SQL_QUEUE, False),  # but losses do not, for a while
+        (3, 0, 3, SQL_QUEUE, True),  # charged failures count against the producer's max_attempts
+        (0, 3, 3, SQL_QUEUE, False),  # but the first few losses do not
         (0, 7, 3, SQL_QUEUE, False),
         (0, 8, 3, SQL_QUEUE, True),
         (2, 5, 3, SQL_QUEUE, False),
@@ -176,7 +176,9 @@ def test_a_failure_is_retried_exactly_while_it_may_be(job: Claimed, outcome: Fai
         (1, 0, 1, SQL_QUEUE, True),
     ],
 )
-def test_attempts_are_spent(attempt: int, lost: int, max_attempts: int, queue: str, is_spent: bool) -> None:
+def test_attempts_are_spent_by_failures_and_losses(
+    attempt: int, lost: int, max_attempts: int, queue: str, is_spent: bool
+) -> None:
     assert spent(attempt, lost, max_attempts, queue) is is_spent
 
 
@@ -188,13 +190,13 @@ def test_attempts_once_spent_stay_spent(attempt: int, lost: int, max_attempts: i
 
 
 @given(st.integers(1, 50))
-def test_a_poison_job_of_plain_sql_ends_after_five_losses_more(max_attempts: int) -> None:
+def test_a_poison_job_of_plain_sql_ends_after_five_more_losses(max_attempts: int) -> None:
     losses = next(n for n in range(100) if spent(0, n, max_attempts, SQL_QUEUE))
     assert losses == max_attempts + SPARE_LOSSES == max_attempts + 5
 
 
 @given(jobs)
-def test_the_number_shown_counts_failures_and_losses_from_one(job: Claimed) -> None:
+def test_the_attempt_number_counts_failures_and_losses_from_one(job: Claimed) -> None:
     assert job.number == job.attempt + job.lost + 1
 
 
@@ -210,7 +212,7 @@ ROW, HANDLER = Retry(Backoff.CONSTANT, base=7), Retry(Backoff.CONSTANT, base=9)
         (None, None, SQUARED_MINUTES),
     ],
 )
-def test_the_rows_policy_goes_before_the_handlers_and_the_contracts_comes_last(
+def test_the_policy_of_the_row_precedes_that_of_the_handler_and_the_default(
     row: Retry | None, handler: Retry | None, chosen: Retry
 ) -> None:
     job = a_job(retry=encode(row.to_json(), field="retry") if row else None)
@@ -222,10 +224,10 @@ def test_the_rows_policy_goes_before_the_handlers_and_the_contracts_comes_last(
     [
         (ROW, HANDLER, ROW),
         (None, HANDLER, HANDLER),
-        (None, None, STEP_RETRY),  # somebody waits for the end of a run: seconds, not minutes
+        (None, None, STEP_RETRY),  # a client may be waiting for the run: seconds, not minutes
     ],
 )
-def test_a_step_without_a_policy_is_tried_again_within_seconds(
+def test_a_step_without_a_policy_is_retried_within_seconds(
     row: Retry | None, handler: Retry | None, chosen: Retry
 ) -> None:
     job = a_job(retry=encode(row.to_json(), field="retry") if row else None, run_id=UUID(int=2))
@@ -236,8 +238,8 @@ def test_a_step_without_a_policy_is_tried_again_within_seconds(
 @pytest.mark.parametrize(
     "written", ['{"kind": "soon"}', '{"base": "1 minute"}', '{"base": null}', '{"wait": 1}', "[]", "5", '"x"']
 )
-def test_a_policy_that_plain_sql_got_wrong_still_lets_the_failure_be_recorded(written: str) -> None:
-    """The outcome of work that was done must not be lost because its row carries a policy nobody can read."""
+def test_a_failure_is_recorded_even_if_plain_sql_wrote_an_invalid_policy(written: str) -> None:
+    """The outcome of an attempt must not be lost because its row has an unreadable policy."""
     report = after(a_job(retry=written), Failed(ERROR), HANDLER, 0.0)
     assert isinstance(report, Setback)
     assert report.move is M.RETRY
@@ -245,6 +247,6 @@ def test_a_policy_that_plain_sql_got_wrong_still_lets_the_failure_be_recorded(wr
 
 
 @pytest.mark.parametrize("written", ['{"kind": "soon"}', '{"base": "1 minute"}', '{"wait": 1}'])
-def test_a_policy_that_cannot_be_read_is_invalid_and_says_so(written: str) -> None:
+def test_an_unreadable_policy_raises_invalid(written: str) -> None:
     with pytest.raises(Invalid, match="retry"):
         Retry.from_json(decode(written))

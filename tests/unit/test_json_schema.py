@@ -19,7 +19,7 @@ STEP = SCHEMA["$defs"]["step"]
 
 
 def objects(schema: Any) -> list[dict[str, Any]]:
-    """The alternatives of a key that are objects with known keys."""
+    """Return the alternatives of a key that are objects with known keys."""
     return [one["properties"] for one in schema["anyOf"] if "properties" in one]
 
 
@@ -35,7 +35,7 @@ def objects(schema: Any) -> list[dict[str, Any]]:
     ],
     ids=["workflow", "trigger", "step", "retry", "wait_for_webhook", "needs"],
 )
-def test_the_keys_are_those_the_parser_reads(known: dict[str, Any], read: Collection[str]) -> None:
+def test_the_keys_of_the_schema_are_those_of_the_parser(known: dict[str, Any], read: Collection[str]) -> None:
     assert set(known) == set(read)
 
 
@@ -46,11 +46,11 @@ def test_the_parser_reads_every_key_of_the_schema(key: str) -> None:
     assert "unknown key" not in str(refusal.value)
 
 
-def test_the_steps_are_of_the_kinds_the_parser_knows() -> None:
+def test_the_kinds_of_steps_are_those_of_the_parser() -> None:
     assert [one["required"] for one in STEP["oneOf"]] == [[key] for key in action.ACTIONS]
 
 
-def test_every_key_has_a_word_for_the_editor() -> None:
+def test_every_key_has_a_description_for_the_editor() -> None:
     for properties in (SCHEMA["properties"], STEP["properties"]):
         assert [key for key, schema in properties.items() if not schema.get("description")] in ([], ["$schema"])
 
@@ -63,7 +63,7 @@ def test_the_schema_is_json() -> None:
 @pytest.mark.parametrize(
     "text", ["30s", "1h30m", "500ms", "2.5d", "1d2h3m4s5ms", " 5m ", "5", "", " ", "m", "1h1d", "-1s"]
 )
-def test_durations_are_what_the_parser_takes_for_one(text: str) -> None:
+def test_the_pattern_of_durations_accepts_what_the_parser_accepts(text: str) -> None:
     try:
         duration.parse(text)
     except Invalid:

@@ -14,7 +14,7 @@ from windlass.core.templates.url import compile_url
 from windlass.errors import Invalid, InvalidExpression, TemplateError
 
 COMPILERS = (template.compile, compile_url, template.compile_header, compile_command)
-LONGEST = 5000  # of a sentence about an expression
+LONGEST = 5000  # characters of the reason of a result
 
 NAMES = "tasks trigger input wait item index run a body output status headers url id true false null"
 SIGNS = (
@@ -40,7 +40,7 @@ def facts_of(body: str, text: str) -> Facts:
 @given(texts, bodies)
 @example("{{tasks.a.body}}", "[" * 2000)
 @example("{{input}}{{input}}", '"\\ud800"')
-def test_every_text_is_read_or_refused_and_what_was_read_has_an_answer(text: str, body: str) -> None:
+def test_every_string_is_parsed_or_refused_and_a_parsed_one_can_be_evaluated(text: str, body: str) -> None:
     facts = facts_of(body, text)
     judge(text, facts)
     for compiler in COMPILERS:
@@ -51,7 +51,7 @@ def test_every_text_is_read_or_refused_and_what_was_read_has_an_answer(text: str
 @given(
     st.recursive(texts, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4)), bodies
 )
-def test_every_document_is_read_or_refused_and_its_references_are_known_before(value: Any, body: str) -> None:
+def test_every_document_is_compiled_or_refused_and_an_error_names_one_of_its_references(value: Any, body: str) -> None:
     try:
         made = template.compile(value)
     except Invalid:

@@ -52,7 +52,7 @@ def failure(found: Command | None) -> str:
     return str(outcome.error["type"])
 
 
-def test_a_name_is_valid_for_kubernetes_and_leads_back_to_the_claim() -> None:
+def test_the_name_of_a_launch_is_valid_for_kubernetes_and_identifies_the_claim() -> None:
     assert len(launch_name(JOB, 10**9)) <= 63
     assert parse_name(NAME) == (JOB, 3)
     assert parse_name("windlass-other") is None
@@ -90,7 +90,7 @@ def test_a_launch_is_started_once_the_pool_has_been_listed() -> None:
     assert command(fresh()) == Start(NAME)
 
 
-def test_it_waits_until_an_earlier_attempt_is_gone() -> None:
+def test_a_launch_stops_an_earlier_attempt_before_it_starts() -> None:
     older = launch_name(JOB, 2)
     assert command(fresh(), older=[older]) == Stop(older)
 
@@ -99,7 +99,7 @@ def test_a_launch_that_another_process_has_started_is_adopted() -> None:
     assert command(fresh(), remote=RUNNING) == Start(NAME)
 
 
-def test_a_start_that_was_refused_is_repeated_after_a_pause() -> None:
+def test_a_failed_start_is_repeated_after_a_pause() -> None:
     launch = Launch(name=NAME, since=0.0, tried_at=5.0)
     assert command(launch, now=6.0) is None
     assert command(launch, now=5.0 + LIMITS.again) == Start(NAME)
@@ -123,17 +123,17 @@ def test_a_job_without_a_status_after_five_minutes_is_stopped() -> None:
 # Running
 
 
-def test_a_job_with_heartbeats_is_left_alone() -> None:
+def test_a_job_with_heartbeats_keeps_running() -> None:
     assert command(running(), remote=RUNNING) is None
 
 
-def test_a_silent_job_is_stopped_even_if_the_pool_shows_it_running() -> None:
+def test_a_job_without_heartbeats_is_stopped_even_if_the_pool_shows_it_running() -> None:
     found = command(running(), now=5.0 + LIMITS.heartbeat_within, remote=RUNNING)
     assert isinstance(found, Stop)
     assert failure(found) == "HeartbeatTimeout"
 
 
-def test_a_job_that_outlives_its_timeout_is_stopped() -> None:
+def test_a_job_that_exceeds_its_timeout_is_stopped() -> None:
     launch = running()
     launch.timeout, launch.heard_at = timedelta(seconds=20), 60.0
     found = command(launch, now=61.0, remote=RUNNING)
@@ -141,7 +141,7 @@ def test_a_job_that_outlives_its_timeout_is_stopped() -> None:
     assert failure(found) == "Timeout"
 
 
-def test_a_job_missing_from_one_list_is_not_given_up() -> None:
+def test_a_job_is_lost_only_after_it_was_missing_from_the_pool_for_a_while() -> None:
     launch = running()
     launch.missing_since = 8.0
     assert command(launch) is None
@@ -155,7 +155,7 @@ def test_a_job_missing_from_one_list_is_not_given_up() -> None:
 # Ends
 
 
-def test_a_final_status_ends_the_attempt_whatever_the_pool_shows() -> None:
+def test_a_final_status_ends_the_attempt_regardless_of_the_pool() -> None:
     for state in ("success", "failed"):
         assert command(running(), status=Status(state), remote=RUNNING) == Finish(NAME)
         assert command(running(), status=Status(state)) == Finish(NAME)
@@ -185,7 +185,7 @@ def test_a_job_that_ended_without_a_status_fails_with_the_pools_reason(
     assert words in error["message"]
 
 
-def test_a_job_that_is_stopped_ends_only_when_a_later_list_shows_that_it_is_gone() -> None:
+def test_a_stopped_job_ends_only_when_a_later_listing_no_longer_has_it() -> None:
     launch = running()
     launch.stopped_for = STOPPED
     assert command(launch, remote=RUNNING) == Stop(NAME)
@@ -196,7 +196,7 @@ def test_a_job_that_is_stopped_ends_only_when_a_later_list_shows_that_it_is_gone
     assert command(launch, now=10.0 + LIMITS.again, remote=RUNNING) == Stop(NAME)
 
 
-# Whatever happens
+# Properties
 
 
 class World:
@@ -276,7 +276,7 @@ EVENTS = ["tick", "tick", "list", "list", "refuse", "die", "status", "beat", "cl
 @given(events=st.lists(st.sampled_from(EVENTS), max_size=60))
 @example(events=["list", "tick", "die", "cancel", "list", "tick", "list", "tick"])
 @example(events=["list", "tick", "claim again", "refuse", "list", "tick", "refuse", "late", "list", "tick"])
-def test_two_attempts_of_a_job_never_run_at_once_and_what_was_stopped_is_gone(events: list[str]) -> None:
+def test_two_attempts_of_a_job_never_run_at_once_and_a_stopped_one_is_gone(events: list[str]) -> None:
     world = World()
     for event in events:
         world.happen(event)

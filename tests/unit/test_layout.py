@@ -53,7 +53,7 @@ def test_no_folder_has_more_than_24_modules() -> None:
     assert {str(folder): count for folder, count in sizes.items() if count > 24} == {}
 
 
-def test_modules_do_not_import_each_other_in_a_circle() -> None:
+def test_modules_have_no_import_cycles() -> None:
     graph = {name: imports(path) - {name} for name, path in MODULES.items()}
     try:
         TopologicalSorter(graph).prepare()
@@ -61,7 +61,7 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
         raise AssertionError(f"import cycle: {' -> '.join(reversed(error.args[1]))}") from None
 
 
-def test_every_package_says_what_it_is_for() -> None:
+def test_every_package_has_a_docstring() -> None:
     packages = [path for path in MODULES.values() if path.name == "__init__.py"]
     assert [path for path in packages if not ast.get_docstring(ast.parse(path.read_text("utf-8")))] == []
 
@@ -128,11 +128,11 @@ def test_the_search_for_sql_finds_statements(statement: str) -> None:
         "begin",
     ],
 )
-def test_the_search_for_sql_passes_over_prose(sentence: str) -> None:
+def test_the_search_for_sql_ignores_prose(sentence: str) -> None:
     assert sql_texts(f"text = {sentence!r}") == []
 
 
-def test_a_literal_passed_to_a_connection_is_sql_whatever_it_says() -> None:
+def test_every_literal_passed_to_a_connection_counts_as_sql() -> None:
     assert sql_texts("await conn.execute('begin')") == ["begin"]
     assert sql_texts("await store.fetch(conn, 'begin')") == []
 

@@ -12,7 +12,7 @@ from windlass.core.jobs.retry import Retry
 from windlass.runtime.metrics import BatchHistogram, ended_attempt
 
 
-def test_a_batch_of_durations_is_counted_as_each_of_them_would_be() -> None:
+def test_observing_a_batch_of_durations_equals_observing_each_of_them() -> None:
     buckets, amounts = (0.1, 0.5, 1.0), [0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 7.0, 0.05]
     one_by_one, together = CollectorRegistry(), CollectorRegistry()
     each = Histogram("seconds", "How long.", ("type",), buckets=buckets, registry=one_by_one).labels("a")

@@ -14,11 +14,11 @@ TICK = datetime(2030, 1, 1, 6, 0, tzinfo=UTC)
 KEY, HEADERS = schedule.key(UUID(int=1), TICK), {SCHEDULED_FOR: schedule.moment(TICK)}
 
 
-def test_what_a_run_has_tells_what_it_came_from() -> None:
+def test_the_origin_of_a_run_follows_from_its_key_headers_and_parent() -> None:
     cron = Origin(OriginKind.CRON, scheduled_for=TICK)
     assert origin(key=KEY, headers=HEADERS) == cron
-    assert origin(key=KEY, headers=None) == Origin(OriginKind.API)  # anybody may give such a key
-    assert origin(key="webhook/a/1", headers={SCHEDULED_FOR: "soon"}) == Origin(OriginKind.WEBHOOK)  # and send that
+    assert origin(key=KEY, headers=None) == Origin(OriginKind.API)  # any client may send such a key
+    assert origin(key="webhook/a/1", headers={SCHEDULED_FOR: "soon"}) == Origin(OriginKind.WEBHOOK)  # or header
     assert origin(key=None, headers={}) == Origin(OriginKind.WEBHOOK)
     assert origin(key=None, headers=None, composed=True) == Origin(OriginKind.OJS)
     above = UUID(int=7)
@@ -29,7 +29,7 @@ def at(seconds: int) -> datetime:
     return TICK + timedelta(seconds=seconds)
 
 
-def test_a_run_has_a_round_more_than_it_was_asked_to_go_on() -> None:
+def test_every_retry_or_rerun_of_a_run_starts_another_round() -> None:
     words = ["running", "failed", "retried", "running", "timeout", "rerun", "running"]
     lines = [StateChange(10 + n, word, at(n)) for n, word in enumerate(words)]
     found = rounds(lines, state=RunState.RUNNING, began_at=at(0), ended_at=None)

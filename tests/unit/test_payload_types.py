@@ -120,11 +120,11 @@ def schema_of(call: Callable[..., Any]) -> dict[str, Any]:
     return dict(payload_type.schema)
 
 
-STRICTER = [(int, "5"), (timedelta, 90), (set[int], [1, 1])]  # what is converted, and does not fit the schema
+STRICTER = [(int, "5"), (timedelta, 90), (set[int], [1, 1])]  # values that are converted but do not match the schema
 
 
 @pytest.mark.parametrize(("annotation", "value", "converted"), CONVERSIONS, ids=label)
-def test_the_schema_can_be_used_for_checks(annotation: Any, value: Any, converted: Any) -> None:
+def test_the_schema_is_valid_and_accepts_values_of_the_annotation(annotation: Any, value: Any, converted: Any) -> None:
     schema = json.dumps(schema_of(one(annotation).call))
     assert compile_problem(schema) is None
     assert bool(problems(schema, {"value": value})) == ((annotation, value) in STRICTER)
@@ -185,7 +185,7 @@ class Service:
 
 
 @pytest.mark.parametrize("call", [Service().handle, Service()], ids=["method", "object"])
-def test_methods_and_objects_have_annotations_too(call: Callable[..., Any]) -> None:
+def test_methods_and_callable_objects_may_have_annotations(call: Callable[..., Any]) -> None:
     assert serving(call).arguments({"at": "2030-01-02"}) == ((), {"at": date(2030, 1, 2)})
 
 
@@ -241,7 +241,7 @@ def anything(ctx: Context, a: Any, b: object = 1) -> None: ...
 
 
 @pytest.mark.parametrize("call", [plain, anything, lambda ctx, a=1: None], ids=label)
-def test_a_handler_without_annotations_has_no_type(call: Callable[..., Any]) -> None:
+def test_a_handler_without_annotations_has_no_payload_type(call: Callable[..., Any]) -> None:
     assert serving(call).payload_type is None
 
 
@@ -261,7 +261,7 @@ assert "pydantic" in sys.modules
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-# Misfits
+# Mismatches
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ assert "pydantic" in sys.modules
     ],
     ids=label,
 )
-async def test_a_misfit_fails_at_once_and_names_the_path(
+async def test_a_mismatched_value_fails_without_retry_and_names_the_path(
     call: Callable[..., Any], payload: Any, path: str, message: str, threads: Threads
 ) -> None:
     failure = await failure_of(call, threads, payload)
@@ -294,7 +294,7 @@ async def test_a_misfit_fails_at_once_and_names_the_path(
     assert "traceback" not in failure.error
 
 
-async def test_a_misfit_does_not_repeat_the_value_which_may_be_secret(threads: Threads) -> None:
+async def test_the_error_of_a_mismatch_does_not_contain_the_value(threads: Threads) -> None:
     failure = await failure_of(pack, threads, {"order": {"items": [{"sku": "s", "count": "hunter2"}]}})
     assert "hunter2" not in json.dumps(failure.error)
 
@@ -312,7 +312,7 @@ class Picky(BaseModel):
         return name
 
 
-async def test_a_validator_of_the_user_refuses_or_fails_the_attempt(threads: Threads) -> None:
+async def test_a_user_validator_refuses_the_payload_or_fails_the_attempt(threads: Threads) -> None:
     def handle(payload: Picky) -> str:
         return payload.name
 

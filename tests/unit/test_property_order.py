@@ -18,14 +18,14 @@ ORDERED = "properties"
 
 
 def jsonb(value: Any) -> Any:
-    """A value as jsonb stores it."""
+    """Return a value as jsonb stores it."""
     if isinstance(value, dict):
         return {key: jsonb(value[key]) for key in sorted(value, key=lambda key: (len(key), key))}
     return [jsonb(item) for item in value] if isinstance(value, list) else value
 
 
 def orders(schema: Any) -> list[list[str]]:
-    """The names of all properties, where a schema has them."""
+    """Return the names of the properties of each object in a schema, in their order."""
     if isinstance(schema, list):
         return [names for item in schema for names in orders(item)]
     if not isinstance(schema, dict):
@@ -43,7 +43,7 @@ def orders(schema: Any) -> list[list[str]]:
 @example([{"properties": {"b": 1, "a": 1}}])
 @example({"items": [[{"properties": {"b": 1, "a": 1}}]]})
 @given(VALUES)
-def test_a_schema_is_restored_with_its_order(schema: Any) -> None:
+def test_a_schema_is_restored_with_the_order_of_its_properties(schema: Any) -> None:
     before = json.dumps(schema)
     restored = property_order.restore(jsonb(property_order.add(schema)))
     assert restored == schema
@@ -51,7 +51,7 @@ def test_a_schema_is_restored_with_its_order(schema: Any) -> None:
     assert json.dumps(schema) == before  # it was not changed
 
 
-def test_a_list_that_does_not_fit_its_schema_does_no_harm() -> None:
+def test_an_invalid_order_list_changes_no_property() -> None:
     for names in (None, 7, [], ["gone", 7, None, "b"], {"a": 1}):
         schema = {"properties": {"a": True, "b": True}, property_order.ORDER: names}
         assert property_order.restore(schema) == {"properties": {"a": True, "b": True}}
@@ -59,7 +59,7 @@ def test_a_list_that_does_not_fit_its_schema_does_no_harm() -> None:
     assert list(property_order.restore(strange)["properties"]) == ["b", "a"]
 
 
-def test_a_document_without_forms_stays_as_it_is() -> None:
+def test_a_document_without_forms_is_not_changed() -> None:
     tasks = [1, {}, {"approve": 1}, {"approve": {"message": "?"}}]
     documents: list[Any] = [None, [], {"tasks": {}}, {"tasks": tasks}]
     for document in documents:

@@ -47,7 +47,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 
 def rest(masked: str) -> list[str]:
-    """What is left around the masks."""
+    """Return the parts of a string between the masks."""
     return MASK.split(masked)
 
 
@@ -56,7 +56,7 @@ def rest(masked: str) -> list[str]:
 @example(value="ab\\<cd", before="", after="")
 @example(value="\\\nabc", before="", after="")
 @given(value=VALUES, before=AROUND, after=AROUND)
-def test_no_form_of_a_value_survives(form: Callable[[str], str], value: str, before: str, after: str) -> None:
+def test_every_encoding_of_a_value_is_masked(form: Callable[[str], str], value: str, before: str, after: str) -> None:
     assume(value.strip() == value)
     masked = Redaction({"A": value}).text(f"{before}{form(value)}{after}")
     assert all(form(value) not in piece and value not in piece for piece in rest(masked))
@@ -64,7 +64,7 @@ def test_no_form_of_a_value_survives(form: Callable[[str], str], value: str, bef
 
 
 @given(value=VALUES, user=st.text(st.characters(codec="ascii"), max_size=9), after=st.text(max_size=9))
-def test_a_value_inside_base64_does_not_survive(value: str, user: str, after: str) -> None:
+def test_a_value_inside_base64_is_masked(value: str, user: str, after: str) -> None:
     assume(len(value.strip().encode()) >= 12 and value == value.strip() and after.isascii())
     echoed = base64.b64encode(f"{user}:{value}{after}".encode()).decode()
     masked = Redaction({"A": value}).text(f"Basic {echoed}")
@@ -73,24 +73,24 @@ def test_a_value_inside_base64_does_not_survive(value: str, user: str, after: st
 
 
 @given(value=VALUES, other=VALUES)
-def test_of_values_that_contain_each_other_none_survives(value: str, other: str) -> None:
+def test_values_that_contain_each_other_are_all_masked(value: str, other: str) -> None:
     assume(value.strip() == value and other.strip() == other)
     masked = Redaction({"A": value, "B": value + other}).text(f"{value}{other} {value}")
     assert all(value not in piece for piece in re.split(r"\[secret [AB]\]", masked))
 
 
 @given(value=VALUES, data=st.data())
-def test_a_value_that_was_cut_does_not_survive(value: str, data: st.DataObject) -> None:
+def test_a_truncated_value_is_masked(value: str, data: st.DataObject) -> None:
     assume(len(value.strip()) > SHORTEST and value == value.strip())
     length = data.draw(st.integers(SHORTEST, len(value) - 1))
     assert value[:length] not in rest(Redaction({"A": value}).text(f"> {value[:length]}"))[0]
     assert value[-length:] not in rest(Redaction({"A": value}).text(f"{value[-length:]} <"))[-1]
 
 
-def test_each_line_of_a_value_is_masked_by_itself() -> None:
+def test_each_line_of_a_value_is_masked_separately() -> None:
     key = "-----BEGIN KEY-----\nMIIEvQIBADANBg\nab\n-----END KEY-----\n"
     lines = [Redaction({"A": key}).text(line) for line in key.splitlines()]
-    assert lines == ["[secret A]", "[secret A]", "ab", "[secret A]"]  # a line of two characters says nothing
+    assert lines == ["[secret A]", "[secret A]", "ab", "[secret A]"]  # a line of two characters reveals nothing
 
 
 def test_json_is_masked_in_strings_keys_and_numbers_and_keeps_its_shape() -> None:
@@ -103,7 +103,7 @@ def test_json_is_masked_in_strings_keys_and_numbers_and_keeps_its_shape() -> Non
     }
 
 
-def test_text_without_a_value_stays_as_it_is() -> None:
+def test_text_without_a_value_is_not_changed() -> None:
     text = json.dumps({"a": "the secret is elsewhere"})
     assert Redaction({"A": "s3cr3t"}).text(text) == text
     assert Redaction({}).text(text) == text

@@ -22,7 +22,7 @@ def mistakes(**tasks: Any) -> list[str]:
 
 
 def of(step: dict[str, Any]) -> list[str]:
-    """The mistakes of a step that comes after `near`, which comes after `far`; `other` is beside it, `paid` waits."""
+    """Return the errors of a step that needs `near`, which needs `far`; `paid` needs it, `other` has no edges."""
     near = {**JOB, "needs": ["far"]}
     return mistakes(far=JOB, near=near, other=JOB, paid={**HOOK, "needs": ["it"]}, it={"needs": ["near"], **step})
 
@@ -41,14 +41,14 @@ def of(step: dict[str, Any]) -> list[str]:
         {**JOB, "input": {"{{tasks.nobody.body}}": "keys are not templates"}},
     ],
 )
-def test_what_is_known_by_then_may_be_asked_for(step: dict[str, Any]) -> None:
+def test_references_to_values_that_are_known_in_time_are_accepted(step: dict[str, Any]) -> None:
     assert of(step) == []
 
 
 @pytest.mark.parametrize(
     ("step", "told"),
     [
-        # they are read
+        # syntax
         ({**JOB, "if": "tasks.near.status = 1"}, "tasks.it.if: column 19: write == to compare"),
         ({**JOB, "input": {"a": [{"b": "{{"}]}}, "tasks.it.input.a[0].b: column 1: the template is not closed"),
         ({**JOB, "input": "{{}}"}, "tasks.it.input: column 1: the template is empty"),
@@ -74,7 +74,7 @@ def test_what_is_known_by_then_may_be_asked_for(step: dict[str, Any]) -> None:
             {**JOB, "input": "{{wait.near.url}}"},
             "tasks.it.input: 'near' has no callback: it is not a `wait_for_webhook` step",
         ),
-        # copies
+        # fan-out
         ({**JOB, "input": "{{item}}"}, "tasks.it.input: `item` is known only in steps with `foreach` or `parallel`"),
         ({**JOB, "input": "{{index}}"}, "tasks.it.input: `index` is known only in steps with `foreach` or `parallel`"),
         ({**JOB, "parallel": 2, "input": "{{item}}"}, "tasks.it.input: `item` is known only in steps with `foreach`:"),
@@ -84,13 +84,13 @@ def test_what_is_known_by_then_may_be_asked_for(step: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_what_cannot_be_known_is_refused_with_its_path(step: dict[str, Any], told: str) -> None:
+def test_an_invalid_reference_is_refused_with_its_path(step: dict[str, Any], told: str) -> None:
     found = of(step)
     assert len(found) == 1
     assert found[0].startswith(told)
 
 
-def test_every_mistake_is_told() -> None:
+def test_every_invalid_reference_is_reported() -> None:
     step = {**HTTP, "if": "tasks.x.status", "headers": {"A": "{{a}}"}, "body": {"b": "{{b}}", "c": "{{tasks.y.body}}"}}
     assert [line.split(": ")[0] for line in of(step)] == [
         "tasks.it.if",
@@ -100,27 +100,27 @@ def test_every_mistake_is_told() -> None:
     ]
 
 
-def test_a_mistake_that_was_told_already_is_told_once() -> None:
+def test_an_error_is_reported_only_once() -> None:
     assert len(of({**HTTP, "url": 5})) == 1
     assert len(of({**HTTP, "headers": {"A": 5}})) == 1
 
 
-def test_the_final_step_may_ask_for_everything() -> None:
+def test_the_final_step_may_reference_every_step() -> None:
     clean = {**JOB, "final": True, "if": "tasks.a.status == 'failed'", "input": "{{tasks.b.body}}"}
     assert mistakes(a=JOB, b=JOB, clean=clean) == []
 
 
-def test_in_a_circle_only_the_circle_is_told() -> None:
+def test_in_a_dependency_cycle_only_the_cycle_is_reported() -> None:
     a, b = {**JOB, "needs": ["b"], "input": "{{tasks.c.body}}"}, {**JOB, "needs": ["a"]}
     assert [line.split(": ")[0] for line in mistakes(a=a, b=b, c=JOB)] == ["tasks.a.needs"]
 
 
-def test_a_secret_in_a_header_is_not_repeated() -> None:
+def test_a_secret_in_a_header_is_not_repeated_in_the_error() -> None:
     told = of({**HTTP, "headers": {"Authorization": "Bearer s3cret {{trigger.bdy.x}}"}})
     assert told == ["tasks.it.headers.Authorization: column 25: unknown field of `trigger` 'bdy': did you mean 'body'?"]
 
 
-def test_a_document_that_is_all_mistakes_is_refused_quickly() -> None:
+def test_the_number_of_reported_errors_is_limited() -> None:
     found = mistakes(a={**JOB, "input": [f"{{{{x{n}}}}}" for n in range(50_000)]})
     assert len(found) == ENOUGH + 2
-    assert found[-1] == "tasks: there are more mistakes like these"
+    assert found[-1] == "tasks: there are more errors like these"

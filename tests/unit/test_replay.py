@@ -18,7 +18,7 @@ def made(replay: Replay, *names: str, in_order: bool = True) -> list[str | None]
     return [call.recorded.name if call.recorded is not None else None for call in calls]
 
 
-def test_a_repeated_name_is_told_apart_by_its_number() -> None:
+def test_repeated_calls_with_the_same_name_are_numbered() -> None:
     replay = Replay(recorded("pack", "pack#2"))
     assert made(replay, "pack", "pack", "pack") == ["pack", "pack#2", None]
 
@@ -62,7 +62,7 @@ def test_a_call_of_another_kind_is_a_mismatch() -> None:
 
 
 def test_a_call_that_was_not_recorded_may_precede_recorded_ones() -> None:
-    """The function of `a` raised, the handler caught that and went on."""
+    """The function of `a` raised; the handler caught the exception and continued."""
     rows = [Recorded("b", STEP, 1, 1, waits=False, over=False)]
     assert made(Replay(rows), "a", "b", "c") == [None, "b", None]
 

@@ -40,7 +40,7 @@ failures = st.integers(1, 1000)
     ],
     ids=repr,
 )
-def test_each_kind_waits_as_its_formula_says(policy: Retry, waits: list[float]) -> None:
+def test_each_kind_of_backoff_follows_its_formula(policy: Retry, waits: list[float]) -> None:
     assert [policy.delay(n, 0.0).total_seconds() for n in (1, 2, 3, 4)] == waits
 
 
@@ -87,11 +87,11 @@ def test_a_later_failure_never_waits_less(policy: Retry, failed: int) -> None:
     ids=repr,
 )
 @pytest.mark.parametrize("failed", [1000, 10**9])
-def test_numbers_too_big_for_a_float_wait_a_year_and_not_an_exception(policy: Retry, failed: int) -> None:
+def test_a_delay_that_overflows_a_float_is_limited_to_a_year(policy: Retry, failed: int) -> None:
     assert policy.delay(failed, 0.0) == timedelta(seconds=MAX_DELAY)
 
 
-def test_nothing_times_a_lot_is_still_nothing() -> None:
+def test_an_exponential_backoff_with_base_zero_has_no_delay() -> None:
     assert Retry(Backoff.EXPONENTIAL, base=0, factor=10).delay(1000, 0.5) == timedelta()
 
 
@@ -123,24 +123,24 @@ def test_nothing_times_a_lot_is_still_nothing() -> None:
     ],
     ids=str,
 )
-def test_a_bad_value_names_its_field(values: dict[str, Any], field: str) -> None:
+def test_the_error_of_an_invalid_value_names_its_field(values: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid, match=field) as refusal:
         Retry.from_json(values)
     assert refusal.value.field == field
 
 
 @pytest.mark.parametrize("document", [[], 5, "constant", None], ids=repr)
-def test_a_policy_is_an_object(document: Any) -> None:
+def test_a_policy_must_be_an_object(document: Any) -> None:
     with pytest.raises(Invalid, match="retry"):
         Retry.from_json(document)
 
 
 @given(policies)
-def test_a_policy_survives_the_way_to_the_database_and_back(policy: Retry) -> None:
+def test_a_policy_round_trips_through_json(policy: Retry) -> None:
     assert Retry.from_json(policy.to_json()) == policy
 
 
-def test_words_are_enough_to_name_a_kind() -> None:
+def test_a_kind_may_be_given_as_a_string() -> None:
     assert Retry.from_json({"kind": "linear", "base": 2}) == Retry(Backoff.LINEAR, base=2)
     assert Retry.from_json({}) == Retry()
 
@@ -161,11 +161,11 @@ def test_jitter_both_ways_spreads_around_the_delay_and_keeps_to_the_cap() -> Non
     ],
     ids=str,
 )
-def test_some_errors_are_final(names: list[str | None], final: bool) -> None:
+def test_errors_that_match_non_retryable_are_final(names: list[str | None], final: bool) -> None:
     assert Retry(non_retryable=("ValueError", "auth.*")).is_final(*names) is final
 
 
-def test_what_few_policies_use_is_written_only_by_those() -> None:
+def test_rarely_used_fields_are_written_only_if_they_are_set() -> None:
     assert set(Retry().to_json()) == {"kind", "base", "factor", "cap", "jitter"}
     rare = Retry(both_ways=True, non_retryable=["A"], dead_letter=True)  # type: ignore[arg-type]  # as JSON has it
     assert Retry.from_json(rare.to_json()) == rare

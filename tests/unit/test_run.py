@@ -65,12 +65,12 @@ def square(text: str, states: type[State], moves: type[Move]) -> Mapping[tuple[S
 
 
 @pytest.mark.parametrize(("letter", "move"), [*product(Letter, StepMove)], ids=str)
-def test_every_pair_of_letter_and_move_is_a_move_or_a_refusal(letter: Letter, move: StepMove) -> None:
+def test_every_pair_of_letter_and_move_has_the_result_of_the_table(letter: Letter, move: StepMove) -> None:
     assert STEP_EDGES.get((letter, move)) == square(LETTERS, Letter, StepMove)[letter, move]
 
 
 @pytest.mark.parametrize(("state", "move"), [*product(RunState, RunMove)], ids=str)
-def test_every_pair_of_run_state_and_move_is_a_move_or_a_refusal(state: RunState, move: RunMove) -> None:
+def test_every_pair_of_run_state_and_move_has_the_result_of_the_table(state: RunState, move: RunMove) -> None:
     assert RUN_EDGES.get((state, move)) == square(STATES, RunState, RunMove)[state, move]
 
 
@@ -88,11 +88,11 @@ def test_an_active_step_may_end_in_every_way() -> None:
     assert {to for (letter, _), to in STEP_EDGES.items() if letter is Letter.ACTIVE} == ends
 
 
-def test_a_cancelled_run_never_revives() -> None:
+def test_a_cancelled_run_has_no_further_moves() -> None:
     assert not [move for state, move in RUN_EDGES if state is RunState.CANCELLED]
 
 
-def test_an_ended_run_leaves_only_by_retry_or_rerun_or_to_be_undone() -> None:
+def test_the_only_moves_of_an_ended_run_are_retry_rerun_undo_and_wait() -> None:
     ended = set(RunState) - {RunState.PENDING, RunState.RUNNING}
     assert {move for state, move in RUN_EDGES if state in ended} == {
         RunMove.RETRY,
@@ -102,7 +102,7 @@ def test_an_ended_run_leaves_only_by_retry_or_rerun_or_to_be_undone() -> None:
     }
 
 
-def test_a_completed_run_has_nothing_to_retry() -> None:
+def test_a_completed_run_cannot_be_retried() -> None:
     assert (RunState.COMPLETED, RunMove.RETRY) not in RUN_EDGES
 
 
@@ -111,7 +111,7 @@ def test_failures_are_failed_timed_out_and_cancelled_steps() -> None:
 
 
 @pytest.mark.parametrize(("held", "state"), [(False, RunState.RUNNING), (True, RunState.PENDING)])
-def test_a_new_run_waits_everywhere_and_is_pending_only_while_it_is_held(held: bool, state: RunState) -> None:
+def test_all_steps_of_a_new_run_wait_and_the_run_is_pending_only_while_it_is_held(held: bool, state: RunState) -> None:
     run = Run.new(Plan([node("a"), node("b", "a")]), held=held)
     assert (run.state, run.letters, dict(run.fans)) == (state, "..", {})
 
@@ -126,7 +126,9 @@ def test_a_new_run_waits_everywhere_and_is_pending_only_while_it_is_held(held: b
         (Fan(count=3, created=2, succeeded=2), Letter.CANCELLED, "1 of 3 instances were cancelled"),  # stopped midway
     ],
 )
-def test_a_fanned_out_step_ends_as_its_worst_instance_and_says_why(fan: Fan, letter: Letter, words: str | None) -> None:
+def test_a_fanned_out_step_ends_like_its_worst_instance_with_a_reason(
+    fan: Fan, letter: Letter, words: str | None
+) -> None:
     assert fan.active == 0
     assert fan.letter is letter
     assert (fan.reason and fan.reason.text) == words
@@ -136,7 +138,7 @@ def test_a_timed_out_instance_counts_as_failed() -> None:
     assert Fan(count=1, created=1).after(Letter.TIMED_OUT, 1) == Fan(count=1, created=1, failed=1)
 
 
-def test_instances_to_be_done_again_are_neither_active_nor_ended() -> None:
+def test_instances_that_wait_for_their_retry_are_neither_active_nor_ended() -> None:
     fan = Fan(count=5, created=5, succeeded=1, parked=2)
     assert (fan.ended, fan.active) == (1, 2)
 
@@ -149,18 +151,18 @@ def test_instances_to_be_done_again_are_neither_active_nor_ended() -> None:
         {4: Fan(count=9, created=8, succeeded=3, failed=2, cancelled=1, parked=1), 17: Fan(count=1, created=1)},
     ],
 )
-def test_counters_come_back_from_json_as_they_were(fans: dict[int, Fan]) -> None:
+def test_counters_round_trip_through_json(fans: dict[int, Fan]) -> None:
     text = Run(PLAN, RunState.RUNNING, "..", fans).counters
     assert read_counters(json.loads(text or "{}")) == (fans, NO_UNDO, None)
-    assert (text is None) is (not fans)  # a run without fan-outs carries nothing
+    assert (text is None) is (not fans)  # a run without fan-outs stores no counters
 
 
 @given(st.dictionaries(st.integers(0, 5000), st.builds(Fan, *[st.integers(0, 10**6) for _ in range(6)]), max_size=5))
-def test_any_counters_come_back_from_json_as_they_were(fans: dict[int, Fan]) -> None:
+def test_any_counters_round_trip_through_json(fans: dict[int, Fan]) -> None:
     text = Run(PLAN, RunState.RUNNING, "..", fans).counters
     assert read_counters(json.loads(text or "{}")) == (fans, NO_UNDO, None)
 
 
-def test_the_count_stands_first_in_the_json_because_sql_reads_it_there() -> None:
-    """store/sql/steps.sql asks for `fans -> step ->> 0`."""
+def test_the_count_is_the_first_number_in_the_json_where_sql_reads_it() -> None:
+    """store/sql/steps.sql reads `fans -> step ->> 0`."""
     assert Run(PLAN, RunState.RUNNING, "..", {2: Fan(count=7, created=5)}).counters == '{"2": [7, 5, 0, 0, 0, 0]}'

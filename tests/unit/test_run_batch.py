@@ -31,7 +31,7 @@ def letters(batch: Batch) -> list[str]:
     return [run.letters for run in batch.runs.values()]
 
 
-def test_each_of_the_runs_that_are_alike_is_saved_and_gets_its_job() -> None:
+def test_identical_runs_are_all_saved_and_each_gets_its_job() -> None:
     rows = [row(1), row(2), row(3)]
     batch, writes = batch_of(*rows)
     batch.decide({each.id: [Ended(0, Letter.SUCCEEDED)] for each in rows})
@@ -40,16 +40,16 @@ def test_each_of_the_runs_that_are_alike_is_saved_and_gets_its_job() -> None:
     assert writes.size == len(rows)
 
 
-def test_runs_that_are_alike_and_have_different_events_are_decided_each_by_itself() -> None:
+def test_identical_runs_with_different_events_are_decided_separately() -> None:
     batch, _ = batch_of(row(1), row(2), row(3))
     failed = [Ended(0, Letter.FAILED, Reason("failed", text)) for text in ("boom", "bang")]
     batch.decide({UUID(int=1): [DONE], UUID(int=2): [failed[0]], UUID(int=3): [failed[1]]})
     assert letters(batch) == ["sa", "fk", "fk"]
 
 
-def test_runs_in_different_states_with_the_same_event_are_decided_each_by_itself() -> None:
+def test_runs_in_different_states_with_the_same_event_are_decided_separately() -> None:
     batch, _ = batch_of(row(1), row(2, "sa"))
-    batch.decide({UUID(int=1): [DONE], UUID(int=2): [DONE]})  # of the second it is stale
+    batch.decide({UUID(int=1): [DONE], UUID(int=2): [DONE]})  # it is stale for the second run
     assert letters(batch) == ["sa", "sa"]
     batch.decide({UUID(int=2): [Ended(1, Letter.SUCCEEDED)]})
     assert letters(batch) == ["sa", "ss"]

@@ -40,13 +40,13 @@ def hourly(catch_up: CatchUp = CatchUp.ONE, overlap: Overlap = Overlap.ALLOW, **
 
 @pytest.mark.parametrize("catch_up", CatchUp)
 @pytest.mark.parametrize("overlap", Overlap)
-def test_a_tick_in_time_starts_a_run_whatever_the_policies(catch_up: CatchUp, overlap: Overlap) -> None:
+def test_a_tick_in_time_starts_a_run_under_every_policy(catch_up: CatchUp, overlap: Overlap) -> None:
     firing = fire(hourly(catch_up, overlap), NOON + timedelta(milliseconds=3), live=False)
     assert firing == Firing((NOON,), False, NOON + HOUR)
 
 
 @pytest.mark.parametrize("catch_up", CatchUp)
-def test_before_its_time_nothing_happens(catch_up: CatchUp) -> None:
+def test_no_run_is_started_before_the_next_tick(catch_up: CatchUp) -> None:
     early = NOON - timedelta(microseconds=1)
     assert fire(hourly(catch_up), early, live=False) == Firing((), False, NOON)
     never = hourly(catch_up, next_run_at=None)
@@ -57,14 +57,14 @@ def test_before_its_time_nothing_happens(catch_up: CatchUp) -> None:
     ("catch_up", "ticks"),
     [(CatchUp.NONE, []), (CatchUp.ONE, [3]), (CatchUp.ALL, [0, 1, 2, 3])],
 )
-def test_missed_ticks_are_dropped_or_made_up_for_once_or_all(catch_up: CatchUp, ticks: list[int]) -> None:
+def test_catch_up_starts_none_one_or_all_of_the_missed_ticks(catch_up: CatchUp, ticks: list[int]) -> None:
     firing = fire(hourly(catch_up), NOON + 3.5 * HOUR, live=False)
     assert firing.ticks == tuple(NOON + n * HOUR for n in ticks)
     assert firing.next_run_at == NOON + 4 * HOUR
     assert bool(firing.reason) == (catch_up is CatchUp.NONE)
 
 
-def test_without_catching_up_the_latest_tick_still_has_a_moment_of_grace() -> None:
+def test_without_catching_up_the_latest_tick_still_has_a_grace_period() -> None:
     late = NOON + 3 * HOUR + GRACE
     assert fire(hourly(CatchUp.NONE), late, live=False).ticks == (NOON + 3 * HOUR,)
     too_late = fire(hourly(CatchUp.NONE), late + timedelta.resolution, live=False)
@@ -72,7 +72,7 @@ def test_without_catching_up_the_latest_tick_still_has_a_moment_of_grace() -> No
     assert too_late.next_run_at == NOON + 4 * HOUR
 
 
-def test_catching_up_with_everything_is_done_in_portions() -> None:
+def test_catching_up_with_all_ticks_is_done_in_batches() -> None:
     found, now = hourly(CatchUp.ALL), NOON + 24 * HOUR
     seen: list[datetime] = []
     for portion in (10, 10, 5, 0):
@@ -83,7 +83,7 @@ def test_catching_up_with_everything_is_done_in_portions() -> None:
     assert seen == [NOON + n * HOUR for n in range(25)]
 
 
-def test_a_tick_that_waits_is_not_lost_when_a_later_one_was_missed() -> None:
+def test_a_buffered_tick_is_not_lost_when_a_later_one_is_missed() -> None:
     waiting = hourly(CatchUp.NONE, Overlap.BUFFER, buffered_at=NOON - HOUR)
     firing = fire(waiting, NOON + timedelta(minutes=30), live=False)
     assert (firing.ticks, firing.skipped_at) == ((NOON - HOUR,), NOON)
@@ -92,14 +92,14 @@ def test_a_tick_that_waits_is_not_lost_when_a_later_one_was_missed() -> None:
 # Overlap
 
 
-def test_skip_starts_nothing_while_a_run_is_live() -> None:
+def test_skip_starts_no_run_while_another_is_live() -> None:
     skipped = fire(hourly(overlap=Overlap.SKIP), NOON, live=True)
-    assert skipped == Firing((), False, NOON + HOUR, None, NOON, "an earlier run was under way")
+    assert skipped == Firing((), False, NOON + HOUR, None, NOON, "an earlier run was active")
     behind = fire(hourly(CatchUp.ALL, Overlap.SKIP), NOON + 2 * HOUR, live=False)
     assert (behind.ticks, behind.skipped_at) == ((NOON,), NOON + 2 * HOUR)
 
 
-def test_replace_cancels_what_is_live_and_starts_the_latest() -> None:
+def test_replace_cancels_the_live_run_and_starts_the_latest_tick() -> None:
     assert fire(hourly(overlap=Overlap.REPLACE), NOON, live=True) == Firing((NOON,), True, NOON + HOUR)
     behind = fire(hourly(CatchUp.ALL, Overlap.REPLACE), NOON + 2 * HOUR, live=False)
     assert (behind.ticks, behind.replaces, behind.skipped_at) == ((NOON + 2 * HOUR,), False, NOON + HOUR)
@@ -107,7 +107,7 @@ def test_replace_cancels_what_is_live_and_starts_the_latest() -> None:
     assert (missed.ticks, missed.replaces) == ((), False)
 
 
-def test_buffer_lets_one_tick_wait_and_drops_the_next() -> None:
+def test_buffer_keeps_one_tick_and_drops_the_next() -> None:
     first = fire(hourly(overlap=Overlap.BUFFER), NOON, live=True)
     assert first == Firing((), False, NOON + HOUR, buffered_at=NOON)
     waiting = hourly(overlap=Overlap.BUFFER, next_run_at=NOON + HOUR, buffered_at=NOON)
@@ -129,13 +129,13 @@ CHANGES = [
     ("0 0 * * *", "Asia/Beirut", "2030-03-29T22:00Z", ["2030-03-30T22:00Z", "2030-03-31T21:00Z"]),  # no midnight
     ("15 2 * * *", LORD_HOWE, "2026-10-02T15:45Z", ["2026-10-03T15:30Z", "2026-10-04T15:15Z"]),  # 02:00 to 02:30
     ("0 12 * * *", APIA, "2011-12-29T22:00Z", ["2011-12-30T10:00Z", "2011-12-30T22:00Z"]),  # a day is missing
-    ("0 * * * *", NEW_YORK, "2030-03-10T06:00Z", ["2030-03-10T07:00Z", "2030-03-10T08:00Z"]),  # an interval goes on
+    ("0 * * * *", NEW_YORK, "2030-03-10T06:00Z", ["2030-03-10T07:00Z", "2030-03-10T08:00Z"]),  # an interval continues
 ]
 
 
 @pytest.mark.parametrize(("cron", "zone", "before", "expected"), CHANGES)
 @pytest.mark.parametrize("catch_up", [CatchUp.ONE, CatchUp.ALL])
-def test_every_tick_around_a_change_of_the_clock_comes_once(
+def test_every_tick_around_a_clock_change_fires_once(
     cron: str, zone: str, before: str, expected: list[str], catch_up: CatchUp
 ) -> None:
     found = Schedule(cron=cron, timezone=zone, catch_up=catch_up)
@@ -151,13 +151,13 @@ def test_every_tick_around_a_change_of_the_clock_comes_once(
 
 
 @pytest.mark.parametrize(("cron", "zone", "before", "expected"), CHANGES)
-def test_a_backfill_names_the_same_ticks_as_the_clock(cron: str, zone: str, before: str, expected: list[str]) -> None:
+def test_a_backfill_has_the_same_ticks_as_the_schedule(cron: str, zone: str, before: str, expected: list[str]) -> None:
     end = at(expected[-1]) + timedelta(seconds=1)
     start = at(before) + timedelta(seconds=1)
     assert between(Schedule(cron=cron, timezone=zone), start, end, limit=100) == [at(text) for text in expected]
 
 
-# What holds for every schedule
+# Properties of every schedule
 
 
 @st.composite
@@ -172,7 +172,7 @@ def schedules(draw: st.DrawFn) -> Schedule:
 
 @unhurried
 @given(schedules(), st.timedeltas(timedelta(seconds=-5), timedelta(days=400)), st.booleans())
-def test_a_firing_goes_on_and_never_back(found: Schedule, passed: timedelta, live: bool) -> None:
+def test_a_firing_never_moves_a_schedule_back(found: Schedule, passed: timedelta, live: bool) -> None:
     first = found.next_run_at
     now = (first or NOON) + passed
     firing = fire(found, now, live=live, limit=50)
@@ -201,7 +201,7 @@ def test_the_latest_tick_is_the_last_of_all_ticks(found: Schedule, passed: timed
 
 @unhurried
 @given(schedules(), st.lists(st.timedeltas(timedelta(seconds=1), timedelta(hours=3)), min_size=1, max_size=8))
-def test_however_the_beats_fall_catching_up_with_all_fires_each_tick_once(
+def test_catching_up_with_all_fires_each_tick_once_for_any_times_of_evaluation(
     found: Schedule, beats: list[timedelta]
 ) -> None:
     found = replace(found, catch_up=CatchUp.ALL, overlap=Overlap.ALLOW)
@@ -221,7 +221,7 @@ def test_however_the_beats_fall_catching_up_with_all_fires_each_tick_once(
 
 @unhurried
 @given(schedules(), st.integers(1, 20))
-def test_a_preview_is_what_will_happen(found: Schedule, count: int) -> None:
+def test_a_preview_lists_the_ticks_that_will_fire(found: Schedule, count: int) -> None:
     now = (found.next_run_at or NOON) - timedelta(microseconds=1)
     wanted = upcoming(found, now, count)
     assert len(wanted) <= count
@@ -230,13 +230,13 @@ def test_a_preview_is_what_will_happen(found: Schedule, count: int) -> None:
     )[0]
 
 
-def test_a_schedule_that_cannot_be_read_says_so() -> None:
+def test_an_invalid_schedule_raises_invalid() -> None:
     for bad in (Schedule(cron="at noon"), Schedule(cron="0 12 * * *", timezone="Mars/Olympus")):
         with pytest.raises(Invalid):
             fire(replace(bad, next_run_at=NOON), NOON, live=False)
 
 
-def test_the_key_of_a_tick_does_not_depend_on_how_its_moment_is_written() -> None:
+def test_the_key_of_a_tick_does_not_depend_on_the_time_zone_of_its_moment() -> None:
     id_ = UUID(int=7)
     local = NOON.astimezone(parse("0 0 * * *", zone=BERLIN).zone)
     assert scheduling.key(id_, local) == scheduling.key(id_, NOON) == f"schedule/{id_}/2030-03-01T12:00:00Z"

@@ -14,7 +14,7 @@ def test_the_generated_files_are_current(name: str) -> None:
     assert (GO / name).read_text() == FILES[name], "run make openapi"
 
 
-def test_every_operation_is_a_method() -> None:
+def test_every_operation_has_a_method() -> None:
     paths = json.loads((sdk_go.ROOT / "openapi.json").read_text())["paths"]
     operations = [(method, path) for path, methods in paths.items() for method in methods]
     missing = [one for one in operations if f"//\t{one[0].upper()} {one[1]}\n" not in FILES["operations.go"]]

@@ -58,7 +58,7 @@ def test_steps_that_only_send_a_value_may_use_secrets(step: dict[str, Any]) -> N
         ({"url": "https://example.com/", "parallel": "secrets.TOKEN"}, "parallel"),
     ],
 )
-def test_places_whose_values_are_stored_are_refused(step: dict[str, Any], place: str) -> None:
+def test_secrets_in_fields_whose_values_are_stored_are_refused(step: dict[str, Any], place: str) -> None:
     with pytest.raises(InvalidWorkflow) as refusal:
         of(**step)
     [(path, message)] = refusal.value.errors
@@ -69,7 +69,7 @@ def test_places_whose_values_are_stored_are_refused(step: dict[str, Any], place:
 @pytest.mark.parametrize(
     "text", ["{{secrets}}", "{{secrets.A.b}}", "{{secrets[0]}}", "{{secrets.a-b}}", "{{secrets.1}}"]
 )
-def test_a_reference_is_a_name_and_nothing_else(text: str) -> None:
+def test_a_reference_to_a_secret_is_a_name_and_nothing_else(text: str) -> None:
     with pytest.raises(InvalidWorkflow, match=r"secret|no members"):
         of(url="https://example.com/", body=text)
 
@@ -77,7 +77,7 @@ def test_a_reference_is_a_name_and_nothing_else(text: str) -> None:
 # What is stored
 
 
-def test_the_payload_keeps_the_reference_and_its_place() -> None:
+def test_the_payload_keeps_the_reference_and_its_position() -> None:
     payload = stored(
         url=f"https://example.com/{REFERENCE}/x", headers={"Auth": f"Bearer {REFERENCE}"}, body=[REFERENCE]
     )
@@ -91,7 +91,7 @@ def test_the_payload_keeps_the_reference_and_its_place() -> None:
     assert secrets_of(payload) == ["TOKEN"]
 
 
-def test_a_step_without_secrets_has_the_payload_that_it_always_had() -> None:
+def test_the_payload_of_a_step_without_secrets_has_no_secrets_field() -> None:
     assert "secrets" not in stored(url="https://example.com/", body="{{run.id}}", facts=Facts(run_id="r"))
 
 
@@ -99,7 +99,7 @@ def test_a_step_with_secrets_and_no_other_templates_is_constant() -> None:
     assert compile_payload(of(url=f"https://example.com/{REFERENCE}").steps[1].action).is_constant
 
 
-def test_values_of_the_run_that_look_like_references_are_not() -> None:
+def test_values_of_a_run_that_look_like_references_are_not_resolved() -> None:
     facts = Facts(trigger_body={"evil": "{{secrets.OTHER}} {{secrets.TOKEN}}"})
     payload = sent(
         "s3cr3t", facts, url="https://example.com/", body=f"{{{{input.evil}}}} {REFERENCE} {{{{input.evil}}}}"
@@ -108,7 +108,7 @@ def test_values_of_the_run_that_look_like_references_are_not() -> None:
     assert payload["body"] == f"{evil} s3cr3t {evil}"
 
 
-def test_a_value_that_looks_like_a_reference_is_sent_as_it_is() -> None:
+def test_a_secret_whose_value_looks_like_a_reference_is_sent_unchanged() -> None:
     assert sent("{{secrets.TOKEN}}", url="https://example.com/", body=f"<{REFERENCE}{REFERENCE}>")["body"] == (
         "<{{secrets.TOKEN}}{{secrets.TOKEN}}>"
     )
@@ -128,7 +128,7 @@ def test_a_value_that_looks_like_a_reference_is_sent_as_it_is() -> None:
         (f"https://example.com/?k={REFERENCE}&l=1", "a&b=c#d", "https://example.com/?k=a%26b%3Dc%23d&l=1"),
     ],
 )
-def test_a_value_in_a_url_cannot_leave_its_place(url: str, value: str, result: str) -> None:
+def test_a_secret_in_a_url_is_encoded_for_its_position(url: str, value: str, result: str) -> None:
     assert sent(value, url=url)["url"] == result
 
 
@@ -142,13 +142,13 @@ def test_a_value_in_a_url_cannot_leave_its_place(url: str, value: str, result: s
         (f"https://example.com/{REFERENCE}", "x" * 9000),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused_without_it(url: str, value: str) -> None:
+def test_a_secret_that_is_invalid_in_its_position_is_refused_without_revealing_it(url: str, value: str) -> None:
     with pytest.raises(TemplateError, match=r"\{\{secrets\.TOKEN\}\} cannot be used here") as refusal:
         sent(value, url=url)
     assert value == ".." or value not in str(refusal.value)
 
 
-def test_a_command_gets_values_as_variables_only() -> None:
+def test_a_command_receives_secrets_only_as_environment_variables() -> None:
     payload = stored(run=f'echo "{REFERENCE}" {{{{run.id}}}}', facts=Facts(run_id="r"))
     assert payload["run"] == 'echo "${WINDLASS_VALUE_1?}" "${WINDLASS_VALUE_2?}"'
     assert payload["values"] == {"WINDLASS_VALUE_1": "{{secrets.TOKEN}}", "WINDLASS_VALUE_2": "r"}
@@ -158,7 +158,7 @@ def test_a_command_gets_values_as_variables_only() -> None:
 # Secrets of signed requests
 
 
-def test_a_reference_is_shown_and_a_literal_secret_is_masked_and_warned_of() -> None:
+def test_a_reference_is_shown_but_a_literal_secret_is_masked_and_causes_a_warning() -> None:
     literal = of(wait_for_webhook={"secret": "a-secret-of-sixteen"}, trigger={"webhook": {"secret": "b" * 20}})
     assert [line.partition(" of w ")[0] for line in advice(literal)] == [
         "trigger.webhook.secret",

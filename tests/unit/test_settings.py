@@ -1,4 +1,4 @@
-"""The settings are read from the environment once, and all mistakes are reported at once."""
+"""The settings are read from the environment once, and all errors are reported at once."""
 
 from dataclasses import fields
 from datetime import timedelta
@@ -20,12 +20,12 @@ def test_an_empty_environment_gives_the_defaults() -> None:
     assert not read({}).pooler
 
 
-def test_blank_means_not_given() -> None:
+def test_a_blank_variable_counts_as_unset() -> None:
     blank = {f"WINDLASS_{name}": "  " for name in ("DATABASE_URL", "NOTIFY", "POOL_SIZE", "API_KEY", "KEEP_DAYS")}
     assert read(blank) == Settings()
 
 
-def test_other_variables_are_none_of_our_business() -> None:
+def test_other_environment_variables_are_ignored() -> None:
     assert read({"EDITOR": "/bin/ed", "POOL_SIZE": "many"}) == Settings()
 
 
@@ -58,11 +58,11 @@ def test_other_variables_are_none_of_our_business() -> None:
         ("LOG_LEVEL", "debug", "log_level", "DEBUG"),
     ],
 )
-def test_each_variable_says_what_it_means(variable: str, text: str, name: str, value: Any) -> None:
+def test_each_variable_is_parsed_to_its_value(variable: str, text: str, name: str, value: Any) -> None:
     assert getattr(read({f"WINDLASS_{variable}": text}), name) == value
 
 
-MISTAKES = {
+INVALID_VALUES = {
     "WINDLASS_DATABASE_URL": "mysql://h/db",
     "WINDLASS_OBJECTS_URL": "ftp://host/folder",
     "WINDLASS_NOTIFY": "perhaps",
@@ -78,17 +78,17 @@ MISTAKES = {
 }
 
 
-def test_all_mistakes_are_listed_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     with pytest.raises(Invalid) as refusal:
-        read(MISTAKES)
-    for variable in MISTAKES:
+        read(INVALID_VALUES)
+    for variable in INVALID_VALUES:
         assert variable in str(refusal.value)
 
 
 @pytest.mark.parametrize(
     ("variable", "text"),
     [
-        *MISTAKES.items(),
+        *INVALID_VALUES.items(),
         ("WINDLASS_POOL_SIZE", "1"),
         ("WINDLASS_POOL_SIZE", "²"),
         ("WINDLASS_OBJECTS_URL", "file://objects"),
@@ -96,7 +96,7 @@ def test_all_mistakes_are_listed_at_once() -> None:
         ("WINDLASS_OBJECTS_URL", "s3://"),
     ],
 )
-def test_a_mistake_names_the_variable(variable: str, text: str) -> None:
+def test_the_error_of_an_invalid_value_names_the_variable(variable: str, text: str) -> None:
     with pytest.raises(Invalid, match=variable):
         read({variable: text})
 
@@ -111,7 +111,7 @@ def test_a_home_may_be_written_with_a_tilde() -> None:
     assert read({"WINDLASS_HOME": "~/windlass"}).home == Path.home() / "windlass"
 
 
-def test_every_setting_can_be_given_by_the_environment() -> None:
+def test_every_setting_can_be_set_in_the_environment() -> None:
     told = {
         "WINDLASS_DATABASE_URL": "postgresql://h/db",
         "WINDLASS_HOME": "/srv",

@@ -13,7 +13,7 @@ counts = st.integers(min_value=1, max_value=20)
 
 
 def turn(shares: FairShares, due: Counter[str], count: int) -> Counter[str]:
-    """One claim from orgs with so many due jobs each; each gets what it was dealt, as far as it has jobs."""
+    """Simulate one claim: each org gets the slots that were dealt to it, as far as it has due jobs."""
     dealt = shares.deal([org for org in due if due[org]], count)
     taken = Counter({org: min(places, due[org]) for org, places in dealt.items()})
     shares.used(dealt, taken, without_jobs={org for org, places in dealt.items() if due[org] <= places})
@@ -21,7 +21,7 @@ def turn(shares: FairShares, due: Counter[str], count: int) -> Counter[str]:
 
 
 @given(st.lists(st.tuples(some_orgs, counts), min_size=1, max_size=30))
-def test_every_place_is_dealt_and_no_more(turns: list[tuple[set[str], int]]) -> None:
+def test_exactly_the_slots_of_a_claim_are_dealt(turns: list[tuple[set[str], int]]) -> None:
     shares = FairShares()
     for orgs, count in turns:
         dealt = shares.deal(orgs, count)
@@ -31,7 +31,7 @@ def test_every_place_is_dealt_and_no_more(turns: list[tuple[set[str], int]]) -> 
 
 
 @given(st.lists(st.tuples(some_orgs, counts), min_size=1, max_size=60), some_orgs)
-def test_orgs_that_always_have_jobs_get_the_same_however_others_come_and_go(
+def test_orgs_that_always_have_jobs_get_equal_shares_regardless_of_other_orgs(
     turns: list[tuple[set[str], int]], backlogged: set[str]
 ) -> None:
     shares, total = FairShares(), Counter[str]()
@@ -53,7 +53,7 @@ def test_no_org_waits_longer_than_a_round(turns: list[int], orgs: set[str]) -> N
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 40))
-def test_of_more_orgs_than_a_claim_can_take_none_starves(orgs: int, most: int, count: int) -> None:
+def test_no_org_starves_if_there_are_more_orgs_than_a_claim_can_serve(orgs: int, most: int, count: int) -> None:
     shares, names, got = FairShares(), [f"o{n:02}" for n in range(orgs)], Counter[str]()
     for _ in range(3 * orgs):
         dealt = shares.deal(names, count, most=most)
@@ -66,7 +66,7 @@ def test_of_more_orgs_than_a_claim_can_take_none_starves(orgs: int, most: int, c
 
 
 @given(st.dictionaries(st.sampled_from(ORGS), st.integers(1, 300), min_size=1), counts)
-def test_all_jobs_are_taken_and_small_queues_are_not_held_up_by_long_ones(due: dict[str, int], count: int) -> None:
+def test_all_jobs_are_claimed_and_long_queues_do_not_delay_short_ones(due: dict[str, int], count: int) -> None:
     shares, left, places = FairShares(), Counter(due), 0
     while any(left.values()):
         before = Counter(left)
@@ -74,12 +74,12 @@ def test_all_jobs_are_taken_and_small_queues_are_not_held_up_by_long_ones(due: d
         assert left != before
         places += count
         for org, jobs in due.items():
-            # Each round of one place for each org brings it one job on.
+            # Each round of one slot for each org claims one more of its jobs.
             assert not left[org] or places < (jobs + 1) * len(due) + count
 
 
 @given(st.lists(st.tuples(counts, st.booleans()), min_size=1, max_size=60))
-def test_what_an_org_could_not_use_it_gets_later_up_to_a_bound(turns: list[tuple[int, bool]]) -> None:
+def test_slots_that_an_org_could_not_use_are_made_up_for_later_up_to_a_limit(turns: list[tuple[int, bool]]) -> None:
     shares, total = FairShares(), Counter[str]()
     for count, locked in turns:
         dealt = shares.deal(["a", "b"], count)

@@ -10,8 +10,8 @@ from windlass.engine.quarantine import split_batch
 from windlass.errors import Unavailable
 
 
-class Strange(Exception):
-    """Nobody foresaw this."""
+class UnexpectedError(Exception):
+    """An error of an unknown type."""
 
 
 async def run(items: Sequence[int], bad: set[int]) -> tuple[list[int], list[int]]:
@@ -20,12 +20,12 @@ async def run(items: Sequence[int], bad: set[int]) -> tuple[list[int], list[int]
 
     async def attempt(batch: Sequence[int]) -> int:
         if bad.intersection(batch):
-            raise Strange
+            raise UnexpectedError
         done.extend(batch)
         return len(batch)
 
     async def isolate(item: int, error: Exception) -> None:
-        assert isinstance(error, Strange)
+        assert isinstance(error, UnexpectedError)
         aside.append(item)
 
     assert sum(await split_batch(items, attempt, isolate)) == len(done)
@@ -33,7 +33,7 @@ async def run(items: Sequence[int], bad: set[int]) -> tuple[list[int], list[int]
 
 
 @given(st.integers(0, 60).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, max(n - 1, 0))))))
-async def test_exactly_the_culprits_are_set_aside(case: tuple[int, set[int]]) -> None:
+async def test_exactly_the_failing_items_are_set_aside(case: tuple[int, set[int]]) -> None:
     count, bad = case
     bad = {n for n in bad if n < count}
     done, aside = await run(range(count), bad)
@@ -41,7 +41,7 @@ async def test_exactly_the_culprits_are_set_aside(case: tuple[int, set[int]]) ->
     assert aside == sorted(bad)
 
 
-async def test_with_the_database_away_there_is_no_culprit() -> None:
+async def test_no_item_is_set_aside_while_the_database_is_unavailable() -> None:
     async def attempt(batch: Sequence[int]) -> None:
         raise Unavailable("gone")
 
@@ -52,14 +52,14 @@ async def test_with_the_database_away_there_is_no_culprit() -> None:
         await split_batch([1, 2, 3], attempt, isolate)
 
 
-async def test_one_culprit_among_a_thousand_costs_few_attempts() -> None:
+async def test_one_failing_item_among_a_thousand_is_found_in_few_attempts() -> None:
     attempts = 0
 
     async def attempt(batch: Sequence[int]) -> None:
         nonlocal attempts
         attempts += 1
         if 700 in batch:
-            raise Strange
+            raise UnexpectedError
 
     async def isolate(item: int, error: Exception) -> None:
         assert item == 700

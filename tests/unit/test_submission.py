@@ -39,7 +39,7 @@ TOMORROW = datetime(2030, 1, 2, tzinfo=UTC)
     ],
     ids=str,
 )
-def test_what_makes_sense_is_accepted(fields: dict[str, Any]) -> None:
+def test_a_valid_submission_is_accepted(fields: dict[str, Any]) -> None:
     check(replace(GOOD, **fields))
 
 
@@ -100,17 +100,17 @@ def test_what_makes_sense_is_accepted(fields: dict[str, Any]) -> None:
     ],
     ids=str,
 )
-def test_a_refusal_names_its_field(fields: dict[str, Any], field: str) -> None:
+def test_the_error_of_an_invalid_submission_names_its_field(fields: dict[str, Any], field: str) -> None:
     with pytest.raises(Invalid, match=field) as refusal:
         check(replace(GOOD, **fields))
     assert refusal.value.field == field
 
 
 @pytest.mark.parametrize("type_", ["content.thumbnail.v1", "a.b.v0", "billing.eu.invoice.v12", "mein.gerät.v1"])
-def test_a_versioned_type_needs_no_advice(type_: str) -> None:
+def test_a_versioned_type_causes_no_warning(type_: str) -> None:
     assert advice(type_) is None
 
 
 @pytest.mark.parametrize("type_", ["x", "a.v1", "a.b", "a.b.v", "a..v1", ".a.v1", "a.b.v1 ", "a.b.V1", "a.b.v1.c"])
-def test_another_type_works_with_a_warning_that_names_it(type_: str) -> None:
+def test_any_other_type_causes_a_warning_that_names_it(type_: str) -> None:
     assert type_ in (advice(type_) or "")

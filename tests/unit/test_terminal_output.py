@@ -19,14 +19,14 @@ from windlass.errors import Invalid
 from windlass.store.doctor import Waiting
 
 HOSTILE = "a\x1b[2J\x9b2J\u202eb\u2066\nfake"
-STEERING = ("\x1b", "\x9b", "\u202e", "\u2066")
+CONTROL_CHARACTERS = ("\x1b", "\x9b", "\u202e", "\u2066")
 
 
 def harmless(text: str) -> bool:
-    return not any(mark in text for mark in STEERING)
+    return not any(mark in text for mark in CONTROL_CHARACTERS)
 
 
-def test_json_on_a_terminal_is_ascii_and_in_a_pipe_as_it_is(
+def test_json_is_ascii_on_a_terminal_and_unchanged_in_a_pipe(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     show_json({"name": HOSTILE})
@@ -38,7 +38,7 @@ def test_json_on_a_terminal_is_ascii_and_in_a_pipe_as_it_is(
     assert json.loads(printed) == {"name": HOSTILE}
 
 
-def test_what_many_objects_and_servers_say_is_escaped(
+def test_names_and_server_messages_are_escaped(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fails(_reach: Any, thing: str) -> None:
@@ -56,7 +56,7 @@ def test_what_many_objects_and_servers_say_is_escaped(
     assert [line for line in printed.err.splitlines() if line == "fake"] == ["fake"]  # only `note` keeps line breaks
 
 
-def test_a_line_of_the_log_cannot_be_forged() -> None:
+def test_a_message_cannot_forge_a_log_line() -> None:
     text = "started\n2030-01-01T00:00:00.000Z INFO windlass: all is well\r\n\x1b[2J"
     record = logging.LogRecord("windlass", logging.INFO, "", 0, text, None, None)
     first, *more = Lines().format(record).split("\n")
@@ -65,7 +65,7 @@ def test_a_line_of_the_log_cannot_be_forged() -> None:
     assert harmless(first + "".join(more))
 
 
-def test_what_doctor_advises_can_be_pasted() -> None:
+def test_a_command_suggested_by_doctor_is_safe_to_paste() -> None:
     def fix(*, paused: bool) -> str:
         waiting = Waiting(type="a.b.v1", queue="q; rm -rf ~", paused=paused, waits=timedelta(hours=1))
         [finding] = judge_lines([waiting], [], {})

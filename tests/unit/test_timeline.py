@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.snapshots import NOW, SECOND, account, job
+from tests.unit.snapshots import NOW, SECOND, job, run_snapshot
 from windlass.core.explain.timeline import Move, timeline
 from windlass.core.workflows.step import HookAction, JobAction, SleepAction, Step
 
@@ -31,12 +31,12 @@ def spans(found: list[Any]) -> list[tuple[str, int | None, float, float | None]]
 
 DELAY = timedelta(seconds=5)
 STORIES: dict[str, tuple[list[Move], list[tuple[str, int, float, float | None]]]] = {
-    "in line": (moves(("created", None, -9)), [("queued", 1, -9, None)]),
-    "worked on": (
+    "queued": (moves(("created", None, -9)), [("queued", 1, -9, None)]),
+    "running": (
         moves(("created", None, -9), ("leased", 1, -8)),
         [("queued", 1, -9, -8), ("running", 1, -8, None)],
     ),
-    "tried twice": (
+    "retried": (
         moves(
             ("created", None, -9),
             ("leased", 1, -9),
@@ -52,7 +52,7 @@ STORIES: dict[str, tuple[list[Move], list[tuple[str, int, float, float | None]]]
             ("running", 2, -2, -1),
         ],
     ),
-    "taken before it was due": (
+    "claimed before it was due": (
         moves(("leased", 1, -9), ("retried", 1, -8, None, DELAY), ("leased", 2, -6)),
         [("running", 1, -9, -8), ("backoff", 2, -8, -6), ("running", 2, -6, None)],
     ),
@@ -60,7 +60,7 @@ STORIES: dict[str, tuple[list[Move], list[tuple[str, int, float, float | None]]]
         moves(("leased", 1, -9), ("retried", 1, -3, None, DELAY)),
         [("running", 1, -9, -3), ("backoff", 2, -3, None)],
     ),
-    "due and not taken": (
+    "due and not claimed": (
         moves(("leased", 1, -9), ("retried", 1, -8, None, DELAY)),
         [("running", 1, -9, -8), ("backoff", 2, -8, -3), ("queued", 2, -3, None)],
     ),
@@ -68,7 +68,7 @@ STORIES: dict[str, tuple[list[Move], list[tuple[str, int, float, float | None]]]
         moves(("leased", 1, -9), ("retried", 1, -8, "lease lost")),
         [("running", 1, -9, -8), ("queued", 2, -8, None)],
     ),
-    "opened again": (
+    "reopened": (
         moves(("leased", 2, -9), ("succeeded", 2, -8), ("retried", None, -5, "reopened"), ("leased", 1, -4)),
         [("running", 2, -9, -8), ("queued", 1, -5, -4), ("running", 1, -4, None)],
     ),
@@ -76,13 +76,13 @@ STORIES: dict[str, tuple[list[Move], list[tuple[str, int, float, float | None]]]
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_a_job_is_in_line_at_work_and_backing_off_in_turn(story: str) -> None:
+def test_the_timeline_of_a_job_has_queued_running_and_backoff_spans(story: str) -> None:
     trail, expected = STORIES[story]
-    assert spans(timeline(account("a", WORK, tell_work={"job": job()}), trail)) == expected
+    assert spans(timeline(run_snapshot("a", WORK, tell_work={"job": job()}), trail)) == expected
 
 
-def test_what_has_no_job_is_one_span() -> None:
-    known = account(
+def test_a_step_without_a_job_is_one_span() -> None:
+    known = run_snapshot(
         "saa.k",
         NAP,
         CALL,

@@ -32,25 +32,25 @@ def test_a_snapshot_sees_what_was_committed() -> None:
 
 
 @given(SNAPSHOTS, SNAPSHOTS, st.integers(0, 2**60))
-def test_who_covers_another_sees_all_that_it_sees(one: Snapshot, other: Snapshot, xid: int) -> None:
+def test_a_snapshot_that_covers_another_sees_everything_that_it_sees(one: Snapshot, other: Snapshot, xid: int) -> None:
     assert not (one.covers(other) and other.sees(xid)) or one.sees(xid)
     assert one.covers(one)
 
 
 @given(SNAPSHOTS, SNAPSHOTS, st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
-def test_places_can_be_written_down(upto: Snapshot, before: Snapshot, run_line: int, job_line: int) -> None:
+def test_cursors_round_trip_through_strings(upto: Snapshot, before: Snapshot, run_line: int, job_line: int) -> None:
     for cursor in (Cursor(upto), Cursor(upto, before, run_line, job_line)):
         assert Cursor.parse(str(cursor)) == cursor
 
 
 @pytest.mark.parametrize("text", ["", "x", "1", "1+1;1+1", "1+1;1+1;x;1", "3+1,4", "1+1;1+1;1;1;1", "9" * 12_001])
-def test_what_is_no_place_is_refused(text: str) -> None:
-    with pytest.raises(Invalid, match="no place in this stream"):
+def test_an_invalid_cursor_is_refused(text: str) -> None:
+    with pytest.raises(Invalid, match="not a cursor of this stream"):
         Cursor.parse(text)
 
 
 @given(st.data())
-def test_after_each_line_the_reader_has_that_one_and_those_before_it(data: st.DataObject) -> None:
+def test_the_cursor_after_a_line_covers_that_line_and_all_before_it(data: st.DataObject) -> None:
     base, upto = Snapshot(10, frozenset({7, 8})), Snapshot(14, frozenset({12}))
     kinds = st.tuples(st.sampled_from([7, 8, 10, 11, 13]), st.booleans())
     drawn = data.draw(st.lists(kinds, max_size=12))

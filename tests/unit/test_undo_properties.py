@@ -23,15 +23,15 @@ def own(steps: tuple[Step, ...]) -> tuple[Step, ...]:
 
 
 def succeeded(shell: Shell) -> set[str]:
-    """The steps that succeeded and have a compensation."""
+    """Return the steps that succeeded and have a compensation."""
     undoable = {step.compensates for step in shell.steps if step.compensates}
     return {name for name, letter in shell.known.items() if letter == "s" and name in undoable}
 
 
 def undone_in_reverse(shell: Shell) -> None:
-    """Every step that succeeded is undone once, the one that succeeded last first."""
+    """Check that every successful step was undone once, in reverse order of success."""
     rank = {name: n for n, names in enumerate(shell.completions) for name in names}
-    nothing = {s.name for s in shell.steps if s.fan_out and s.name not in fanned(shell)}  # a fan-out over nothing
+    nothing = {s.name for s in shell.steps if s.fan_out and s.name not in fanned(shell)}  # empty fan-outs
     assert set(shell.undone) | (succeeded(shell) & nothing) == succeeded(shell)
     assert len(set(shell.undone)) == len(shell.undone)
     order = [rank[name] for name in shell.undone]
@@ -44,7 +44,7 @@ def fanned(shell: Shell) -> set[str]:
 
 @few
 @given(compensated_scenes, seeds)
-def test_a_run_ends_as_without_compensations_and_is_undone_if_it_failed(scene: Scene, seed: int) -> None:
+def test_compensations_do_not_change_the_result_of_a_run_and_undo_it_if_it_failed(scene: Scene, seed: int) -> None:
     steps, world = scene
     shell = play(scene, seed)
     letters = {step.name: shell.known[step.name] for step in own(steps)}
@@ -60,13 +60,13 @@ def test_a_run_ends_as_without_compensations_and_is_undone_if_it_failed(scene: S
 
 @few
 @given(compensated_scenes, seeds, st.integers(0, 12), st.sampled_from([CANCEL, Expired()]), st.data())
-def test_a_run_stopped_at_any_moment_is_undone_once_whatever_is_requested_meanwhile(
+def test_a_run_stopped_at_any_moment_is_undone_once_despite_further_requests(
     scene: Scene, seed: int, batches: int, stop: CancelRequested | Expired, data: Any
 ) -> None:
     shell = play(scene, seed, batches)
     if shell.state != "running" or shell.run.undo.move is not None:
         return
-    shell.tell(stop)
+    shell.send(stop)
     while shell.under_way:
         if shell.run.undo.move is not None:
             again = data.draw(st.lists(st.sampled_from([*STOPS, Begun(), Retry()]), max_size=3))
@@ -84,7 +84,7 @@ def test_a_run_cancelled_without_compensation_is_not_undone(scene: Scene, seed: 
     shell = play(scene, seed, batches)
     if shell.state != "running" or shell.run.undo.move is not None:
         return
-    shell.tell(CancelRequested(Reason("user", "enough")))
+    shell.send(CancelRequested(Reason("user", "enough")))
     shell.drive()
     assert shell.state == "cancelled"
     assert not shell.undone
@@ -92,7 +92,7 @@ def test_a_run_cancelled_without_compensation_is_not_undone(scene: Scene, seed: 
 
 @few
 @given(compensated_scenes, seeds)
-def test_the_end_says_how_many_compensations_failed_and_which(scene: Scene, seed: int) -> None:
+def test_the_reason_of_the_conclusion_counts_and_names_failed_compensations(scene: Scene, seed: int) -> None:
     shell = play(scene, seed)
     if shell.state != "failed" or not succeeded(shell):
         return
@@ -108,14 +108,14 @@ def test_the_end_says_how_many_compensations_failed_and_which(scene: Scene, seed
 
 @few
 @given(compensated_scenes, seeds)
-def test_a_retry_does_undone_steps_again_with_what_depends_on_them(scene: Scene, seed: int) -> None:
+def test_a_retry_repeats_undone_steps_and_their_descendants(scene: Scene, seed: int) -> None:
     steps, world = scene
     shell = play(scene, seed)
     if shell.state != "failed":
         return
     undone = {step.compensates for step in steps if step.compensates and shell.known[step.name] == "s"}
-    shell.another_try(all_good(world))
-    shell.tell(Retry())
+    shell.next_round(all_good(world))
+    shell.send(Retry())
     shell.drive()
     assert shell.state == "completed"
     assert {shell.known[step.name] for step in steps if step.compensates} <= {"k"}
@@ -133,20 +133,20 @@ def test_a_completed_run_is_undone_as_a_whole_once_and_replies_once(scene: Scene
     if shell.state != "completed":
         return
     request = UndoRequested(Reason("undone", "above"), reply=7)
-    shell.tell(request)
+    shell.send(request)
     shell.drive()
     assert [reply.step for reply in shell.replies] == [7]
     undone_in_reverse(shell)
     assert shell.state == ("cancelled" if succeeded(shell) else "completed")
     before = list(shell.undone)
-    shell.tell(request)
+    shell.send(request)
     shell.drive()
     assert shell.undone == before, "undone twice"
 
 
 @few
 @given(compensated_scenes, seeds, st.integers(0, 12))
-def test_what_a_run_records_comes_back_from_json_as_it_was(scene: Scene, seed: int, batches: int) -> None:
+def test_the_counters_of_a_run_round_trip_through_json(scene: Scene, seed: int, batches: int) -> None:
     shell = play(scene, seed, batches)
     text = shell.run.counters
     stored = {} if text is None else json.loads(text)

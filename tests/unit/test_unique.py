@@ -21,11 +21,13 @@ from windlass.core.jobs.spec import only_keys, unique_key
     ],
     ids=["order", "NFC", "number", "truth", "text", "nesting", "null", "border"],
 )
-def test_a_fingerprint_is_of_values_not_of_spellings(one: dict[str, Any], other: dict[str, Any], same: bool) -> None:
+def test_a_fingerprint_depends_on_values_and_not_on_their_spelling(
+    one: dict[str, Any], other: dict[str, Any], same: bool
+) -> None:
     assert (unique_key(one) == unique_key(other)) is same
 
 
-def test_some_keys_are_chosen_from_objects_wherever_they_are() -> None:
+def test_only_keys_selects_keys_from_an_object_or_from_the_objects_in_a_list() -> None:
     assert only_keys({"id": 1, "at": 2}, ["id", "gone"]) == {"id": 1}
     assert only_keys([{"id": 1, "at": 2}, 3, {"id": 4}], ["id"]) == [{"id": 1}, {"id": 4}]
     assert only_keys("text", ["id"]) == "text"

@@ -31,7 +31,7 @@ def text_of(*keys: bytes) -> str:
 
 
 @given(st.binary(), st.text(alphabet="abc-", min_size=1), st.integers(1))
-def test_a_sealed_value_opens_only_with_its_key_and_as_what_it_is_about(value: bytes, name: str, version: int) -> None:
+def test_a_sealed_value_opens_only_with_its_key_and_its_context(value: bytes, name: str, version: int) -> None:
     sealed = seal(KEY, value, about("acme", name, version))
     assert open_sealed(KEY, sealed, about("acme", name, version)) == value
     for key, context in ((OTHER, about("acme", name, version)), (KEY, about("acme", name, version + 1))):
@@ -40,7 +40,7 @@ def test_a_sealed_value_opens_only_with_its_key_and_as_what_it_is_about(value: b
 
 
 @given(st.integers(0, 31))
-def test_a_value_that_was_changed_in_any_place_does_not_open(place: int) -> None:
+def test_a_sealed_value_with_a_changed_byte_does_not_open(place: int) -> None:
     sealed = bytearray(seal(KEY, b"1234", b"x"))
     sealed[place] ^= 1
     with pytest.raises(Tampered, match="of x does not open"):
@@ -71,7 +71,7 @@ def test_the_first_key_seals_and_all_are_found_by_id() -> None:
         (text_of(KEY, KEY), "two of the keys are the same"),
     ],
 )
-def test_a_wrong_setting_is_refused_without_its_value(text: str, problem: str) -> None:
+def test_an_invalid_master_key_setting_is_refused_without_revealing_it(text: str, problem: str) -> None:
     with pytest.raises(Invalid, match=problem) as refusal:
         read({"WINDLASS_MASTER_KEY": text})
     assert "WINDLASS_MASTER_KEY=...:" in str(refusal.value)
@@ -99,7 +99,7 @@ def test_a_wrong_key_is_refused_with_the_id_of_the_right_one() -> None:
 # The key of the embedded server
 
 
-def test_the_embedded_server_makes_its_key_once(tmp_path: Path) -> None:
+def test_the_embedded_server_creates_its_key_once(tmp_path: Path) -> None:
     made = key_file(tmp_path / "home", ())
     assert key_file(tmp_path / "home", ()) == made
     assert stat.S_IMODE((tmp_path / "home" / "master.key").stat().st_mode) == 0o600
@@ -113,7 +113,7 @@ def test_a_key_that_other_users_can_read_is_refused(tmp_path: Path) -> None:
         key_file(tmp_path, ())
 
 
-def test_no_new_key_is_made_for_a_database_that_needs_the_old_one(tmp_path: Path) -> None:
+def test_no_new_key_is_created_for_a_database_that_needs_the_old_one(tmp_path: Path) -> None:
     with pytest.raises(MasterKeyRequired, match=r"is missing, .* master key 1234abcd: restore the file"):
         key_file(tmp_path, ["1234abcd"])
     assert not list(tmp_path.iterdir())
@@ -125,7 +125,7 @@ def test_a_damaged_key_file_is_refused(tmp_path: Path) -> None:
         key_file(tmp_path, ())
 
 
-def test_two_processes_that_make_a_file_at_once_get_the_same(tmp_path: Path) -> None:
+def test_two_processes_that_create_a_file_at_once_get_the_same_content(tmp_path: Path) -> None:
     def other() -> str:
         private_file.make(tmp_path / "key", lambda: "first", advice="")
         return "second"

@@ -25,7 +25,7 @@ def test_skipped_steps_alone_do_not_fail_a_run() -> None:
 
 
 @pytest.mark.parametrize("bad", "ftc")
-def test_a_failure_timeout_or_cancelled_step_nobody_handles_fails_the_run(bad: str) -> None:
+def test_an_unhandled_failed_timed_out_or_cancelled_step_fails_the_run(bad: str) -> None:
     assert judged(bad + "k", node("a"), node("b", "a")) is FAILED
 
 
@@ -34,11 +34,11 @@ def test_a_failure_is_handled_by_a_failure_edge(bad: str) -> None:
     assert judged(bad + "s", node("a"), node("b", "a:failure")) is COMPLETED
 
 
-def test_a_failure_is_handled_by_an_if_that_held() -> None:
+def test_a_failure_is_handled_by_a_step_whose_if_is_true() -> None:
     assert judged("fs", node("a"), node("b", "a:complete", condition="failure()")) is COMPLETED
 
 
-def test_an_if_that_did_not_hold_handles_nothing() -> None:
+def test_a_step_whose_if_is_false_handles_no_failure() -> None:
     assert judged("fk", node("a"), node("b", "a:complete", condition="false")) is FAILED
 
 
@@ -47,26 +47,26 @@ def test_a_failure_is_handled_through_skipped_steps() -> None:
     assert judged("fkks", *steps) is COMPLETED
 
 
-def test_an_if_that_was_false_lets_the_failure_travel_on() -> None:
+def test_a_step_whose_if_is_false_passes_the_failure_on() -> None:
     steps = node("a"), node("b", "a:complete", condition="false"), node("c", "b:complete", condition="failure()")
     assert judged("fks", *steps) is COMPLETED
 
 
-def test_a_handler_behind_a_step_that_ran_does_not_see_the_failure() -> None:
+def test_a_step_after_one_that_ran_does_not_handle_the_failure() -> None:
     steps = node("a"), node("b", "a:complete"), node("c", "b:complete", condition="true")
     assert judged("fss", *steps) is FAILED
 
 
-def test_a_complete_edge_handles_nothing() -> None:
+def test_a_complete_edge_handles_no_failure() -> None:
     assert judged("fs", node("a"), node("b", "a:complete")) is FAILED
 
 
-def test_a_skipped_edge_handles_nothing() -> None:
+def test_a_skipped_edge_handles_no_failure() -> None:
     assert judged("fks", node("a"), node("b", "a"), node("c", "b:skipped")) is FAILED
 
 
 @pytest.mark.parametrize("condition", [None, "failure()"])
-def test_a_final_step_hides_nothing(condition: str | None) -> None:
+def test_a_final_step_handles_no_failure(condition: str | None) -> None:
     assert judged("fs", node("a"), node("z", final=True, condition=condition)) is FAILED
 
 
@@ -93,30 +93,30 @@ def test_one_handler_among_many_dependents_is_enough() -> None:
 
 
 @pytest.mark.parametrize("bad", "ft")
-def test_a_handler_that_itself_fails_handled_its_parent_but_is_a_failure_of_its_own(bad: str) -> None:
+def test_a_failed_handler_handles_its_parent_but_is_itself_a_failure(bad: str) -> None:
     steps = node("a"), node("b", "a:failure"), node("c", "b:failure")
     assert judged("f" + bad, *steps[:2]) is FAILED
     assert judged("f" + bad + "s", *steps) is COMPLETED
 
 
-def test_a_handler_that_was_cancelled_handled_nothing() -> None:
+def test_a_cancelled_handler_handles_no_failure() -> None:
     assert judged("fcs", node("a"), node("b", "a:failure"), node("c", "b:failure")) is FAILED
 
 
-def test_a_handler_that_was_skipped_handled_nothing() -> None:
+def test_a_skipped_handler_handles_no_failure() -> None:
     assert judged("sfk", node("a"), node("b"), node("c", "a:failure", "b:failure")) is FAILED
 
 
-def test_a_failure_edge_on_a_skipped_step_is_not_what_an_any_join_ran_for() -> None:
+def test_a_failure_edge_from_a_skipped_step_to_an_any_join_handles_no_failure() -> None:
     steps = node("a"), node("b", "a"), node("q"), node("c", "b:failure", "q", join=Join.ANY)
     assert judged("fkss", *steps) is FAILED
 
 
-def test_a_failure_edge_of_an_any_join_handles() -> None:
+def test_a_failure_edge_to_an_any_join_handles_the_failure() -> None:
     assert judged("fss", node("a"), node("q"), node("c", "a:failure", "q", join=Join.ANY)) is COMPLETED
 
 
-def test_a_diamond_of_skips_is_walked_once_and_handled_at_its_foot() -> None:
+def test_a_failure_is_handled_at_the_end_of_a_diamond_of_skipped_steps() -> None:
     sides = [node(f"b{n}", "a") for n in range(5)]
     foot = node("z", *(f"{side.name}:complete" for side in sides), condition="failure()")
     assert judged("fkkkkks", node("a"), *sides, foot) is COMPLETED

@@ -28,7 +28,7 @@ VECTORS = [
 
 
 def by_hand(secret: str, id_: str, moment: str, body: bytes) -> str:
-    """The standard's words, once more: base64(HMAC-SHA256(decoded secret, id.timestamp.body))."""
+    """Return the signature as the standard defines it: base64(HMAC-SHA256(decoded secret, id.timestamp.body))."""
     try:
         key = b64decode(secret[6:], validate=True) if secret[:6] == "whsec_" else secret.encode()
     except ValueError:
@@ -42,7 +42,7 @@ def headers(**changed: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("secret", "id_", "moment", "body", "known"), VECTORS)
-def test_a_signature_is_that_of_the_standard(
+def test_a_signature_equals_that_of_the_standard(
     secret: str, id_: str, moment: str, body: bytes, known: str | None
 ) -> None:
     made = signature(secret, id_, moment, body)
@@ -52,7 +52,7 @@ def test_a_signature_is_that_of_the_standard(
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_five_minutes_to_either_side_are_fresh_and_no_more(sign: int) -> None:
+def test_a_timestamp_may_differ_from_the_current_time_by_up_to_five_minutes(sign: int) -> None:
     assert signature_mistake(SECRET, headers(), BODY, NOW + sign * TOLERANCE) is None
     late = NOW + sign * (TOLERANCE + timedelta(seconds=1))
     assert (
@@ -62,7 +62,7 @@ def test_five_minutes_to_either_side_are_fresh_and_no_more(sign: int) -> None:
 
 
 @pytest.mark.parametrize("missing", ["id", "timestamp", "signature"])
-def test_all_three_headers_are_needed(missing: str) -> None:
+def test_all_three_headers_are_required(missing: str) -> None:
     assert "are required" in str(signature_mistake(SECRET, headers(**{missing: ""}), BODY, NOW))
 
 
@@ -74,7 +74,7 @@ def test_a_timestamp_is_a_whole_number_of_seconds(moment: str) -> None:
     )
 
 
-def test_one_of_several_signatures_is_enough_and_versions_we_do_not_know_are_passed_over() -> None:
+def test_one_valid_signature_is_enough_and_unknown_versions_are_ignored() -> None:
     good = f"v1,{signature(SECRET, ID, MOMENT, BODY)}"
     for given in (f"v1,AAAA {good}", f"{good} v1,AAAA", f"v1a,xyz v2,abc {good}", f"  {good}  "):
         assert signature_mistake(SECRET, headers(signature=given), BODY, NOW) is None
@@ -95,13 +95,13 @@ def test_a_signature_is_for_one_body_one_id_one_time_and_one_secret() -> None:
     assert signature_mistake(SECRET + "BBBB", headers(), BODY, NOW) == refused
 
 
-def test_no_objection_names_the_secret_or_the_signature_that_would_do() -> None:
+def test_no_error_contains_the_secret_or_the_expected_signature() -> None:
     told = str(signature_mistake(SECRET, headers(signature="v1,AAAA"), BODY, NOW))
     assert SECRET not in told
     assert signature(SECRET, ID, MOMENT, BODY) not in told
 
 
-def test_a_token_is_the_same_in_every_process_and_has_256_bits_for_a_url() -> None:
+def test_a_token_is_deterministic_and_url_safe_and_has_256_bits() -> None:
     token = webhook.callback_token(b"key", RUN, 3)
     assert token == webhook.callback_token(b"key", RUN, 3)
     assert len(token) == 43
@@ -114,12 +114,12 @@ def test_a_token_belongs_to_one_key_one_run_one_step_and_one_round() -> None:
     assert len({webhook.callback_token(key, *place) for key in (b"a", b"b") for place in places}) == 36
 
 
-def test_the_token_of_the_first_round_is_the_one_that_older_releases_made() -> None:
+def test_the_token_of_the_first_round_equals_that_of_older_releases() -> None:
     mark = hmac.digest(b"key", RUN.bytes + (3).to_bytes(4, "big"), "sha256")
     assert webhook.callback_token(b"key", RUN, 3) == b64encode(mark, b"-_").decode().rstrip("=")
 
 
-def test_what_is_stored_of_a_token_is_its_hash_whatever_somebody_sends() -> None:
+def test_any_string_sent_as_a_token_has_a_sha256_digest() -> None:
     assert webhook.token_digest("abc") == hashlib.sha256(b"abc").digest()
     for odd in ("", "é", "\x00", "\ud800", "a" * 10_000):
         assert len(webhook.token_digest(odd)) == 32

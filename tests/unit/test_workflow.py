@@ -173,7 +173,7 @@ def workflows(draw: st.DrawFn) -> Workflow:
 
 
 @given(workflows())
-def test_the_canonical_document_makes_the_workflow_again(workflow: Workflow) -> None:
+def test_a_workflow_round_trips_through_its_canonical_document(workflow: Workflow) -> None:
     again = parse(workflow.to_document())
     assert again == workflow
     assert again.to_document() == workflow.to_document()
@@ -181,27 +181,29 @@ def test_the_canonical_document_makes_the_workflow_again(workflow: Workflow) -> 
 
 
 @given(workflows())
-def test_the_document_survives_a_store_that_forgets_the_order_of_keys(workflow: Workflow) -> None:
+def test_a_document_does_not_depend_on_the_order_of_its_keys(workflow: Workflow) -> None:
     stored = json.loads(json.dumps(workflow.to_document(), sort_keys=True))
     assert parse(stored) == workflow
 
 
 @given(workflows(), st.data())
-def test_a_document_with_something_else_somewhere_is_read_or_refused(workflow: Workflow, data: st.DataObject) -> None:
+def test_a_document_with_a_random_value_in_any_place_is_parsed_or_refused(
+    workflow: Workflow, data: st.DataObject
+) -> None:
     document = json.loads(json.dumps(workflow.to_document()))
     place = data.draw(st.sampled_from(places(document)))
     place(data.draw(values))
-    for path, message in mistakes_in(document):
+    for path, message in errors_in(document):
         assert path
         assert message
 
 
 @given(st.dictionaries(st.sampled_from(["name", "tasks", "trigger", "labels", "max_duration"]), values) | values)
-def test_any_json_is_read_or_refused(document: Any) -> None:
-    mistakes_in(document)
+def test_any_json_is_parsed_or_refused(document: Any) -> None:
+    errors_in(document)
 
 
-def mistakes_in(document: Any) -> list[tuple[str, str]]:
+def errors_in(document: Any) -> list[tuple[str, str]]:
     try:
         checked(parse(document))
     except InvalidWorkflow as refusal:
@@ -210,7 +212,7 @@ def mistakes_in(document: Any) -> list[tuple[str, str]]:
 
 
 def places(document: Any) -> list[Callable[[Any], None]]:
-    """Ways to put a value anywhere into a document."""
+    """Return a setter for each place in a document."""
     found: list[Callable[[Any], None]] = []
     waiting = [document]
     while waiting:
@@ -243,7 +245,7 @@ ETL = Workflow("etl", (Step(name="a", action=JobAction("a.b.v1")), Step(name="b"
     ],
     ids=str,
 )
-def test_whatever_differs_changes_the_fingerprint(other: Workflow) -> None:
+def test_every_difference_changes_the_fingerprint(other: Workflow) -> None:
     assert other.fingerprint != ETL.fingerprint
 
 
@@ -253,12 +255,12 @@ def test_spelling_does_not_change_the_fingerprint() -> None:
     assert parse(ours).fingerprint == parse(theirs).fingerprint
 
 
-def test_the_plan_is_made_once() -> None:
+def test_the_plan_is_created_once() -> None:
     assert ETL.plan is ETL.plan
     assert ETL.plan.steps == ETL.steps
 
 
-def test_the_canonical_document_is_plain() -> None:
+def test_the_canonical_document_leaves_out_unset_fields() -> None:
     assert replace(ETL, concurrency=2).to_document() == {
         "name": "etl",
         "trigger": "api",
@@ -271,12 +273,12 @@ def test_the_canonical_document_is_plain() -> None:
     }
 
 
-def test_an_http_step_built_without_a_time_limit_gets_the_usual_one() -> None:
+def test_an_http_step_built_without_a_timeout_gets_the_default() -> None:
     built = Workflow("w", (Step(name="a", action=HttpAction("https://x")),))
     assert checked(built).steps[0].timeout == timedelta(seconds=30)
 
 
-def test_a_workflow_built_by_hand_is_held_to_the_same_rules() -> None:
+def test_a_workflow_built_in_python_is_checked_by_the_same_rules() -> None:
     built = replace(ETL, steps=(replace(ETL.steps[1], edges=(Edge("nobody"),), max_attempts=3),))
     with pytest.raises(InvalidWorkflow) as refusal:
         checked(built)

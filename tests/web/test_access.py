@@ -27,7 +27,7 @@ QUEUES = "/api/v1/queues"
 
 @contextlib.asynccontextmanager
 async def client(app: Windlass, *, operator: bool = True) -> AsyncIterator[httpx.AsyncClient]:
-    """A client without a key of a server with one, or without any."""
+    """Yield a client that sends no key, for a server with or without an operator key."""
     chosen = (OPERATOR,) if operator else ()
     listener = listen("127.0.0.1", 0, keys=chosen)
     web = server.build(app, GuardOptions(host=listener.host, keys=chosen))
@@ -50,7 +50,7 @@ def bearer(key: object, **headers: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}", **headers}
 
 
-async def test_a_key_acts_for_its_org_and_its_name_is_in_the_trail(app: Windlass, acme: Tenant) -> None:
+async def test_a_key_acts_for_its_org_and_events_record_its_name(app: Windlass, acme: Tenant) -> None:
     made = await keys.create(acme, role="developer", name="ci")
     async with client(app) as http:
         answer = await http.post("/api/v1/jobs", json={"type": "a.b.v1"}, headers={"x-api-key": str(made.key)})
@@ -70,7 +70,7 @@ async def test_a_key_acts_for_its_org_and_its_name_is_in_the_trail(app: Windlass
     assert [job.type for job in (await jobs.list_(acme)).jobs] == ["a.b.v1"]
 
 
-async def test_everything_that_is_wrong_with_a_key_has_the_same_answer(app: Windlass, acme: Tenant) -> None:
+async def test_every_invalid_key_gets_the_same_401_response(app: Windlass, acme: Tenant) -> None:
     good = await keys.create(acme, role="viewer")
     revoked = await keys.create(acme, role="viewer")
     await keys.revoke(acme, revoked.key.id)
@@ -108,7 +108,7 @@ async def test_keys_of_a_disabled_org_are_refused_until_it_is_enabled(
     assert again.status_code == 200
 
 
-async def test_a_key_cannot_act_for_another_org_and_the_operator_for_none_that_does_not_exist(
+async def test_a_key_cannot_act_for_another_org_and_the_operator_cannot_act_for_an_unknown_org(
     app: Windlass, acme: Tenant
 ) -> None:
     made = await keys.create(acme, role="admin")
@@ -122,7 +122,7 @@ async def test_a_key_cannot_act_for_another_org_and_the_operator_for_none_that_d
     assert [problem(answer, 404)["what"] for answer in unknown] == ["org"] * 4
 
 
-async def test_a_server_without_a_key_is_open_on_loopback_until_there_is_a_second_org(
+async def test_a_server_without_a_key_is_open_on_loopback_until_a_second_org_exists(
     app: Windlass, operator: Tenant
 ) -> None:
     async with client(app, operator=False) as http:
@@ -139,7 +139,7 @@ async def test_a_server_without_a_key_is_open_on_loopback_until_there_is_a_secon
     assert [answer.status_code for answer in open_] == [200] * 3
 
 
-async def test_a_key_of_another_form_is_ignored_by_a_server_without_one(app: Windlass) -> None:
+async def test_a_server_without_a_key_ignores_keys_of_an_unknown_format(app: Windlass) -> None:
     async with client(app, operator=False) as http:
         assert (await http.get(QUEUES, headers=bearer("some-other-key-of-mine"))).status_code == 200
         assert (await http.get(QUEUES, headers=bearer("wlk_some_other_key"))).status_code == 401
@@ -153,7 +153,7 @@ async def test_a_request_with_a_key_may_come_through_a_proxy(app: Windlass, acme
         assert (await http.get(QUEUES, headers=proxied)).status_code == 421
 
 
-async def test_the_metrics_of_all_orgs_are_the_operators(app: Windlass, operator: Tenant, acme: Tenant) -> None:
+async def test_only_the_operator_reads_the_metrics_of_all_orgs(app: Windlass, operator: Tenant, acme: Tenant) -> None:
     admin = await keys.create(acme, role="admin", name="boss")
     of_default = await keys.create(operator, role="admin")
     async with client(app) as http:
@@ -168,7 +168,7 @@ async def test_the_metrics_of_all_orgs_are_the_operators(app: Windlass, operator
     assert all("only the operator" in problem(answer, 403)["detail"] for answer in refused)
 
 
-async def test_during_an_outage_a_key_is_neither_accepted_nor_refused(clock: Clock) -> None:
+async def test_a_request_with_a_key_is_503_while_the_database_is_unavailable(clock: Clock) -> None:
     away: Any = Windlass("postgresql://nobody@127.0.0.1:1/none", settings=Settings())
     key = str(ApiKey("abcdefghijkl", "x" * 43))
     async with client(away) as http:

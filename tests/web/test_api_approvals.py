@@ -39,7 +39,7 @@ async def test_an_approval_is_listed_and_decided(app: Windlass) -> None:
         assert (decided["state"], decided["values"], decided["comment"]) == ("approved", {"amount": 5}, "fine")
         assert data(await http.get(f"/runs/{run}/output"))["values"] == {"amount": 5}
         again = problem(await http.post(f"{path}/reject"), 409)
-        assert again["detail"] == f"approval {approval['id']} was decided before: approved by operator"
+        assert again["detail"] == f"approval {approval['id']} was already decided: approved by operator"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ async def test_an_approval_is_listed_and_decided(app: Windlass) -> None:
         ({"value": {"amount": 5}}, "value"),
     ],
 )
-async def test_a_decision_that_does_not_fit_names_the_field(app: Windlass, body: Any, field: str) -> None:
+async def test_an_invalid_decision_is_rejected_with_the_field(app: Windlass, body: Any, field: str) -> None:
     await waiting(app)
     async with served(app) as http:
         [approval] = data(await http.get("/approvals"))
@@ -72,7 +72,7 @@ async def test_bad_requests_are_refused(app: Windlass) -> None:
         assert "its run was stopped" in problem(await http.post(f"/approvals/{approval['id']}/reject"), 410)["detail"]
 
 
-async def test_the_client_decides_and_raises_what_the_server_answers(app: Windlass) -> None:
+async def test_the_client_decides_and_raises_the_servers_errors(app: Windlass) -> None:
     await waiting(app)
     async with served(app) as http, AsyncClient(str(http.base_url).removesuffix("/")) as client:
         [approval] = [one async for one in client.approvals.list(state=["open"], workflow="refund")]
@@ -98,12 +98,12 @@ async def test_the_command_line_lists_shows_and_decides(app: Windlass, tmp_path:
     async with served(app) as http:
         url = str(http.base_url).removesuffix("/api/v1/")
         again = await cli("--url", url, "approvals", "reject", id_)
-        assert (again.code, "was decided before: approved by" in again.err) == (1, True)
+        assert (again.code, "was already decided: approved by" in again.err) == (1, True)
         shown = json.loads((await cli("--url", url, "approvals", "show", id_, "--json")).out)
         assert (shown["values"], shown["comment"]) == ({"amount": 5}, "fine")
 
 
-async def test_the_role_of_the_key_decides(app: Windlass) -> None:
+async def test_a_key_needs_the_operator_role_to_decide(app: Windlass) -> None:
     await waiting(app)
     db = await app.open()
     await orgs.create(db, "acme")

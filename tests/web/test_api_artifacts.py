@@ -59,7 +59,7 @@ async def test_artifacts_are_listed_in_pages(app: Windlass, run: str) -> None:
         assert (first["data"] + second["data"], second["next"]) == (rows, None)
 
 
-async def test_a_file_is_downloaded_and_never_shown_as_a_page(app: Windlass, run: str) -> None:
+async def test_a_file_is_downloaded_and_never_rendered_as_a_page(app: Windlass, run: str) -> None:
     async with served(app) as http:
         answer = await http.get(f"/runs/{run}/tasks/make/artifacts/page.html/content")
         assert (answer.status_code, answer.text) == (200, SCRIPT)
@@ -85,7 +85,9 @@ async def test_a_file_is_downloaded_and_never_shown_as_a_page(app: Windlass, run
         ("bytes=-", 200, "2123456789", None),
     ],
 )
-async def test_a_part_of_a_file(app: Windlass, run: str, requested: str, status: int, text: str, place: Any) -> None:
+async def test_a_range_request_returns_the_requested_bytes_or_the_whole_file(
+    app: Windlass, run: str, requested: str, status: int, text: str, place: Any
+) -> None:
     async with served(app) as http:
         url = f"/runs/{run}/tasks/make/artifacts/digits/content"
         answer = await http.get(url, headers={"Range": requested})
@@ -95,7 +97,7 @@ async def test_a_part_of_a_file(app: Windlass, run: str, requested: str, status:
 
 
 @pytest.mark.parametrize("requested", ["bytes=10-", "bytes=-0", "bytes=99-100"])
-async def test_a_part_behind_the_end_is_refused(app: Windlass, run: str, requested: str) -> None:
+async def test_a_range_beyond_the_end_is_rejected(app: Windlass, run: str, requested: str) -> None:
     async with served(app) as http:
         answer = await http.get(f"/runs/{run}/tasks/make/artifacts/digits/content", headers={"Range": requested})
         assert problem(answer, 416)["title"] == "Range not satisfiable"
@@ -114,12 +116,12 @@ async def test_a_part_behind_the_end_is_refused(app: Windlass, run: str, request
         ("tasks/none/artifacts", "task"),
     ],
 )
-async def test_what_does_not_exist(app: Windlass, run: str, path: str, what: str) -> None:
+async def test_unknown_artifacts_and_tasks_are_404(app: Windlass, run: str, path: str, what: str) -> None:
     async with served(app) as http:
         assert problem(await http.get(f"/runs/{run}/{path}"), 404)["what"] == what
 
 
-async def test_a_job_that_is_no_step_has_artifacts_of_its_own(app: Windlass) -> None:
+async def test_a_job_outside_a_run_has_its_own_artifacts(app: Windlass) -> None:
     @app.job("single.v1", retry=Retry(kind=Backoff.CONSTANT, base=0))
     async def single(ctx: Context) -> None:
         await ctx.artifacts.write("digits", f"{ctx.attempt}123456789")
@@ -145,27 +147,27 @@ async def test_a_job_that_is_no_step_has_artifacts_of_its_own(app: Windlass) -> 
         assert problem(await http.get(f"/jobs/{uuid4()}/artifacts"), 404)["what"] == "job"
 
 
-async def test_the_job_of_a_step_has_those_of_its_step(app: Windlass, run: str) -> None:
+async def test_the_job_of_a_step_has_the_artifacts_of_the_step(app: Windlass, run: str) -> None:
     async with served(app) as http:
         [instance] = data(await http.get(f"/runs/{run}/tasks/make/instances"))
         of_job = data(await http.get(f"/jobs/{instance['job_id']}/artifacts"))
         assert of_job == data(await http.get(f"/runs/{run}/tasks/make/artifacts"))
 
 
-async def test_a_cursor_that_is_none_is_refused(app: Windlass, run: str) -> None:
+async def test_an_invalid_cursor_is_rejected(app: Windlass, run: str) -> None:
     async with served(app) as http:
         for after in ("x", "bnVsbA", "WyJhIiwtMSwiYSIsMV0", "WyJhIiwxZTMwLCJhIiwxXQ"):
             assert problem(await http.get(f"/runs/{run}/artifacts", params={"after": after}), 422)
 
 
-async def test_an_object_that_is_gone_is_an_error_and_no_empty_file(app: Windlass, run: str) -> None:
+async def test_a_missing_object_is_an_error_instead_of_an_empty_file(app: Windlass, run: str) -> None:
     for path in (app.settings.home / "objects").rglob("digits"):
         path.unlink()
     async with served(app) as http:
         assert problem(await http.get(f"/runs/{run}/tasks/make/artifacts/digits/content"), 404)["what"] == "object"
 
 
-async def test_another_org_has_none_of_them(app: Windlass, run: str) -> None:
+async def test_another_org_cannot_see_the_artifacts(app: Windlass, run: str) -> None:
     await orgs.create(await app.open(), "acme")
     async with served(app, keys=("an operator's key",)) as http:
         for path in ("artifacts", "tasks/make/artifacts", "tasks/make/artifacts/digits/content"):

@@ -23,7 +23,7 @@ async def begun(http: httpx.AsyncClient) -> str:
     return str((await http.post("/workflows/one/trigger", json={})).json()["data"]["run_id"])
 
 
-async def test_a_number_that_no_float_holds_is_refused(app: Windlass, conn: "asyncpg.Connection[Any]") -> None:
+async def test_a_number_too_large_for_a_float_is_rejected(app: Windlass, conn: "asyncpg.Connection[Any]") -> None:
     async with served(app) as http:
         await begun(http)
         before = await conn.fetchrow(COUNTS)
@@ -31,7 +31,7 @@ async def test_a_number_that_no_float_holds_is_refused(app: Windlass, conn: "asy
         assert await conn.fetchrow(COUNTS) == before
 
 
-async def test_what_fits_a_body_may_still_be_too_large(app: Windlass) -> None:
+async def test_values_over_their_own_limits_are_rejected_even_if_the_body_fits(app: Windlass) -> None:
     async with served(app) as http:
         await begun(http)
         assert fields(await http.post("/workflows/one/runs", json={"input": "x" * (PAYLOAD_LIMIT - 1)})) == ["input"]
@@ -51,7 +51,7 @@ async def test_a_definition_is_an_object(app: Windlass, body: Any) -> None:
         assert fields(await http.post("/workflows")) == ["body"]
 
 
-async def test_a_task_that_is_there_twice_is_not_lost_silently(app: Windlass) -> None:
+async def test_a_duplicate_task_is_rejected(app: Windlass) -> None:
     body = b'{"name": "one", "tasks": {"a": {"job": "a"}, "a": {"job": "b"}}}'
     async with served(app) as http:
         assert "'a' is a duplicate" in problem(await http.post("/workflows", content=body, headers=JSON), 422)["detail"]
@@ -79,7 +79,7 @@ async def test_a_task_that_is_there_twice_is_not_lost_silently(app: Windlass) ->
     ],
     ids=lambda value: str(value)[:50],
 )
-async def test_orders_that_make_no_sense_name_every_field(
+async def test_invalid_run_requests_are_rejected_with_every_field(
     app: Windlass, conn: "asyncpg.Connection[Any]", order: Any, field: str
 ) -> None:
     async with served(app) as http:
@@ -90,7 +90,7 @@ async def test_orders_that_make_no_sense_name_every_field(
         assert await conn.fetchrow(COUNTS) == before
 
 
-async def test_keys_in_headers_are_bounded(app: Windlass) -> None:
+async def test_idempotency_keys_in_headers_are_bounded(app: Windlass) -> None:
     async with served(app) as http:
         await begun(http)
         for key in ("x" * 1025, ""):
@@ -98,7 +98,7 @@ async def test_keys_in_headers_are_bounded(app: Windlass) -> None:
             assert [field.lower() for field in fields(answer)] in (["idempotency-key"], ["idempotency_key"])
 
 
-async def test_methods_that_are_not_for_an_address_are_told(app: Windlass) -> None:
+async def test_an_unsupported_method_is_405_and_an_unknown_path_404(app: Windlass) -> None:
     async with served(app) as http:
         told = problem(await http.patch("/workflows", json={}), 405)
         problem(await http.get("/nothing"), 404)

@@ -58,7 +58,7 @@ async def test_create_workflow(app: Windlass) -> None:
     assert is_moment(made["inserted_at"])
 
 
-async def test_update_workflow_replaces_all_tasks_and_leaves_runs_under_way_alone(app: Windlass) -> None:
+async def test_update_workflow_replaces_all_tasks_and_does_not_change_active_runs(app: Windlass) -> None:
     async with served(app) as http:
         id_ = data(await http.post("/workflows", json=CREATE), 201)["id"]
         run = data(await http.post(f"/workflows/{id_}/trigger", json=PAYLOAD), 201)["run_id"]
@@ -121,7 +121,7 @@ async def test_get_workflow_run(app: Windlass) -> None:
     assert found == same
 
 
-async def test_cancel_workflow_run_and_the_second_time_is_409(app: Windlass) -> None:
+async def test_cancelling_a_workflow_run_twice_is_409(app: Windlass) -> None:
     async with served(app) as http:
         id_ = data(await http.post("/workflows", json=CREATE), 201)["id"]
         run = data(await http.post(f"/workflows/{id_}/trigger", json=PAYLOAD), 201)["run_id"]
@@ -133,7 +133,7 @@ async def test_cancel_workflow_run_and_the_second_time_is_409(app: Windlass) -> 
     assert {task["status"] for task in tasks.values()} == {"cancelled"}
 
 
-async def test_a_failure_whose_handler_ran_is_a_completed_run(app: Windlass) -> None:
+async def test_a_run_completes_if_its_failed_task_was_handled(app: Windlass) -> None:
     tasks = {
         "charge": {"url": "https://myapp.com/api/charge"},
         "send-receipt": {"needs": ["charge"], "url": "https://myapp.com/api/send-receipt"},
@@ -154,7 +154,7 @@ async def test_a_failure_whose_handler_ran_is_a_completed_run(app: Windlass) -> 
     assert (found["tasks"]["send-receipt"]["status_code"], found["tasks"]["send-receipt"]["started_at"]) == (None, None)
 
 
-async def test_sleeping_waiting_and_template_error_are_told(app: Windlass) -> None:
+async def test_a_run_shows_sleeping_waiting_and_template_error_tasks(app: Windlass) -> None:
     tasks = {
         "nap": {"sleep": "13d"},
         "paid": {"wait_for_webhook": {"timeout": "1h"}},
@@ -184,7 +184,7 @@ async def test_sleeping_waiting_and_template_error_are_told(app: Windlass) -> No
     ],
     ids=["orphaned needs", "circular", "two types", "empty"],
 )
-async def test_definitions_that_make_no_sense_are_rejected_with_the_field(
+async def test_invalid_definitions_are_rejected_with_the_field(
     app: Windlass, change: dict[str, Any], field: str, told: str
 ) -> None:
     tasks = {**CREATE["tasks"], **change} if "send-receipt" in change else change
@@ -194,8 +194,8 @@ async def test_definitions_that_make_no_sense_are_rejected_with_the_field(
     assert any(error["field"].startswith(field) and told in error["message"] for error in found["errors"]), found
 
 
-async def test_the_table_of_seed_004(app: Windlass) -> None:
-    """Every row of its table of endpoints, with its own words for a workflow."""
+async def test_every_endpoint_of_seed_004_works(app: Windlass) -> None:
+    """Call every endpoint in the table of seed 004, with the workflow syntax of that seed."""
     async with served(app) as http:
         assert data(await http.get("/workflows")) == []
         assert data(await http.post("/workflows", json=FILES), 201)["version"] == 1
@@ -221,7 +221,7 @@ async def test_the_table_of_seed_004(app: Windlass) -> None:
         assert (await http.delete("/workflows/files")).status_code == 204
 
 
-async def test_retry_does_the_failed_tasks_again(app: Windlass) -> None:
+async def test_retry_runs_the_failed_tasks_again(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=CREATE)
         run = data(await http.post("/workflows/order-processing/runs", json={"input": PAYLOAD}), 201)["run_id"]

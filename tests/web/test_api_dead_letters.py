@@ -20,7 +20,7 @@ BAD: list[tuple[Any, str]] = [
 ]
 
 
-async def test_groups_their_jobs_and_what_is_done_to_them(app: Windlass) -> None:
+async def test_dead_letters_are_grouped_listed_retried_and_dropped(app: Windlass) -> None:
     async with served(app) as http:
         for n in range(3):
             await http.post("/jobs", json={"type": "shop.mail.v1", "payload": n, "max_attempts": 1})

@@ -9,7 +9,7 @@ ONE: dict[str, Any] = {"name": "one", "tasks": {"a": {"job": "a.v1"}}}
 TWO: dict[str, Any] = {"name": "two", "trigger": "webhook", "tasks": {"b": {"workflow": "three"}}}
 
 
-async def test_several_are_published_together_and_what_would_not_work_yet_is_told(app: Windlass) -> None:
+async def test_a_deployment_publishes_several_workflows_and_warns_about_missing_children(app: Windlass) -> None:
     async with served(app) as http:
         seen = data(await http.post("/deployments", json={"workflows": [ONE, TWO], "dry_run": True}))
         assert data(await http.get("/workflows")) == []
@@ -27,7 +27,7 @@ async def test_several_are_published_together_and_what_would_not_work_yet_is_tol
     assert any("a.v2" in line for line in again["workflows"][0]["lines"])
 
 
-async def test_a_mistake_in_one_leaves_all_as_they_were_and_names_its_place(app: Windlass) -> None:
+async def test_an_error_in_one_workflow_deploys_none_and_names_the_field(app: Windlass) -> None:
     wrong = {"name": "w", "tasks": {"a": {"sleep": "soon"}}}
     async with served(app) as http:
         refused = await http.post("/deployments", json={"workflows": [ONE, wrong, {"name": "x"}]})
@@ -39,7 +39,7 @@ async def test_a_mistake_in_one_leaves_all_as_they_were_and_names_its_place(app:
     assert fields(none) == ["workflows"]
 
 
-async def test_a_rotated_address_works_and_the_old_one_does_not(app: Windlass) -> None:
+async def test_rotating_a_webhook_address_invalidates_the_old_one(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=ONE)
         old = data(await http.post("/workflows", json={**TWO, "tasks": {"b": {"sleep": 1}}}), 201)["webhook_url"]

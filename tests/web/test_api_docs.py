@@ -33,7 +33,7 @@ NEEDED = [shutil.which(program) for program in ("bash", "curl", "jq")]
 
 
 def test_every_path_is_in_the_reference() -> None:
-    """Those of a run may stand below either of its addresses."""
+    """Paths of a run may be listed under either of its prefixes."""
     told = REFERENCE + REFERENCE.replace("{id}", "{run_id}").replace("{name}", "{task}")
     lacking = []
     for path in DOCUMENT["paths"]:
@@ -44,14 +44,14 @@ def test_every_path_is_in_the_reference() -> None:
     assert lacking == []
 
 
-def test_every_word_is_in_the_reference() -> None:
+def test_every_status_name_is_in_the_reference() -> None:
     known = (*TaskStatus, *RunState, *RUN_ALIASES, *JOB_ALIASES, *WorkerStatus)
     assert {word for word in known if f"`{word}`" not in REFERENCE} == set()
 
 
 @contextlib.asynccontextmanager
 async def served(app: Windlass) -> AsyncIterator[str]:
-    """A server and a worker, as `windlass up` has them."""
+    """Run a server and a worker, like `windlass up`."""
     listener = listen("127.0.0.1", 0)
     await app.listen_at(listener.url)
     stop = asyncio.Event()
@@ -81,11 +81,11 @@ async def test_the_python_of_the_how_to_works(app: Windlass, tmp_path: Path) -> 
             sys.executable, "-W", "error", "-c", "\n".join(blocks("python")).replace(LOCAL, url), cwd=tmp_path
         )
     assert "order-processing 1 True" in said
-    assert "end None" in said  # the stream came to its end
+    assert "end None" in said  # the stream ended
     assert said.rstrip().endswith("['tasks.a.sleep', 'tasks.b.needs']")
 
 
-def test_the_operations_are_those_of_the_document() -> None:
+def test_the_operations_page_matches_the_openapi_document() -> None:
     assert (DOCS / "reference" / "http-operations.md").read_text("utf-8") == reference.page(reference.document()), (
         "run make docs"
     )

@@ -32,7 +32,7 @@ async def listed(http: httpx.AsyncClient, path: str = "/runs", **params: Any) ->
     return [run["id"] for run in data(await http.get(path, params=params))]
 
 
-async def test_a_text_is_the_beginning_of_an_id_a_name_or_a_label(app: Windlass, http: httpx.AsyncClient) -> None:
+async def test_the_text_filter_matches_prefixes_of_ids_names_and_labels(app: Windlass, http: httpx.AsyncClient) -> None:
     a = await start(http, "shop-order", team="blue", city="Oslo")
     b = await start(http, "shop-order", team="green")
     c = await start(http, "mail", shopper="anna", team="blue-green")
@@ -54,7 +54,7 @@ async def test_a_text_is_the_beginning_of_an_id_a_name_or_a_label(app: Windlass,
     assert await listed(http, text="shop", before=first["next"]) == [a]
 
 
-async def test_labels_come_from_their_index_and_go_with_their_runs(
+async def test_runs_are_found_by_label_and_labels_are_deleted_with_their_runs(
     app: Windlass, http: httpx.AsyncClient, conn: "asyncpg.Connection[Any]"
 ) -> None:
     a = await start(http, "mail", team="blue", city="Oslo")
@@ -71,7 +71,7 @@ async def test_labels_come_from_their_index_and_go_with_their_runs(
     assert await conn.fetchval("select count(*) from windlass.label") == 0
 
 
-async def test_runs_that_wait_for_another_attempt(database: str) -> None:
+async def test_the_retrying_filter_finds_runs_that_wait_for_another_attempt(database: str) -> None:
     async with Windlass(database) as app:
         tried = asyncio.Event()
 
@@ -104,7 +104,7 @@ async def test_runs_that_wait_for_another_attempt(database: str) -> None:
             assert await listed(http, retrying=True) == []
 
 
-async def test_bulk_requests_have_the_filters_of_the_list(app: Windlass, http: httpx.AsyncClient) -> None:
+async def test_bulk_requests_accept_the_filters_of_the_list(app: Windlass, http: httpx.AsyncClient) -> None:
     a, b = await start(http, "mail", team="blue"), await start(http, "mail", team="green")
     await start(http, "shop-order", team="red")
     asked = {"text": "mail", "labels": {"team": "blue"}, "inserted_after": "2020-01-01T00:00:00Z", "before": b}

@@ -51,7 +51,7 @@ async def test_a_run_keeps_the_graph_of_its_version(app: Windlass) -> None:
     assert "secret" not in str(kept)
 
 
-async def test_the_timeline_tells_attempts_and_waits(app: Windlass) -> None:
+async def test_the_timeline_shows_attempts_and_waits(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=ORDER)
         run = data(await http.post("/workflows/order/runs", json={}), 201)["run_id"]
@@ -67,7 +67,7 @@ async def test_the_timeline_tells_attempts_and_waits(app: Windlass) -> None:
     ]
 
 
-async def test_a_waiting_task_says_where_to_call(app: Windlass) -> None:
+async def test_a_waiting_task_returns_its_callback_address(app: Windlass) -> None:
     plain = {"name": "plain", "tasks": {"wait": {"wait_for_webhook": True}, "job": {"job": "a"}}}
     async with served(app) as http:
         await http.post("/workflows", json=plain)
@@ -80,7 +80,7 @@ async def test_a_waiting_task_says_where_to_call(app: Windlass) -> None:
         assert data(await http.get(f"/runs/{run}"))["tasks"]["wait"]["status"] == "success"
 
 
-async def test_a_preview_checks_and_publishes_nothing(app: Windlass) -> None:
+async def test_a_preview_validates_without_publishing(app: Windlass) -> None:
     changed = {"name": "order", "tasks": {"find": {"job": "find"}, "next": {"needs": ["find"], "workflow": "nobody"}}}
     async with served(app) as http:
         new = data(await http.post("/workflows/preview", json=ORDER))
@@ -103,7 +103,7 @@ async def test_a_preview_checks_and_publishes_nothing(app: Windlass) -> None:
     assert other["graph"]["edges"] == [{"from": "find", "to": "next", "on": "success", "if": None}]
 
 
-async def test_each_attempt_at_a_run_has_its_own_trail_and_times(database: str, clock: Clock) -> None:
+async def test_each_attempt_of_a_run_has_its_own_events_and_timeline(database: str, clock: Clock) -> None:
     tasks = {
         "rest": {"sleep": "1h"},
         "load": {"job": "load", "max_attempts": 1},
@@ -158,7 +158,7 @@ async def test_each_attempt_at_a_run_has_its_own_trail_and_times(database: str, 
     ]
 
 
-async def test_a_run_below_is_told_with_its_progress(app: Windlass) -> None:
+async def test_a_child_run_is_shown_with_its_progress(app: Windlass) -> None:
     below = {
         "name": "below",
         "tasks": {"a": {"job": "a"}, "b": {"needs": ["a"], "if": "always()", "wait_for_webhook": True}},
@@ -178,4 +178,4 @@ async def test_a_run_below_is_told_with_its_progress(app: Windlass) -> None:
     assert task["child"] == {"run_id": child["id"], "status": "running", "done": 1, "total": 2}
     assert ended == {"run_id": child["id"], "status": "cancelled", "done": 2, "total": 2}
     assert child["trigger"] == {"kind": "parent", "scheduled_for": None, "parent_id": run}
-    assert [one["event"] for one in events if one["task"] == "b"] == ["waiting"]  # as the stream has it
+    assert [one["event"] for one in events if one["task"] == "b"] == ["waiting"]  # as in the stream

@@ -44,7 +44,7 @@ async def answers(
 
 
 async def test_with_keys_every_route_needs_one(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "WRONG_KEYS", Rate(10_000, 1.0))  # there are more routes than mistakes in a minute
+    monkeypatch.setattr(guard, "WRONG_KEYS", Rate(10_000, 1.0))  # more routes than wrong keys allowed per minute
     found = await answers(app, keys=KEYS, headers={})
     assert set(found.values()) == {401}
 
@@ -55,12 +55,12 @@ async def test_without_keys_host_must_name_this_machine(app: Windlass) -> None:
 
 
 @pytest.mark.parametrize("keys", [(), KEYS], ids=["without keys", "with keys"])
-async def test_pages_of_other_origins_may_not_use_it(app: Windlass, keys: tuple[str, ...]) -> None:
+async def test_requests_from_other_origins_are_rejected(app: Windlass, keys: tuple[str, ...]) -> None:
     headers = {"origin": "http://evil.example", "x-api-key": KEYS[0]}
     assert set((await answers(app, keys=keys, headers=headers)).values()) == {403}
 
 
-async def test_bodies_are_json(app: Windlass) -> None:
+async def test_bodies_must_be_json(app: Windlass) -> None:
     headers = {"content-type": "text/plain", "x-api-key": KEYS[0]}
     found = await answers(app, keys=KEYS, headers=headers, leave_out="get", content=b"{}")  # a GET has no body
     assert set(found.values()) == {415}

@@ -1,4 +1,4 @@
-"""The recorded steps of a job over HTTP and on the command line: their results, and what its handler waits for."""
+"""The recorded steps of a job over HTTP and on the command line: their results, and the event a handler waits for."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def handlers(app: Windlass, calls: list[str]) -> None:
         await ctx.wait_for("paid", key=order, timeout="1d")
 
 
-async def test_the_steps_of_a_job_show_results_and_what_it_waits_for(
+async def test_the_steps_of_a_job_show_their_results_and_open_waits(
     app: Windlass, tmp_path: Path, database: str
 ) -> None:
     calls: list[str] = []

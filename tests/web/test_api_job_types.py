@@ -9,7 +9,7 @@ MISFIT = {"type": "pack.v1", "payload": {"items": [{"count": 1}]}}
 FITTING = {"type": "pack.v1", "payload": {"items": []}}
 
 
-async def test_a_type_is_listed_and_a_payload_that_does_not_fit_it_is_answered_422(app: Windlass, conn: object) -> None:
+async def test_a_job_type_is_listed_and_a_payload_that_violates_its_schema_is_422(app: Windlass, conn: object) -> None:
     await serves((await app.open()).database, "w1", {"pack.v1": pack})
     async with served(app) as http:
         [listed] = data(await http.get("/job-types"))
@@ -23,7 +23,7 @@ async def test_a_type_is_listed_and_a_payload_that_does_not_fit_it_is_answered_4
     assert await jobs_of(conn) == 0  # type: ignore[arg-type]
 
 
-async def test_clients_of_the_open_job_spec_are_refused_with_the_path_in_their_arguments(app: Windlass) -> None:
+async def test_open_job_spec_errors_name_the_path_in_the_arguments(app: Windlass) -> None:
     await serves((await app.open()).database, "w1", {"pack.v1": pack})
     async with extended(app) as client:
         error = (await client.push("pack.v1", [{"count": 1}], status=422))["error"]

@@ -19,7 +19,7 @@ OPERATOR = "the-key-of-the-operator"
 UNKNOWN = "01890a5d-ac96-774b-bcce-b302099a8057"
 
 
-async def test_a_job_with_everything_is_kept_as_it_was_asked_for(app: Windlass) -> None:
+async def test_a_job_is_stored_with_all_requested_options(app: Windlass) -> None:
     order: dict[str, Any] = {
         **JOB,
         "queue": "mail",
@@ -46,7 +46,7 @@ async def test_a_job_with_everything_is_kept_as_it_was_asked_for(app: Windlass) 
     assert (shown["status"], shown["attempt"], shown["finished_at"], shown["run_id"]) == ("pending", 0, None, None)
 
 
-async def test_what_is_left_out_comes_from_the_handler_of_the_type(app: Windlass) -> None:
+async def test_omitted_options_default_to_those_of_the_handler(app: Windlass) -> None:
     app.job("shop.mail.v1", queue="mail", max_attempts=5)(lambda: None)
     async with served(app) as http:
         told = data(await http.post("/jobs", json={"type": "shop.mail.v1"}), 201)
@@ -80,7 +80,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-async def test_mistakes_are_told_with_their_field_and_nothing_is_written(app: Windlass) -> None:
+async def test_invalid_jobs_are_rejected_with_the_field_and_nothing_is_written(app: Windlass) -> None:
     async with served(app) as http:
         for change, field in MISTAKES:
             job = {name: value for name, value in {**JOB, **change}.items() if value is not None}
@@ -90,7 +90,7 @@ async def test_mistakes_are_told_with_their_field_and_nothing_is_written(app: Wi
         assert data(await http.get("/jobs")) == []
 
 
-async def test_times_at_the_ends_of_the_calendar_are_no_accident(app: Windlass) -> None:
+async def test_extreme_times_and_numbers_cause_no_server_error(app: Windlass) -> None:
     async with served(app) as http:
         for moment in ("9999-12-31T23:59:59-14:00", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59Z"):
             answer = await http.post("/jobs", json={**JOB, "run_at": moment})
@@ -100,7 +100,7 @@ async def test_times_at_the_ends_of_the_calendar_are_no_accident(app: Windlass) 
         assert fields(answer) == ["retry.base"]
 
 
-async def test_a_batch_is_taken_whole_and_says_what_was_known(app: Windlass) -> None:
+async def test_a_batch_is_inserted_atomically_and_reports_existing_jobs(app: Windlass) -> None:
     async with served(app) as http:
         known = data(await http.post("/jobs", json={**JOB, "idempotency_key": "k"}), 201)["id"]
         batch = [JOB, {**JOB, "idempotency_key": "k"}, {**JOB, "type": "shop.pack.v1"}]
@@ -137,7 +137,7 @@ async def test_lists_are_filtered_and_paged(app: Windlass) -> None:
         assert fields(await http.get("/jobs", params={"before": "-1", "limit": 0})) == ["before", "limit"]
 
 
-async def test_a_job_tells_whose_task_it_is_and_leaves_its_retry_to_the_run(app: Windlass) -> None:
+async def test_a_job_of_a_run_names_its_task_and_is_retried_only_through_the_run(app: Windlass) -> None:
     async with served(app) as http:
         chain = {"name": "chain", "tasks": {"a": {"job": "a"}, "b": {"needs": ["a"], "job": "b", "max_attempts": 1}}}
         await http.post("/workflows", json=chain)
@@ -177,7 +177,7 @@ async def test_cancel_retry_and_delete(app: Windlass) -> None:
     assert (trail["data"][1]["data"], rest["next"]) == ({"reason": "no"}, None)
 
 
-async def test_a_leased_job_tells_its_lease_and_its_logs_are_paged_by_attempt(app: Windlass) -> None:
+async def test_a_leased_job_shows_its_lease_and_its_logs_are_paged_and_filtered_by_attempt(app: Windlass) -> None:
     db = await app.open()
     async with served(app) as http:
         id_ = data(await http.post("/jobs", json=JOB), 201)["id"]

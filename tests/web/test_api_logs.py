@@ -44,7 +44,7 @@ async def write_lines(conn: "asyncpg.Connection[Any]", run: str, first: int, cou
     )
 
 
-async def test_the_last_lines_and_all_of_them_as_a_file(
+async def test_logs_return_the_last_lines_or_all_lines_as_a_file(
     http: httpx.AsyncClient, conn: "asyncpg.Connection[Any]"
 ) -> None:
     run = await start(http)
@@ -67,7 +67,7 @@ async def test_the_last_lines_and_all_of_them_as_a_file(
     assert (await http.get(f"/runs/{run}/tasks/nobody/logs?tail=1")).status_code == 404
 
 
-async def test_lines_come_as_they_are_logged_until_the_task_has_ended(app: Windlass, http: httpx.AsyncClient) -> None:
+async def test_lines_are_streamed_as_logged_until_the_task_ends(app: Windlass, http: httpx.AsyncClient) -> None:
     heard = asyncio.Event()
 
     @app.job("demo.talk.v1")
@@ -103,13 +103,15 @@ async def test_lines_come_as_they_are_logged_until_the_task_has_ended(app: Windl
     assert again.status_code == 204
 
 
-async def test_who_reconnects_has_every_line_once(http: httpx.AsyncClient, conn: "asyncpg.Connection[Any]") -> None:
+async def test_a_client_that_reconnects_receives_every_line_once(
+    http: httpx.AsyncClient, conn: "asyncpg.Connection[Any]"
+) -> None:
     run = await start(http)
     await write_lines(conn, run, 1, 5)
     seen: list[Event] = []
     async with reading(http.base_url, f"/runs/{run}/logs/stream") as stream:
         seen += [await anext(stream) for _ in range(5)]
-    assert [event.id for event in seen] == [""] * 5  # the end of what was there: who breaks off here begins anew
+    assert [event.id for event in seen] == [""] * 5  # a backlog has no ids: a client that disconnects here starts over
     async with reading(http.base_url, f"/runs/{run}/logs/stream", tail=0) as stream:
         await conn.execute("update workflow.workflow_run set status = 'leased', leased_by = 'x' where run_id = $1", run)
         await conn.execute(

@@ -66,7 +66,7 @@ async def test_a_bad_event_is_refused_with_the_name_of_the_field(app: Windlass, 
         assert fields(await http.post("/events", json=body)) == [field]
 
 
-async def test_the_client_sends_both_and_raises_what_the_server_answers(app: Windlass) -> None:
+async def test_the_client_sends_signals_and_events_and_raises_the_servers_errors(app: Windlass) -> None:
     run = await waiting(app)
     async with served(app) as http, AsyncClient(str(http.base_url).removesuffix("/")) as client:
         assert not (await client.messages.signal(str(run), "paid", {"by": "ann"}, id="s1")).again
@@ -77,7 +77,7 @@ async def test_the_client_sends_both_and_raises_what_the_server_answers(app: Win
             await client.messages.signal(str(run), "paid")
 
 
-async def test_a_key_of_another_org_reaches_no_run_here(app: Windlass) -> None:
+async def test_a_key_of_another_org_cannot_reach_a_run_of_this_org(app: Windlass) -> None:
     db = await app.open()
     await orgs.create(db, "acme")
     theirs = {"x-api-key": str((await keys.create(db.tenant("acme"), role=Role.OPERATOR)).key)}
@@ -90,7 +90,7 @@ async def test_a_key_of_another_org_reaches_no_run_here(app: Windlass) -> None:
     assert await letters(db, run) == "a"
 
 
-async def test_synchronous_code_sends_both(app: Windlass) -> None:
+async def test_synchronous_code_sends_signals_and_events(app: Windlass) -> None:
     run = await waiting(app)
     assert not app.signal_sync(run, "paid", 1, id="s1").again
     assert app.signal_sync(run, "paid", 1, id="s1").again
@@ -98,7 +98,7 @@ async def test_synchronous_code_sends_both(app: Windlass) -> None:
     app.close_sync()
 
 
-async def test_the_command_line_sends_both(app: Windlass, tmp_path: Path, database: str) -> None:
+async def test_the_command_line_sends_signals_and_events(app: Windlass, tmp_path: Path, database: str) -> None:
     cli = Cli(tmp_path, database)
     run = await waiting(app)
     sent = await cli("signal", str(run), "paid", "--payload", '{"by": "ann"}', "--id", "s1")

@@ -70,7 +70,7 @@ def test_every_endpoint_of_the_seeds_is_there() -> None:
 
 
 @pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS, ids=NAMES)
-def test_every_operation_says_what_it_does_and_how_it_may_end(
+def test_every_operation_documents_its_summary_responses_and_parameters(
     path: str, method: str, operation: dict[str, Any]
 ) -> None:
     statuses = set(operation["responses"])
@@ -94,12 +94,12 @@ def test_every_operation_says_what_it_does_and_how_it_may_end(
             assert list(told["content"]) == ["application/problem+json"]
 
 
-def test_operations_have_names_of_their_own() -> None:
+def test_operation_ids_are_unique() -> None:
     names = [operation["operationId"] for _, _, operation in OPERATIONS]
     assert len(names) == len(set(names))
 
 
-def test_the_page_needs_nothing_from_elsewhere() -> None:
+def test_the_docs_page_loads_no_external_resources() -> None:
     page = docs.page(DOCUMENT)
     assert "<script" not in page
     assert re.findall(r'(?:src|href)="([^"]*)"', page) == ["/openapi.json"]
@@ -108,7 +108,7 @@ def test_the_page_needs_nothing_from_elsewhere() -> None:
     assert [path for path, _, _ in OPERATIONS if path not in page] == []
 
 
-def test_what_the_page_shows_is_escaped() -> None:
+def test_the_docs_page_escapes_its_content() -> None:
     hostile = {"summary": "<b>&", "description": '"<script>', "responses": {"200": {"description": "</p><x>"}}}
     page = docs.page(
         {"info": {"title": "<t>", "version": "1", "description": "<d>"}, "paths": {"/<p>": {"get": hostile}}}
@@ -116,16 +116,16 @@ def test_what_the_page_shows_is_escaped() -> None:
     assert not [raw for raw in ("<b>&", "<script>", "<x>", "<t>", "<d>", "/<p>") if raw in page]
 
 
-# Words
+# Names of states
 
 
-def test_every_letter_job_state_and_action_has_a_word() -> None:
+def test_every_step_state_and_action_has_a_public_name() -> None:
     assert set(runs.TASK_STATUS) == set(Letter)
     assert set(runs.ACTION_TYPES) == set(Action.__args__)
     assert {runs.task_status(letter, SleepAction(timedelta())) for letter in Letter} < set(TaskStatus)
 
 
-def test_run_states_are_taken_in_both_seeds_words() -> None:
+def test_run_states_accept_the_names_of_both_seeds() -> None:
     assert run_states(list(RunState)) == list(RunState)
     assert run_states(["success", "completed", "SUCCEEDED"]) == ["completed"]
     assert {state for state, _ in RUN_EDGES} | set(RUN_EDGES.values()) == set(ALIASES.values())
@@ -133,6 +133,6 @@ def test_run_states_are_taken_in_both_seeds_words() -> None:
         run_states(["done"])
 
 
-def test_a_place_in_the_lines_survives_its_way_to_the_client_and_back() -> None:
+def test_a_log_cursor_survives_a_round_trip() -> None:
     text = place_text(place_of(None))
     assert place_text(place_of(text)) == text

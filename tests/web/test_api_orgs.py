@@ -9,7 +9,7 @@ from windlass.client import AsyncClient
 OPERATOR = "the-key-of-the-operator"
 
 
-async def test_the_operator_sets_up_an_org_whose_admin_goes_on_alone(app: Windlass) -> None:
+async def test_the_operator_creates_an_org_and_its_admin_manages_it(app: Windlass) -> None:
     async with served(app, keys=(OPERATOR,)) as http:
         assert data(await http.post("/orgs", json={"name": "acme", "plan": "pro"}), 201)["plan"] == "pro"
         assert [org["name"] for org in data(await http.get("/orgs"))] == ["acme", "default"]

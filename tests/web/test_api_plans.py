@@ -4,7 +4,7 @@ from tests.web.serving import data, fields, served
 from windlass import Windlass
 
 
-async def test_a_plan_is_made_changed_assigned_and_deleted(app: Windlass) -> None:
+async def test_a_plan_is_created_changed_assigned_and_deleted(app: Windlass) -> None:
     async with served(app) as http:
         made = data(await http.put("/plans/team", json={"workflows": 7, "executions_per_month": 100}))
         changed = data(await http.put("/plans/team", json={"workflows": None, "schedules": False}))

@@ -26,7 +26,7 @@ async def limited(app: Windlass, **limits: Any) -> None:
     await plans.assign(db, "default", "small")
 
 
-async def test_a_refusal_names_the_limit_what_was_used_and_when_it_resets(app: Windlass) -> None:
+async def test_a_quota_error_names_the_limit_the_usage_and_the_reset_time(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=WORKFLOW)
         await limited(app, executions_per_month=1, runs_at_once=1, steps_per_workflow=1)
@@ -52,7 +52,7 @@ async def test_a_refusal_names_the_limit_what_was_used_and_when_it_resets(app: W
     assert "retry-after" not in publication.headers
 
 
-async def test_a_request_to_a_webhook_address_beyond_the_limit_is_told_to_come_again(app: Windlass) -> None:
+async def test_a_webhook_request_over_the_limit_is_429(app: Windlass) -> None:
     async with served(app) as http:
         published = data(await http.post("/workflows", json=WORKFLOW | {"trigger": "webhook"}), 201)
         address = str(http.base_url).removesuffix("/").removesuffix("/api/v1") + urlsplit(published["webhook_url"]).path
@@ -62,7 +62,7 @@ async def test_a_request_to_a_webhook_address_beyond_the_limit_is_told_to_come_a
     assert answers[1].json()["code"] == "runs_at_once"
 
 
-async def test_the_client_raises_what_the_engine_raised(app: Windlass) -> None:
+async def test_the_client_raises_quota_exceeded_with_its_fields(app: Windlass) -> None:
     async with served(app) as http, AsyncClient(str(http.base_url), retries=0) as client:
         await limited(app, executions_per_month=1)
         await client.jobs.submit("a.b.v1")
@@ -74,7 +74,7 @@ async def test_the_client_raises_what_the_engine_raised(app: Windlass) -> None:
     assert error.retry_after is not None
 
 
-async def test_the_open_job_spec_has_its_own_form(app: Windlass) -> None:
+async def test_open_job_spec_clients_get_quota_errors_in_their_own_format(app: Windlass) -> None:
     await limited(app, executions_per_month=1, schedules=False)
     async with of_app(app) as ojs:
         await ojs.push()
@@ -89,8 +89,8 @@ async def test_the_open_job_spec_has_its_own_form(app: Windlass) -> None:
     assert (refused["details"]["code"], refused["retryable"]) == ("schedules", False)
 
 
-async def test_the_limits_of_an_org_hold_for_its_key(app: Windlass) -> None:
-    """Callers with a key of an org have a role of their own in the database as soon as there are several orgs."""
+async def test_the_limits_of_an_org_apply_to_its_keys(app: Windlass) -> None:
+    """Callers with the key of an org use a separate database role as soon as there are several orgs."""
     db = await app.open()
     await plans.put(db, "small", {"executions_per_month": 3, "executions_at_once": 2, "workflows": 1})
     await orgs.create(db, "acme", plan="small")
@@ -107,7 +107,7 @@ async def test_the_limits_of_an_org_hold_for_its_key(app: Windlass) -> None:
     assert [len((await remote.fetch(isolated, [wish]))[0]) for _ in range(2)] == [2, 0]
 
 
-async def test_an_org_sees_what_it_uses_and_the_operator_sees_all(app: Windlass) -> None:
+async def test_an_org_sees_its_own_usage_and_the_operator_sees_all_usage(app: Windlass) -> None:
     db = await app.open()
     await plans.put(db, "small", {"executions_per_month": 10, "runs_at_once": 3})
     await orgs.create(db, "acme", plan="small")

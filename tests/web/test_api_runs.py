@@ -29,7 +29,7 @@ async def start(http: httpx.AsyncClient, name: str = "one", **order: Any) -> str
 
 
 @pytest.mark.parametrize("payload", [{"order_id": 1}, [1, "a"], "text", 7, 1.5, True, None, {}, "ü\u2028"], ids=repr)
-async def test_the_payload_of_a_trigger_is_kept_as_it_is(app: Windlass, payload: Any) -> None:
+async def test_the_payload_of_a_trigger_is_stored_unchanged(app: Windlass, payload: Any) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=ONE)
         body, headers = json.dumps(payload), {"content-type": "application/json"}
@@ -37,8 +37,8 @@ async def test_the_payload_of_a_trigger_is_kept_as_it_is(app: Windlass, payload:
         assert data(await http.get(f"/runs/{run}"))["input"] == payload
 
 
-async def test_the_answer_to_a_start_is_the_run_as_it_is_in_the_list(app: Windlass) -> None:
-    """One that runs, one that waits for a place, and one that has ended at once because none of its steps applies."""
+async def test_the_response_to_a_start_matches_the_run(app: Windlass) -> None:
+    """A running run, a run waiting for a concurrency slot, and a run that completes at once because no step applies."""
     limited = {**ONE, "name": "limited", "concurrency": 1}
     skipped = {"name": "skipped", "tasks": {"a": {"job": "a.b.v1", "if": "input.wanted"}}}
     async with served(app) as http:
@@ -55,7 +55,7 @@ async def test_the_answer_to_a_start_is_the_run_as_it_is_in_the_list(app: Windla
         assert [answer["status"] for answer in answers] == ["running", "pending", "completed"]
 
 
-async def test_no_payload_is_an_empty_object(app: Windlass) -> None:
+async def test_a_missing_payload_becomes_an_empty_object(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=ONE)
         for path in ("trigger", "runs"):
@@ -63,7 +63,7 @@ async def test_no_payload_is_an_empty_object(app: Windlass) -> None:
             assert data(await http.get(f"/runs/{run}"))["input"] == {}
 
 
-async def test_a_known_key_answers_with_its_run(app: Windlass) -> None:
+async def test_a_known_idempotency_key_returns_its_run(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=ONE)
         headers = {"Idempotency-Key": "order-1"}
@@ -83,7 +83,7 @@ async def test_a_known_key_answers_with_its_run(app: Windlass) -> None:
     assert shown["idempotency_key"] == "order-1"
 
 
-async def test_an_order_has_labels_and_a_time_limit(app: Windlass) -> None:
+async def test_a_start_request_accepts_labels_and_a_time_limit(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json={**ONE, "labels": {"team": "shop"}})
         for limit, seconds in (("1h30m", 5400), (90, 90), (0.5, 0.5)):
@@ -92,7 +92,7 @@ async def test_an_order_has_labels_and_a_time_limit(app: Windlass) -> None:
             assert (run["labels"], span.total_seconds()) == ({"team": "shop", "n": "1"}, seconds)
 
 
-async def test_wait_answers_with_the_run_at_its_end(app: Windlass) -> None:
+async def test_wait_returns_the_finished_run(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=ONE)
         waiting = asyncio.create_task(http.post("/workflows/one/trigger?wait=30", json={}))
@@ -105,7 +105,7 @@ async def test_wait_answers_with_the_run_at_its_end(app: Windlass) -> None:
     assert run["run_id"] == run["id"]
 
 
-async def test_wait_answers_with_the_run_as_it_is_when_the_time_is_over(app: Windlass) -> None:
+async def test_wait_returns_the_current_run_after_its_timeout(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=ONE)
         run = data(await http.post("/workflows/one/runs?wait=0.05", json={}), 201)
@@ -117,7 +117,7 @@ async def test_wait_answers_with_the_run_as_it_is_when_the_time_is_over(app: Win
         assert len(data(await http.get("/runs"))) == 2
 
 
-async def test_lists_are_narrowed(app: Windlass) -> None:
+async def test_runs_are_filtered_by_workflow_status_label_and_time(app: Windlass) -> None:
     async with served(app) as http:
         id_ = data(await http.post("/workflows", json=ONE), 201)["id"]
         await http.post("/workflows", json=NOTHING)
@@ -144,7 +144,7 @@ async def test_lists_are_narrowed(app: Windlass) -> None:
         assert [run["id"] for run in nested] == [red]
 
 
-async def test_runs_come_in_pages(app: Windlass) -> None:
+async def test_runs_are_listed_in_pages(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=ONE)
         ids = [await start(http) for _ in range(5)]
@@ -173,19 +173,19 @@ async def test_runs_come_in_pages(app: Windlass) -> None:
         ("stauts=failed", "stauts"),
     ],
 )
-async def test_filters_that_make_no_sense_are_named(app: Windlass, query: str, field: str) -> None:
+async def test_invalid_filters_are_rejected_with_the_field(app: Windlass, query: str, field: str) -> None:
     async with served(app) as http:
         assert fields(await http.get(f"/runs?{query}")) == [field]
 
 
 @pytest.mark.parametrize("moment", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00+23:59"])
-async def test_the_ends_of_time_are_times(app: Windlass, moment: str) -> None:
+async def test_filters_accept_the_earliest_and_latest_times(app: Windlass, moment: str) -> None:
     async with served(app) as http:
         for key in ("inserted_after", "inserted_before"):
             assert data(await http.get("/runs", params={key: moment})) == []
 
 
-async def test_what_is_not_there_is_404(app: Windlass) -> None:
+async def test_unknown_runs_and_tasks_are_404(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=ONE)
         await http.post("/workflows", json=NOTHING)
@@ -207,7 +207,7 @@ async def test_what_is_not_there_is_404(app: Windlass) -> None:
         assert data(await http.get(f"/runs/{run}"))["status"] == "running"
 
 
-async def test_a_fanned_out_task_is_counted_and_its_instances_come_in_pages(app: Windlass) -> None:
+async def test_a_fanned_out_task_counts_its_instances_and_lists_them_in_pages(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=FAN)
         run = await start(http, "fan")
@@ -227,7 +227,7 @@ async def test_a_fanned_out_task_is_counted_and_its_instances_come_in_pages(app:
     assert outputs == [{"n": [0, 1, 2, 3, 4]}, [0, 1, 2, None, 4]]
 
 
-async def test_attempts_errors_and_logs_of_a_task(app: Windlass) -> None:
+async def test_a_task_shows_its_attempts_error_and_logs(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json={"name": "one", "tasks": {"a": {"job": "a", "max_attempts": 2}}})
         run = await start(http)
@@ -251,7 +251,7 @@ async def test_attempts_errors_and_logs_of_a_task(app: Windlass) -> None:
     assert page["data"][0]["task"] == "a"
 
 
-async def test_the_trail_comes_in_pages(app: Windlass) -> None:
+async def test_the_events_of_a_run_are_listed_in_pages(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=ONE)
         run = await start(http)
@@ -272,7 +272,7 @@ async def test_the_trail_comes_in_pages(app: Windlass) -> None:
     assert shown["reason"] == "wrong bucket"
 
 
-async def test_explain_tells_it_in_sentences(app: Windlass) -> None:
+async def test_explain_describes_the_run_in_sentences(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=ONE)
         run = await start(http)
@@ -306,7 +306,7 @@ async def test_outputs_of_callbacks_and_of_http_tasks_are_their_bodies(app: Wind
     }
 
 
-async def test_a_run_below_another_is_told_with_both(app: Windlass) -> None:
+async def test_parent_and_child_runs_refer_to_each_other(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=ONE)
         await http.post("/workflows", json={"name": "above", "tasks": {"sub": {"workflow": "one"}}})
@@ -316,7 +316,7 @@ async def test_a_run_below_another_is_told_with_both(app: Windlass) -> None:
     assert (task["type"], child["parent_run_id"], child["workflow"]) == ("workflow", run, "one")
 
 
-async def test_a_run_says_what_it_came_from(app: Windlass) -> None:
+async def test_a_run_shows_its_trigger(app: Windlass) -> None:
     tick = "2030-01-01T06:00:00Z"
     timed = {"name": "timed", "trigger": {"cron": "0 6 * * *"}, "tasks": ONE["tasks"]}
     hooked = {"name": "hooked", "trigger": "webhook", "tasks": ONE["tasks"]}
@@ -327,7 +327,7 @@ async def test_a_run_says_what_it_came_from(app: Windlass) -> None:
         backfill = {"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"}
         data(await http.post("/schedules/timed/backfill", json=backfill))
         server = http.base_url.copy_with(path="/")
-        headers = {"windlass-scheduled-for": tick, "idempotency-key": "schedule/1"}  # a sender cannot pretend
+        headers = {"windlass-scheduled-for": tick, "idempotency-key": "schedule/1"}  # a sender cannot fake a schedule
         called = await http.post(str(server.join(urlsplit(address).path)), json={}, headers=headers)
         shape = {"type": "chain", "steps": [{"type": "a.b", "args": []}, {"type": "a.c", "args": []}]}
         composed = await jobs.post(str(server.join("/ojs/v1/workflows")), json=shape)

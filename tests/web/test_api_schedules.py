@@ -18,7 +18,7 @@ BY_SQL = """insert into workflow.workflow_schedule (type, payload, schedule, nex
          ('report.daily.v1', '{}', '0 8 * * *', '2099-01-01T08:00Z', false)"""
 
 
-async def test_both_kinds_are_in_one_list_page_by_page(app: Windlass, conn: Any) -> None:
+async def test_schedules_of_runs_and_of_jobs_share_one_paged_list(app: Windlass, conn: Any) -> None:
     async with served(app) as http:
         for workflow in (ORDERS, HOURLY):
             await http.post("/workflows", json=workflow)
@@ -45,7 +45,7 @@ async def test_both_kinds_are_in_one_list_page_by_page(app: Windlass, conn: Any)
     ]
 
 
-async def test_a_schedule_is_looked_at_paused_resumed_and_run_now(app: Windlass) -> None:
+async def test_a_schedule_is_shown_paused_resumed_and_run_immediately(app: Windlass) -> None:
     async with served(app) as http:
         id_ = data(await http.post("/workflows", json=ORDERS), 201)["id"]
         shown = data(await http.get("/schedules/orders", params={"next": 3}))
@@ -68,7 +68,7 @@ async def test_a_schedule_is_looked_at_paused_resumed_and_run_now(app: Windlass)
     assert (started["input"], started["idempotency_key"]) == ({"n": 1}, None)
 
 
-async def test_a_backfill_goes_on_where_it_had_no_room(app: Windlass) -> None:
+async def test_a_backfill_resumes_where_its_limit_stopped_it(app: Windlass) -> None:
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     start, end = (now - timedelta(hours=5)).isoformat(), now.isoformat()
     async with served(app) as http:

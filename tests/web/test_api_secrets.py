@@ -51,14 +51,14 @@ async def test_a_bad_request_names_the_field_and_not_the_value(
         assert data(await http.get("/secrets")) == []
 
 
-async def test_a_server_without_a_master_key_says_how_to_get_one(database: str) -> None:
+async def test_setting_a_secret_without_a_master_key_names_the_missing_setting(database: str) -> None:
     async with Windlass(database, settings=Settings()) as app, served(app) as http:
         answer = problem(await http.put("/secrets/TOKEN", json={"value": "1234"}), 409)
         assert "WINDLASS_MASTER_KEY is not set" in answer["detail"]
         assert data(await http.get("/secrets")) == []
 
 
-async def test_the_secrets_of_an_org_are_its_own_and_only_the_operator_rotates_the_master_key(app: Windlass) -> None:
+async def test_secrets_are_separate_per_org_and_only_the_operator_rotates_the_master_key(app: Windlass) -> None:
     db = await app.open()
     await secrets.set_(db, "TOKEN", "of default")
     await orgs.create(db, "acme")

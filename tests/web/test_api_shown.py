@@ -1,4 +1,4 @@
-"""What responses contain about steps without jobs, and what they never contain."""
+"""Responses contain the times of steps without jobs, and never contain secrets."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -28,7 +28,7 @@ def signed(secret: str) -> dict[str, Any]:
     return {"name": "signed", "tasks": {"paid": {"wait_for_webhook": {"timeout": "1h", "secret": secret}}}}
 
 
-async def test_sleeps_and_waits_say_when_they_began_and_ended(database: str) -> None:
+async def test_sleeps_and_waits_show_when_they_started_and_finished(database: str) -> None:
     clock = Clock()
     async with Windlass(database, clock=clock.now) as app, served(app) as http:
         for definition in (CHILD, PAUSES):
@@ -53,7 +53,7 @@ async def test_sleeps_and_waits_say_when_they_began_and_ended(database: str) -> 
         assert tasks["below"]["started_at"] is not None
 
 
-async def test_a_secret_is_never_shown_and_stays_when_its_definition_is_sent_back(app: Windlass) -> None:
+async def test_a_secret_is_never_returned_and_is_kept_when_its_definition_is_resubmitted(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=signed(SECRET))
         shown = data(await http.get("/workflows/signed"))
@@ -77,7 +77,7 @@ def moment(text: str) -> datetime:
 
 
 @pytest.mark.parametrize("header", ["Host", "Content-Length"])
-async def test_what_could_never_be_sent_is_refused_when_it_is_published(app: Windlass, header: str) -> None:
+async def test_an_http_step_that_could_never_be_sent_is_rejected_on_publish(app: Windlass, header: str) -> None:
     step = {"url": "https://u:p@shop.example:0/", "headers": {header: "x"}}
     async with served(app) as http:
         refused = problem(await http.post("/workflows", json={"name": "ask", "tasks": {"ask": step}}), 422)

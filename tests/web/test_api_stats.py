@@ -15,7 +15,7 @@ ONE: dict[str, Any] = {"name": "one", "tasks": {"a": {"job": "a", "max_attempts"
 TIMED: dict[str, Any] = {"name": "timed", "trigger": {"cron": "@hourly"}, "tasks": {"a": {"sleep": "1s"}}}
 
 
-async def test_an_overview_of_everything(app: Windlass, conn: "asyncpg.Connection[Any]") -> None:
+async def test_the_overview_counts_runs_jobs_queues_and_workers(app: Windlass, conn: "asyncpg.Connection[Any]") -> None:
     async with served(app) as http:
         empty = data(await http.get("/stats"))
         for workflow in (ONE, TIMED):
@@ -55,7 +55,7 @@ async def test_an_overview_of_everything(app: Windlass, conn: "asyncpg.Connectio
     assert [(tick["name"], tick["starts"]) for tick in found["next"]] == [("timed", "run"), ("report.daily.v1", "job")]
 
 
-async def test_counts_say_when_they_are_capped(
+async def test_counts_stop_at_their_limit(
     app: Windlass, conn: "asyncpg.Connection[Any]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stats, "MOST_COUNTED", 3)
@@ -65,7 +65,7 @@ async def test_counts_say_when_they_are_capped(
     assert found.ended_jobs == {"succeeded": 0, "failed": 3, "cancelled": 0}
 
 
-async def test_workflows_have_their_last_runs_in_numbers(app: Windlass, conn: "asyncpg.Connection[Any]") -> None:
+async def test_workflows_show_statistics_of_their_latest_runs(app: Windlass, conn: "asyncpg.Connection[Any]") -> None:
     async with served(app) as http:
         made = data(await http.post("/workflows", json=ONE), 201)
         await http.post("/workflows", json=TIMED)

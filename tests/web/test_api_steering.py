@@ -20,7 +20,7 @@ async def start(http: httpx.AsyncClient, name: str = "chain", **order: Any) -> s
 
 
 async def failed(app: Windlass, http: httpx.AsyncClient, count: int, **order: Any) -> list[str]:
-    """So many runs that failed, oldest first."""
+    """Create `count` failed runs and return their ids, oldest first."""
     await http.post("/workflows", json=CHAIN)
     ids = [await start(http, **order) for _ in range(count)]
     worker = await ManualWorker.registered(await app.open())
@@ -49,14 +49,14 @@ async def test_rerun_from_a_task_with_another_input(app: Windlass) -> None:
     [({}, "from"), ({"from": "z"}, "from"), ({"from": 7}, "from"), ({"from": "a", "step": "b"}, "step")],
     ids=str,
 )
-async def test_a_rerun_that_makes_no_sense_is_refused(app: Windlass, body: dict[str, Any], field: str) -> None:
+async def test_an_invalid_rerun_is_rejected_with_the_field(app: Windlass, body: dict[str, Any], field: str) -> None:
     async with served(app) as http:
         [run] = await failed(app, http, 1)
         assert fields(await http.post(f"/runs/{run}/rerun", json=body)) == [field]
         assert data(await http.get(f"/runs/{run}"))["status"] == "failed"
 
 
-async def test_a_run_goes_on_with_the_live_version_after_a_preview(app: Windlass) -> None:
+async def test_a_run_is_retried_with_the_live_version_after_a_preview(app: Windlass) -> None:
     async with served(app) as http:
         [run] = await failed(app, http, 1)
         fixed = {"a": {"job": "a"}, "z": {"job": "z"}, "b": {"needs": ["a"], "job": "fixed"}}
@@ -69,7 +69,7 @@ async def test_a_run_goes_on_with_the_live_version_after_a_preview(app: Windlass
     assert (again["status"], again["version"], again["retried"]) == ("running", 2, 1)
 
 
-async def test_a_finished_task_that_differs_in_the_live_version_is_refused_by_name(app: Windlass) -> None:
+async def test_a_retry_with_the_live_version_is_refused_if_a_finished_task_differs(app: Windlass) -> None:
     async with served(app) as http:
         [run] = await failed(app, http, 1)
         changed = {"a": {"job": "other"}, "b": {"needs": ["a"], "job": "b"}}
@@ -78,7 +78,7 @@ async def test_a_finished_task_that_differs_in_the_live_version_is_refused_by_na
     assert "the live version differs in a, which the run has finished" in refused["detail"]
 
 
-async def test_a_run_is_paused_shown_as_such_and_resumed(app: Windlass) -> None:
+async def test_a_run_is_paused_shown_as_paused_and_resumed(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=CHAIN)
         run = await start(http)
@@ -96,7 +96,7 @@ async def test_a_run_is_paused_shown_as_such_and_resumed(app: Windlass) -> None:
     ]
 
 
-async def test_cancelling_with_compensation_undoes_what_succeeded(app: Windlass) -> None:
+async def test_cancelling_with_compensation_compensates_the_successful_tasks(app: Windlass) -> None:
     tasks = {"a": {"job": "a", "compensate": {"job": "undo-a"}}, "b": {"needs": ["a"], "job": "b"}}
     async with served(app) as http:
         await http.post("/workflows", json={"name": "saga", "tasks": tasks})
@@ -113,7 +113,7 @@ async def test_cancelling_with_compensation_undoes_what_succeeded(app: Windlass)
     assert [node["compensates"] for node in graph["tasks"]] == [None, None, "a"]
 
 
-async def test_many_are_cancelled_a_batch_at_a_time(app: Windlass) -> None:
+async def test_bulk_cancel_works_in_batches(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=CHAIN)
         ids = [await start(http, labels={"team": "a"}) for _ in range(5)]
@@ -133,7 +133,7 @@ async def test_many_are_cancelled_a_batch_at_a_time(app: Windlass) -> None:
     assert reason == "wrong bucket"
 
 
-async def test_many_are_retried_a_batch_at_a_time(app: Windlass) -> None:
+async def test_bulk_retry_works_in_batches(app: Windlass) -> None:
     async with served(app) as http:
         ids = await failed(app, http, 4)
         counted = data(await http.post("/runs/retry", json={"status": ["failed"], "dry_run": True}))
@@ -146,7 +146,7 @@ async def test_many_are_retried_a_batch_at_a_time(app: Windlass) -> None:
     assert states == {"running"}
 
 
-async def test_runs_below_others_are_left_to_those(app: Windlass) -> None:
+async def test_bulk_retry_leaves_child_runs_to_their_parents(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=CHAIN)
         await http.post("/workflows", json={"name": "above", "tasks": {"sub": {"workflow": "chain"}}})
@@ -181,7 +181,7 @@ async def test_runs_below_others_are_left_to_those(app: Windlass) -> None:
     ],
     ids=str,
 )
-async def test_filters_that_make_no_sense_change_nothing(app: Windlass, path: str, body: Any, field: str) -> None:
+async def test_invalid_bulk_requests_change_nothing(app: Windlass, path: str, body: Any, field: str) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=CHAIN)
         run = await start(http)

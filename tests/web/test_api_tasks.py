@@ -17,7 +17,7 @@ async def tasks(http: Any, run: str) -> dict[str, dict[str, Any]]:
     return {task["name"]: task for task in data(await http.get(f"/runs/{run}/tasks"))}
 
 
-async def test_a_task_says_what_it_is_doing(app: Windlass) -> None:
+async def test_a_task_shows_its_current_activity(app: Windlass) -> None:
     steps = {
         "load": {"job": "a.load.v1", **SOON},
         "lost": {"job": "nobody.serves.v1"},
@@ -57,14 +57,14 @@ async def test_a_task_says_what_it_is_doing(app: Windlass) -> None:
     assert later["load"]["until"] > later["nap"]["started_at"]
 
 
-async def test_the_tasks_of_a_run_that_waits_to_begin_are_held(app: Windlass) -> None:
+async def test_the_tasks_of_a_pending_run_are_held(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json={"name": "w", "concurrency": 1, "tasks": {"a": {"sleep": "1h"}}})
         _, held = [data(await http.post("/workflows/w/trigger"), 201)["run_id"] for _ in range(2)]
         assert (await tasks(http, held))["a"]["activity"] == "held"
 
 
-async def test_a_task_that_succeeded_after_a_retry_has_no_error_any_more(app: Windlass) -> None:
+async def test_a_task_that_succeeded_after_a_retry_has_no_error(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json={"name": "w", "tasks": {"a": {"job": "a", "retries": 1}}})
         run = data(await http.post("/workflows/w/trigger"), 201)["run_id"]
@@ -75,7 +75,7 @@ async def test_a_task_that_succeeded_after_a_retry_has_no_error_any_more(app: Wi
     assert (task["error"], task["error_message"], task["activity"]) == (None, None, None)
 
 
-async def test_a_template_error_is_told_as_the_error_of_its_task(app: Windlass) -> None:
+async def test_a_template_error_is_the_error_of_its_task(app: Windlass) -> None:
     lost = {"url": "https://x.example", "body": {"n": "{{trigger.body.missing}}"}}
     async with served(app) as http:
         await http.post("/workflows", json={"name": "w", "tasks": {"lost": lost}})
@@ -101,7 +101,7 @@ async def test_instances_that_never_ran_count_as_cancelled_once_their_run_was_ca
     assert task["remark"].startswith("30/30, 24 cancelled")
 
 
-async def test_a_failed_run_says_why(app: Windlass) -> None:
+async def test_a_failed_run_shows_the_reason(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json={"name": "w", "tasks": {"a": {"job": "a", "retries": 0}}})
         run = data(await http.post("/workflows/w/trigger"), 201)["run_id"]
@@ -111,7 +111,7 @@ async def test_a_failed_run_says_why(app: Windlass) -> None:
 
 
 @pytest.mark.parametrize("path", ["/workflows/w/graph", "/runs/{run}/graph"])
-async def test_a_graph_has_the_condition_of_a_task_at_the_task_and_at_its_edges(app: Windlass, path: str) -> None:
+async def test_a_graph_shows_the_condition_of_a_task_on_the_task_and_its_edges(app: Windlass, path: str) -> None:
     steps = {
         "ask": {"url": "https://x.example"},
         "paid": {"needs": ["ask"], "if": "tasks.ask.status_code == 200", "sleep": 1},
@@ -125,7 +125,7 @@ async def test_a_graph_has_the_condition_of_a_task_at_the_task_and_at_its_edges(
     assert graph["edges"] == [{"from": "ask", "to": "paid", "on": "complete", "if": condition}]
 
 
-async def test_jobs_are_listed_with_or_without_those_of_tasks(app: Windlass) -> None:
+async def test_jobs_are_listed_with_or_without_jobs_of_runs(app: Windlass) -> None:
     async with served(app) as http:
         await http.post(
             "/workflows", json={"name": "w", "tasks": {"a": {"job": "a"}, "h": {"url": "https://x.example"}}}
@@ -142,7 +142,7 @@ async def test_jobs_are_listed_with_or_without_those_of_tasks(app: Windlass) -> 
     assert sorted(plain) == sorted([alone, done])
 
 
-async def test_a_run_of_a_deleted_workflow_does_not_belong_to_the_one_that_has_its_name_now(app: Windlass) -> None:
+async def test_a_run_of_a_deleted_workflow_does_not_belong_to_a_new_workflow_of_the_same_name(app: Windlass) -> None:
     document = {"name": "w", "tasks": {"a": {"sleep": "1h"}}}
     async with served(app) as http:
         first = data(await http.post("/workflows", json=document), 201)["id"]

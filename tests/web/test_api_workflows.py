@@ -1,4 +1,4 @@
-"""/workflows over real HTTP: upsert, versions, switching, lists."""
+"""/workflows over real HTTP: upsert, versions, enabling and disabling, lists."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,7 +31,7 @@ async def test_put_takes_the_name_from_its_path_and_refuses_another(app: Windlas
         assert [one["name"] for one in data(await http.get("/workflows"))] == ["one"]
 
 
-async def test_every_mistake_of_a_definition_is_named(app: Windlass) -> None:
+async def test_every_error_in_a_definition_is_reported(app: Windlass) -> None:
     wrong = {"name": "no name", "triger": "api", "tasks": {"a": {"job": "a", "needs": ["x"]}, "b": {}, "c": 7}}
     async with served(app) as http:
         found = fields(await http.post("/workflows", json=wrong))
@@ -54,7 +54,7 @@ async def test_get_shows_the_schedule_and_its_next_tick(app: Windlass) -> None:
     assert silent["schedule"]["next_run_at"] is None
 
 
-async def test_the_schema_of_the_input_is_shown_in_its_order_and_a_start_that_does_not_fit_names_the_field(
+async def test_the_input_schema_keeps_its_order_and_invalid_input_is_rejected_with_the_field(
     app: Windlass,
 ) -> None:
     schema = {"properties": {"zip": {"type": "string"}, "city": {"type": "string"}, "id": {"minimum": 1}}}
@@ -84,7 +84,7 @@ async def test_disable_refuses_new_runs_until_enable(app: Windlass) -> None:
         assert (await http.post("/workflows/one/trigger", json={})).status_code == 201
 
 
-async def test_versions_and_what_differs_between_them(app: Windlass) -> None:
+async def test_versions_are_listed_and_compared(app: Windlass) -> None:
     async with served(app) as http:
         for document in (ONE, TWO, {**TWO, "description": "Two steps."}):
             await http.post("/workflows", json=document)
@@ -106,7 +106,7 @@ async def test_versions_and_what_differs_between_them(app: Windlass) -> None:
     assert (back["version"], back["task_count"]) == (4, 1)
 
 
-async def test_lists_come_in_pages(app: Windlass) -> None:
+async def test_workflows_are_listed_in_pages(app: Windlass) -> None:
     async with served(app) as http:
         for n in range(5):
             await http.post("/workflows", json={**ONE, "name": f"w{n}"})
@@ -120,7 +120,7 @@ async def test_lists_come_in_pages(app: Windlass) -> None:
     assert names == [f"w{n}" for n in range(5)]
 
 
-async def test_what_is_not_there_is_404_with_a_hint(app: Windlass) -> None:
+async def test_an_unknown_workflow_is_404_with_a_hint(app: Windlass) -> None:
     async with served(app) as http:
         await http.post("/workflows", json=ONE)
         assert "did you mean one?" in problem(await http.get("/workflows/ones"), 404)["detail"]
@@ -131,6 +131,6 @@ async def test_what_is_not_there_is_404_with_a_hint(app: Windlass) -> None:
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "after=%00", f"after={'x' * 101}"])
-async def test_pages_that_make_no_sense_are_refused(app: Windlass, query: str) -> None:
+async def test_invalid_page_parameters_are_rejected(app: Windlass, query: str) -> None:
     async with served(app) as http:
         assert fields(await http.get(f"/workflows?{query}")) == [query.partition("=")[0]]

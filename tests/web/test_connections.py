@@ -41,7 +41,7 @@ asyncio.run(main())
 
 
 async def app(_scope: Any, _receive: Any, send: Any) -> None:
-    """Answers without reading the body."""
+    """Respond without reading the body."""
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"ok"})
 
@@ -61,7 +61,9 @@ async def ended(reader: asyncio.StreamReader) -> bool:
 
 
 @pytest.mark.parametrize("said", [b"", b"GET / HT", b"GET / HTTP/1.1\r\nhost: x\r\n"], ids=["nothing", "half", "head"])
-async def test_a_connection_that_does_not_finish_a_head_is_ended(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_does_not_complete_a_request_head_is_closed(
+    said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections, "HEAD_WITHIN", 0.05)
     async with server() as listener:
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
@@ -70,7 +72,7 @@ async def test_a_connection_that_does_not_finish_a_head_is_ended(said: bytes, mo
         writer.close()
 
 
-async def test_half_a_head_after_an_answer_has_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_partial_head_after_a_response_has_the_same_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     async with server() as listener:
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
         writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
@@ -81,8 +83,10 @@ async def test_half_a_head_after_an_answer_has_the_same_time(monkeypatch: pytest
         writer.close()
 
 
-async def test_a_connection_between_two_requests_has_more_time_than_a_head(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Longer than clients keep connections: a request never meets the end of its connection."""
+async def test_an_idle_keep_alive_connection_has_a_longer_deadline_than_a_request_head(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It exceeds the keep-alive of clients, so that no request is sent on a connection the server is closing."""
     monkeypatch.setattr(connections, "HEAD_WITHIN", 0.05)
     async with server() as listener:
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
@@ -94,7 +98,7 @@ async def test_a_connection_between_two_requests_has_more_time_than_a_head(monke
         writer.close()
 
 
-async def test_a_body_that_goes_on_after_its_answer_does_not_hold_the_connection(
+async def test_a_body_that_continues_after_its_response_does_not_keep_the_connection_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connections, "HEAD_WITHIN", 0.2)
@@ -116,7 +120,7 @@ async def test_a_body_that_goes_on_after_its_answer_does_not_hold_the_connection
         writer.close()
 
 
-async def test_a_client_that_does_not_read_its_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_does_not_read_its_response_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "WRITE_WITHIN", 0.05)
     over = asyncio.Event()
 
@@ -142,7 +146,7 @@ async def _soon(receive: Any) -> str | None:
     return None
 
 
-async def test_requests_one_after_the_other_share_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sequential_requests_share_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadline of a head ends with the head."""
     monkeypatch.setattr(connections, "HEAD_WITHIN", 0.2)
     released = asyncio.Event()
@@ -158,7 +162,7 @@ async def test_requests_one_after_the_other_share_a_connection(monkeypatch: pyte
             assert (await http.get(path)).status_code == 200
 
 
-async def test_when_there_is_no_room_the_longest_idle_connection_makes_it(
+async def test_at_the_connection_limit_the_longest_idle_connection_is_closed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(connections, "most_connections", lambda: 3)
@@ -172,13 +176,13 @@ async def test_when_there_is_no_room_the_longest_idle_connection_makes_it(
     assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) == 1
 
 
-def test_there_are_never_more_connections_than_files() -> None:
+def test_the_connection_limit_is_below_the_limit_of_open_files() -> None:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     assert 0 < most_connections() <= limit * 3 // 4
 
 
 @pytest.mark.parametrize("share", [4, 1000], ids=["room is kept", "out of files"])
-async def test_a_process_with_few_files_serves_on_and_logs_one_line(share: int, tmp_path: Path) -> None:
+async def test_a_process_short_of_file_descriptors_keeps_serving_and_logs_one_line(share: int, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
@@ -194,5 +198,5 @@ async def test_a_process_with_few_files_serves_on_and_logs_one_line(share: int, 
     for one in silent:
         one.close()
     await process.communicate(b"")
-    assert log.read_text().count("no room for more") == 1
+    assert log.read_text().count("connection limit reached") == 1
     assert len(log.read_text().splitlines()) < 10

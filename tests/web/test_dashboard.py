@@ -23,7 +23,7 @@ SCRIPT = b"export {};" * 50
 
 @contextlib.asynccontextmanager
 async def dashboard(static: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """Only the dashboard, from this folder."""
+    """Serve only the dashboard, from this folder."""
     app = FastAPI()
     problems.install(app)
     app.include_router(routes(static))
@@ -34,7 +34,7 @@ async def dashboard(static: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 def built(tmp_path: Path) -> Path:
-    """What a build leaves behind, in small."""
+    """A minimal copy of the output of a build."""
     assets = tmp_path / "assets"
     assets.mkdir()
     (tmp_path / "index.html").write_text("<!doctype html><title>Windlass</title>")
@@ -44,7 +44,7 @@ def built(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_every_view_is_the_one_page_and_nothing_else_is(built: Path) -> None:
+async def test_every_view_serves_the_index_page_and_other_paths_do_not(built: Path) -> None:
     async with dashboard(built) as http:
         for path in (
             "/",
@@ -66,7 +66,7 @@ async def test_every_view_is_the_one_page_and_nothing_else_is(built: Path) -> No
         assert problem(await http.post("/runs"), 405)
 
 
-async def test_parts_are_kept_for_ever_and_sent_small(built: Path) -> None:
+async def test_assets_are_immutable_and_compressed(built: Path) -> None:
     async with dashboard(built) as http:
         small = await http.get("/assets/index-1.js")
         plain = await http.get("/assets/index-1.js", headers={"accept-encoding": "identity"})
@@ -84,14 +84,14 @@ async def test_parts_are_kept_for_ever_and_sent_small(built: Path) -> None:
     assert small.headers["vary"] == "accept-encoding"
 
 
-async def test_without_a_build_the_page_says_how_to_build(tmp_path: Path) -> None:
+async def test_without_a_build_the_page_explains_how_to_build(tmp_path: Path) -> None:
     async with dashboard(tmp_path) as http:
         page = await http.get("/runs")
     assert page.status_code == 503
     assert "make ui" in page.text
 
 
-async def test_with_keys_the_program_is_open_and_the_data_is_not(app: Windlass) -> None:
+async def test_with_keys_the_dashboard_is_public_and_the_api_is_not(app: Windlass) -> None:
     listener = listen("127.0.0.1", 0, keys=("k" * 16,))
     guard = GuardOptions(host=listener.host, keys=("k" * 16,))
     async with serving(server.build(app, guard), listener), httpx.AsyncClient(base_url=listener.url) as http:
@@ -101,7 +101,7 @@ async def test_with_keys_the_program_is_open_and_the_data_is_not(app: Windlass) 
         problem(await http.post("/runs", json={}), 405)
 
 
-def test_the_types_of_the_dashboard_are_those_of_the_api() -> None:
+def test_the_openapi_snapshot_of_the_dashboard_is_current() -> None:
     kept = (ROOT / "ui" / "openapi.json").read_text("utf-8")
     assert kept == openapi.document(), "run `make openapi`, then `make ui`"
 

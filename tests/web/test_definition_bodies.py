@@ -31,7 +31,7 @@ async def test_a_definition_may_be_yaml(app: Windlass) -> None:
             problem(await http.post(path, content=b"a: 1", headers=YAML), 415)
 
 
-async def test_405_names_every_method_of_the_address(app: Windlass) -> None:
+async def test_a_405_lists_every_method_of_the_path(app: Windlass) -> None:
     async with served(app) as http:
         answer = await http.patch("/workflows/one", json={})
         assert answer.headers["allow"] == "DELETE, GET, PUT"
@@ -47,13 +47,15 @@ async def test_405_names_every_method_of_the_address(app: Windlass) -> None:
         ("/jobs", {"type": "a", "priority": "high"}, "priority: must be an integer"),
         ("/jobs", {"type": "a", "retry": {"jitter": 2}}, "retry.jitter: must be 1.0 or less"),
         ("/jobs", {"type": "a", "retry": {"kind": "odd"}}, "retry.kind: must be one of 'constant'"),
-        ("/jobs", {"type": "a", "kueue": "x"}, "kueue: it is not known here: use type, payload, queue"),
+        ("/jobs", {"type": "a", "kueue": "x"}, "kueue: is unknown: use type, payload, queue"),
         ("/jobs", {"type": "a", "delay": []}, "delay: it must be a string such as 1h30m"),
         ("/jobs", {"type": "a", "run_at": "soon"}, "run_at: must be a time such as"),
         ("/jobs/batch", {"jobs": []}, "jobs: must have at least 1 items"),
     ],
 )
-async def test_a_body_that_does_not_fit_is_told_in_our_words(app: Windlass, path: str, body: object, told: str) -> None:
+async def test_an_invalid_body_is_reported_in_the_windlass_error_format(
+    app: Windlass, path: str, body: object, told: str
+) -> None:
     async with served(app) as http:
         data(await http.post("/workflows", content=WORKFLOW, headers=YAML), 201)
         assert told in problem(await http.post(path, json=body), 422)["detail"]

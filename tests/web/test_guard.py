@@ -54,7 +54,7 @@ async def test_without_keys_only_loopback_names_are_served(app: Windlass, host: 
 
 
 @pytest.mark.parametrize("keys", [(), KEYS], ids=["without keys", "with keys"])
-async def test_pages_of_other_origins_are_refused(app: Windlass, keys: tuple[str, ...]) -> None:
+async def test_requests_from_other_origins_are_rejected(app: Windlass, keys: tuple[str, ...]) -> None:
     async with client(app, keys=keys) as http:
         headers = {"x-api-key": KEYS[0]}
         own = await http.get("/health", headers={**headers, "origin": str(http.base_url)})
@@ -78,7 +78,7 @@ async def test_pages_of_other_origins_are_refused(app: Windlass, keys: tuple[str
         ({}, b"{}", 415),
     ],
 )
-async def test_only_json_bodies_are_taken(app: Windlass, headers: dict[str, str], body: bytes, status: int) -> None:
+async def test_only_json_bodies_are_accepted(app: Windlass, headers: dict[str, str], body: bytes, status: int) -> None:
     async with client(app) as http:
         for method in ("POST", "PUT", "PATCH", "DELETE"):
             answer = await http.request(method, "/nothing", headers=headers, content=body)
@@ -109,25 +109,25 @@ async def test_with_keys_every_request_needs_one(app: Windlass, headers: dict[st
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", ""])
-def test_listening_beyond_this_machine_needs_a_key(host: str) -> None:
+def test_listening_on_a_non_loopback_address_needs_a_key(host: str) -> None:
     with pytest.raises(Invalid, match="set WINDLASS_API_KEY"):
         listen(host, 0)
     listen("0.0.0.0", 0, keys=KEYS).socket.close()
 
 
-def test_a_port_that_is_taken_is_told_with_the_way_out() -> None:
+def test_a_port_in_use_is_reported_with_a_fix() -> None:
     first = listen("localhost", 0)
     with first.socket, pytest.raises(Unavailable, match=f"port {first.port} on localhost is in use: .* with --port"):
         listen("localhost", first.port)
 
 
-def test_a_name_that_is_not_ours_is_refused() -> None:
+def test_a_host_that_cannot_be_resolved_is_rejected() -> None:
     with pytest.raises(Invalid, match=r"host 'no\.such\.host\.invalid' is not an address"):
         listen("no.such.host.invalid", 0)
 
 
 @pytest.mark.parametrize("name", ["Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via"])
-async def test_without_keys_what_a_proxy_passes_on_is_refused(app: Windlass, name: str) -> None:
+async def test_without_keys_proxied_requests_are_rejected(app: Windlass, name: str) -> None:
     async with client(app) as http:
         answer = await http.post("/nothing", headers={name: "203.0.113.9"})
         assert (answer.status_code, "set WINDLASS_API_KEY" in answer.json()["detail"]) == (403, True)
@@ -135,7 +135,7 @@ async def test_without_keys_what_a_proxy_passes_on_is_refused(app: Windlass, nam
         assert (await http.post("/nothing", headers={name: "203.0.113.9", "x-api-key": KEYS[0]})).status_code == 404
 
 
-async def test_requests_of_pages_elsewhere_are_refused_even_without_an_origin(app: Windlass) -> None:
+async def test_cross_site_requests_are_rejected_even_without_an_origin(app: Windlass) -> None:
     elsewhere = {"sec-fetch-site": "cross-site", "x-api-key": KEYS[0]}
     for keys in ((), KEYS):
         async with client(app, keys=keys) as http:
@@ -145,7 +145,7 @@ async def test_requests_of_pages_elsewhere_are_refused_even_without_an_origin(ap
                 assert (await http.get("/nothing", headers=elsewhere | {"sec-fetch-site": site})).status_code == 404
 
 
-async def test_wrong_keys_are_counted_by_address_and_the_right_one_still_works(
+async def test_wrong_keys_are_rate_limited_by_address_and_a_valid_key_still_works(
     app: Windlass, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard_, "WRONG_KEYS", Rate(5, 3600.0))
@@ -158,7 +158,7 @@ async def test_wrong_keys_are_counted_by_address_and_the_right_one_still_works(
     assert (ojs.status_code, ojs.json()["error"]["code"], "retry-after" in ojs.headers) == (429, "rate_limited", True)
 
 
-async def test_answers_are_not_stored_and_not_guessed_at(app: Windlass) -> None:
+async def test_responses_are_not_cached_and_not_sniffed(app: Windlass) -> None:
     async with client(app, keys=KEYS) as http:
         for path in ("/api/v1/nothing", "/ojs/v1/nothing", "/wh/nothing/at/all"):
             answer = await http.get(path, headers={"x-api-key": KEYS[0]})

@@ -36,7 +36,7 @@ async def test_a_process_with_a_current_database_is_alive_and_ready(app: Windlas
             assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
 
-async def test_a_schema_that_is_behind_makes_it_unready(app: Windlass, conn: "asyncpg.Connection[Any]") -> None:
+async def test_an_outdated_schema_makes_the_process_unready(app: Windlass, conn: "asyncpg.Connection[Any]") -> None:
     await conn.execute("delete from windlass.migration where version = 1")
     async with client(app) as http:
         answer, health = await http.get("/ready"), await http.get("/health")
@@ -45,7 +45,7 @@ async def test_a_schema_that_is_behind_makes_it_unready(app: Windlass, conn: "as
     assert "run windlass db migrate: 0001 inbox" in answer.json()["detail"]
 
 
-async def test_a_database_that_is_away_makes_it_unready_and_leaves_the_metrics() -> None:
+async def test_an_unreachable_database_makes_the_process_unready_and_keeps_the_metrics() -> None:
     free = listen("127.0.0.1", 0)
     free.socket.close()
     app = Windlass(f"postgresql://nobody@127.0.0.1:{free.port}/none", settings=Settings())
@@ -55,7 +55,7 @@ async def test_a_database_that_is_away_makes_it_unready_and_leaves_the_metrics()
     assert "the database did not answer" in answer.json()["detail"]
 
 
-async def test_a_process_that_stops_is_alive_but_not_ready(app: Windlass) -> None:
+async def test_a_stopping_process_is_alive_but_not_ready(app: Windlass) -> None:
     stopping = asyncio.Event()
     stopping.set()
     async with client(app, stopping) as http:
@@ -63,7 +63,7 @@ async def test_a_process_that_stops_is_alive_but_not_ready(app: Windlass) -> Non
     assert (answer.status_code, health.status_code) == (503, 200)
 
 
-async def test_metrics_count_what_is_due_by_type(app: Windlass) -> None:
+async def test_metrics_count_due_jobs_by_type(app: Windlass) -> None:
     async with client(app) as http:
         await app.submit_many([{"type": "deep.queue.v1"}] * 2 + [{"type": "deep.queue.v1", "queue": "other"}])
         await app.submit("later.job.v1", delay=3600)
@@ -78,7 +78,7 @@ async def test_metrics_count_what_is_due_by_type(app: Windlass) -> None:
     assert "deep.queue.v1" not in empty.text
 
 
-async def test_an_unknown_address_is_a_problem_document(app: Windlass) -> None:
+async def test_unknown_paths_and_methods_return_problem_documents(app: Windlass) -> None:
     async with client(app) as http:
         lost, wrong = await http.get("/nowhere"), await http.post("/health")
         docs = [await http.get(path) for path in ("/docs", "/redoc", "/docs/oauth2-redirect")]

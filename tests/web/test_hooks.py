@@ -37,7 +37,7 @@ async def client(app: Windlass, **options: Any) -> AsyncIterator[httpx.AsyncClie
 
 
 async def waiting(app: Windlass, *, paid: Any = None) -> tuple[UUID, str]:
-    """A run that waits, and where to call it."""
+    """Start a run that waits for a callback; return its id and the callback path."""
     db = await app.open()
     await deploy(db, paid=paid or PAID)
     run = await begin(db)
@@ -51,7 +51,7 @@ def problem(answer: httpx.Response, status: int, title: str) -> str:
     return str(document["detail"])
 
 
-async def test_a_callback_is_received_and_the_second_one_is_welcome(app: Windlass) -> None:
+async def test_a_second_callback_is_accepted_and_does_not_change_the_result(app: Windlass) -> None:
     run, path = await waiting(app)
     async with client(app) as http:
         first = await http.post(path, json={"status": "paid"})
@@ -61,7 +61,7 @@ async def test_a_callback_is_received_and_the_second_one_is_welcome(app: Windlas
     assert (await (await app.run(run)).result()).value == {"status": "paid"}
 
 
-async def test_an_unknown_token_is_404_and_says_nothing_else(app: Windlass) -> None:
+async def test_an_unknown_token_is_404_and_reveals_nothing_else(app: Windlass) -> None:
     await waiting(app)
     async with client(app) as http:
         for token in ("A" * 43, "x", "%00", "%C3%A9", "%FF", "a" * 5000):
@@ -70,21 +70,21 @@ async def test_an_unknown_token_is_404_and_says_nothing_else(app: Windlass) -> N
             assert (await http.post(path, json={})).status_code == 404
 
 
-async def test_a_callback_that_nobody_waits_for_is_410(app: Windlass) -> None:
+async def test_a_callback_that_is_no_longer_expected_is_410(app: Windlass) -> None:
     run, path = await waiting(app)
     await runs.cancel(await app.open(), run)
     async with client(app) as http:
         assert "this callback is no longer expected" in problem(await http.post(path, json={}), 410, "Gone")
 
 
-async def test_a_callback_that_is_not_signed_is_401(app: Windlass) -> None:
+async def test_a_callback_without_a_valid_signature_is_401(app: Windlass) -> None:
     run, path = await waiting(app, paid={"wait_for_webhook": {"secret": SECRET}})
     body, stamp = b'{"n": 1}', str(int(datetime.now(UTC).timestamp()))
     mark = webhook.signature(SECRET, "msg_1", stamp, body)
     headers = {"Webhook-Id": "msg_1", "Webhook-Timestamp": stamp, "Webhook-Signature": f"v1,{mark}"}
     async with client(app) as http:
         told = problem(await http.post(path, content=body), 401, "Unauthorized")
-        assert "not signed as it must be" in told
+        assert "not signed as required" in told
         assert SECRET not in told
         assert problem(await http.post(path, content=b"{}", headers=headers), 401, "Unauthorized")
         assert (await http.post(path, content=body, headers=headers)).status_code == 200
@@ -121,7 +121,7 @@ async def test_a_body_over_a_megabyte_is_413_with_and_without_a_length(app: Wind
         ("application/json", b"", None),
     ],
 )
-async def test_any_content_type_is_taken(app: Windlass, media: str | None, body: bytes, value: Any) -> None:
+async def test_any_content_type_is_accepted(app: Windlass, media: str | None, body: bytes, value: Any) -> None:
     run, path = await waiting(app)
     async with client(app) as http:
         headers = {} if media is None else {"content-type": media}
@@ -129,7 +129,7 @@ async def test_any_content_type_is_taken(app: Windlass, media: str | None, body:
     assert (await (await app.run(run)).result()).output == value
 
 
-async def test_what_the_sender_shows_elsewhere_is_not_stored(app: Windlass, conn: Any) -> None:
+async def test_credential_headers_of_the_sender_are_not_stored(app: Windlass, conn: Any) -> None:
     _, path = await waiting(app)
     secret = {"Authorization": "Bearer s", "Cookie": "a=s", "X-Api-Key": "s"}
     async with client(app) as http:
@@ -140,7 +140,7 @@ async def test_what_the_sender_shows_elsewhere_is_not_stored(app: Windlass, conn
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH"])
-async def test_only_post_calls_back(app: Windlass, method: str) -> None:
+async def test_only_post_is_allowed(app: Windlass, method: str) -> None:
     run, path = await waiting(app)
     async with client(app) as http:
         answer = await http.request(method, path)
@@ -166,7 +166,7 @@ PUBLIC = ["flows.example", "FLOWS.example:443", "flows.example."]
     ],
     ids=["alone", "public", "no public", "keys", "keys and public"],
 )
-async def test_a_host_must_be_this_machine_or_the_public_address_unless_there_are_keys(
+async def test_without_keys_the_host_must_be_loopback_or_the_public_address(
     app: Windlass, options: Any, taken: list[str], refused: list[str]
 ) -> None:
     async with client(app, **options) as http:
@@ -178,7 +178,7 @@ async def test_a_host_must_be_this_machine_or_the_public_address_unless_there_ar
             assert (host, "WINDLASS_PUBLIC_URL" in problem(answer, 421, "Misdirected request")) == (host, True)
 
 
-async def test_with_keys_a_callback_needs_none_and_everything_else_does(app: Windlass) -> None:
+async def test_with_keys_only_callbacks_need_no_key(app: Windlass) -> None:
     _, path = await waiting(app)
     async with client(app, keys=KEYS) as http:
         assert (await http.post("/api", json={})).status_code == 401
@@ -186,13 +186,13 @@ async def test_with_keys_a_callback_needs_none_and_everything_else_does(app: Win
         assert (await http.post(path, json={})).status_code == 200
 
 
-async def test_the_public_host_opens_no_other_door(app: Windlass) -> None:
+async def test_the_public_host_is_accepted_only_for_callbacks(app: Windlass) -> None:
     async with client(app, public_host="flows.example") as http:
         answer = await http.get("/health", headers={"host": "flows.example"})
     assert answer.status_code == 421
 
 
-async def test_a_hundred_callbacks_at_once_count_as_one(app: Windlass) -> None:
+async def test_a_hundred_concurrent_callbacks_count_as_one(app: Windlass) -> None:
     run, path = await waiting(app)
     async with client(app) as http:
         answers = await asyncio.gather(*(call(http, path, n) for n in range(100)))
@@ -202,13 +202,13 @@ async def test_a_hundred_callbacks_at_once_count_as_one(app: Windlass) -> None:
 
 
 async def call(http: httpx.AsyncClient, path: str, body: Any) -> httpx.Response:
-    """Post it as any sender does: again while the answer is that it cannot be taken now."""
+    """Post the callback and retry while the response is 503, like any sender."""
     while (answer := await http.post(path, json=body, timeout=None)).status_code == 503:
         pass
     return answer
 
 
-async def test_a_sender_who_hangs_up_halfway_leaves_nothing_behind(
+async def test_a_sender_that_disconnects_during_the_body_has_no_effect(
     app: Windlass, caplog: pytest.LogCaptureFixture
 ) -> None:
     run, path = await waiting(app)
@@ -224,7 +224,7 @@ async def test_a_sender_who_hangs_up_halfway_leaves_nothing_behind(
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-async def test_what_claims_to_be_json_and_is_not_is_refused_like_a_request_that_starts_a_run(app: Windlass) -> None:
+async def test_an_invalid_json_body_is_422(app: Windlass) -> None:
     run, path = await waiting(app)
     async with client(app) as http:
         answer = await http.post(path, content=b'{"n": ', headers={"content-type": "application/json"})
@@ -235,7 +235,7 @@ async def test_what_claims_to_be_json_and_is_not_is_refused_like_a_request_that_
 
 
 async def unfinished(http: httpx.AsyncClient, path: str) -> tuple[bytes, asyncio.StreamWriter]:
-    """The head of an answer to a request whose body never comes."""
+    """Send a request whose body never arrives; return the status line of the response and the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", http.base_url.port)
     writer.write(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{{".encode())
     return await asyncio.wait_for(reader.readuntil(b"\r\n"), 10), writer
@@ -251,7 +251,7 @@ async def test_the_token_is_looked_up_before_the_body_is_read(app: Windlass) -> 
             writer.close()
 
 
-async def test_slow_bodies_of_strangers_take_no_slot_of_those_with_a_key(
+async def test_slow_bodies_of_clients_without_a_key_take_no_slot_of_clients_with_a_key(
     app: Windlass, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few = SlotOptions(requests=3, body_bytes=1, per_address=2)

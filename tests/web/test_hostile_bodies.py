@@ -15,7 +15,7 @@ from windlass import RunSpec, Windlass
 JSON = {"content-type": "application/json"}
 KNOWN: dict[str, Any] = {"name": "known", "trigger": {"cron": "0 5 * * *"}, "tasks": {"work": {"job": "known.v1"}}}
 DEEP = b"[" * 65 + b"]" * 65
-# Body, the field that is named, and what is said about it.
+# Body, the field that the error names, and a part of its message.
 HOSTILE: dict[str, tuple[bytes, str, str]] = {
     "cut off": (b'{"a": ', "body", "line 1 column 7"),
     "no JSON": (b"a=1&b=2", "body", "line 1 column 1"),
@@ -41,7 +41,7 @@ WRONG_TYPES = {
 }
 TAKES_ANYTHING = "/api/v1/workflows/{ref}/trigger"  # the payload as it is
 WRONG = (b"[]", b'"text"', b"7", b"true", b"null", b'{"no such thing": {}}')
-MORE = 3 * 1_048_576  # than nearly all of them take
+MORE = 3 * 1_048_576  # above the limit of nearly all operations
 LARGE = {"/api/v1/jobs/batch": 40 * 1_048_576}
 WRITING = [
     (method.upper(), path)
@@ -62,12 +62,12 @@ from pg_class c where c.relnamespace in ('workflow'::regnamespace, 'windlass'::r
 
 
 async def state(conn: "asyncpg.Connection[Any]") -> dict[str, tuple[int, str]]:
-    """What is in every table."""
+    """Return the row count and a checksum of every table."""
     return {name: (count, mark) for name, count, mark in await conn.fetch(await conn.fetchval(EVERYTHING))}
 
 
 async def known(app: Windlass) -> dict[str, object]:
-    """Things that exist, for the places of paths: only the bodies are wrong."""
+    """Return path parameters that refer to existing objects, so that only the bodies are invalid."""
     await app.deploy(KNOWN)
     [run] = await app.start_many("known", [RunSpec(input={})])
     job = await app.submit("known.job.v1")
@@ -108,7 +108,7 @@ async def _refused(http: httpx.AsyncClient, method: str, path: str, url: str) ->
         assert found["errors"], (path, body)
 
 
-async def test_operations_without_a_body_do_not_mind_one(app: Windlass) -> None:
+async def test_a_body_causes_no_server_error_in_operations_without_one(app: Windlass) -> None:
     names = await known(app)
     async with served(app) as http:
         for method, path in BODILESS:
@@ -119,13 +119,13 @@ async def test_operations_without_a_body_do_not_mind_one(app: Windlass) -> None:
 
 
 async def pieces(size: int) -> AsyncIterator[bytes]:
-    """Without a length."""
+    """Yield a body without a content length."""
     for _ in range(size // 65_536):
         yield b" " * 65_536
 
 
 async def hung_up(http: httpx.AsyncClient, method: str, url: str) -> None:
-    """A client that promises more than it sends, and goes."""
+    """Send less than the announced content length and disconnect."""
     reader, writer = await asyncio.open_connection(http.base_url.host, http.base_url.port)
     lines = (
         f"{method} {API}{url} HTTP/1.1",

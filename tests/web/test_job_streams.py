@@ -55,7 +55,7 @@ async def test_chunks_arrive_while_the_handler_runs_and_the_stream_ends_with_the
     }
 
 
-async def test_a_reader_goes_on_after_the_last_chunk_it_got(app: Windlass) -> None:
+async def test_a_reader_resumes_after_the_last_chunk_it_received(app: Windlass) -> None:
     @app.job("count.v1")
     async def count(ctx: Context) -> None:
         for n in range(5):
@@ -79,7 +79,7 @@ async def test_a_reader_goes_on_after_the_last_chunk_it_got(app: Windlass) -> No
         assert (await http.get(f"/jobs/{uuid4()}/stream")).status_code == 404
 
 
-async def test_a_repeated_attempt_begins_a_new_section(app: Windlass) -> None:
+async def test_a_retry_begins_a_new_section(app: Windlass) -> None:
     @app.job("again.v1", retry=Retry(base=0))
     async def again(ctx: Context) -> None:
         ctx.stream(f"attempt {ctx.attempt}")
@@ -112,14 +112,14 @@ async def test_a_sync_handler_streams_from_its_thread(app: Windlass) -> None:
     assert sorted(chunk.data for chunk in page.chunks) == list(range(8))
 
 
-async def test_an_attempt_that_lost_its_job_cannot_write(app: Windlass, conn: Any) -> None:
+async def test_an_attempt_that_lost_its_lease_cannot_write(app: Windlass, conn: Any) -> None:
     db = (await app.open()).database
     job = await app.submit("a.b.v1")
     await conn.execute("update workflow.workflow_run set status = 'leased', leased_by = 'second', claim_no = 2")
     now = datetime.now(UTC)
     stale, held = NewChunk(job, 1, 1, 1, now, '"stale"'), NewChunk(job, 2, 1, 2, now, '"held"')
     await streams.append(db, [stale, held])
-    await streams.append(db, [held])  # sent again after a lost answer
+    await streams.append(db, [held])  # sent again after a lost response
     assert [chunk.data for chunk in (await page_of(app, job)).chunks] == ["held"]
 
 
@@ -151,7 +151,7 @@ async def test_a_stream_is_bounded(app: Windlass, monkeypatch: pytest.MonkeyPatc
     assert messages == ["the stream is longer than its limit: the rest of this attempt is not stored"]
 
 
-async def test_a_stream_is_gone_with_its_job(app: Windlass, conn: Any) -> None:
+async def test_a_stream_is_deleted_with_its_job(app: Windlass, conn: Any) -> None:
     @app.job("short.v1")
     async def short(ctx: Context) -> None:
         ctx.stream("kept for a while")
@@ -181,7 +181,7 @@ async def test_many_readers_of_many_streams_share_one_query(app: Windlass, conn:
         await follower.aclose()
 
 
-async def test_the_client_and_the_command_read_it(
+async def test_the_client_and_the_command_line_read_a_stream(
     app: Windlass, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @app.job("talk.v1")

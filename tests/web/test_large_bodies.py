@@ -28,7 +28,7 @@ BODIES = {
 
 @contextlib.asynccontextmanager
 async def lag() -> AsyncIterator[list[float]]:
-    """How long the event loop was silent at the longest: seconds of processor time, for the machine may be busy."""
+    """Measure the longest block of the event loop, in seconds of processor time because the machine may be busy."""
     longest = [0.0]
 
     async def probe() -> None:
@@ -44,7 +44,7 @@ async def lag() -> AsyncIterator[list[float]]:
 
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.exclusive
-async def test_the_event_loop_is_never_silent_while_a_large_body_is_parsed(app: Windlass, name: str) -> None:
+async def test_parsing_a_large_body_does_not_block_the_event_loop(app: Windlass, name: str) -> None:
     async with served(app) as http, httpx.AsyncClient(timeout=60) as plain:
         await http.get("/workflows")
         for path in ("/api/v1/jobs/batch", "/ojs/v1/jobs/batch"):
@@ -55,7 +55,7 @@ async def test_the_event_loop_is_never_silent_while_a_large_body_is_parsed(app: 
             assert longest[0] < 0.5, longest  # it was several seconds
 
 
-async def test_both_scanners_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_both_parsers_return_the_same_values_and_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_bodies, "LARGE", 0)
     monkeypatch.setattr(json_bodies, "DENSE", 0)
     value = {"a": [1, -2.5, 1e300, 'é\u2028\\"', None, True, {"b": []}], "c": {}}
@@ -77,7 +77,7 @@ async def test_a_batch_may_have_eight_mebibytes(app: Windlass) -> None:
         problem(await http.post("/jobs/batch", json={"jobs": [job] * 9}), 413)
 
 
-async def test_there_is_a_budget_for_the_bodies_under_way(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_total_size_of_bodies_in_flight_is_limited(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     slots = SlotOptions(requests=100, body_bytes=MIB)
     monkeypatch.setattr("windlass.web.server.RateOptions", lambda **more: RateOptions(slots=slots, **more))
     arrived, count_bytes = asyncio.Event(), Slot.has_room
@@ -105,7 +105,7 @@ async def test_there_is_a_budget_for_the_bodies_under_way(app: Windlass, monkeyp
         assert ojs.status_code == 503
         assert (await http.post("/jobs", json={"type": "a.b.v1"})).status_code == 201  # small ones always have room
         first.close()
-        while status != 201:  # its bytes are given back when it has ended
+        while status != 201:  # its bytes are released when it has ended
             status = (await http.post("/jobs", content=payload, headers=JSON)).status_code
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.keys import KEYS as MASTER_KEYS
 from tests.web.serving import problem, served
 from tests.web.streaming import reading
-from tests.web.test_incoming import address
+from tests.web.test_webhook_triggers import address
 from windlass import Windlass
 from windlass.settings import Rate, Settings
 from windlass.web.middleware import limits
@@ -30,7 +30,7 @@ async def limited(database: str, *, keys: tuple[str, ...] = (), **chosen: Any) -
         yield http
 
 
-def test_a_bucket_allows_a_burst_and_then_so_many_in_a_time() -> None:
+def test_a_bucket_allows_a_burst_and_then_refills_at_its_rate() -> None:
     now = [0.0]
     buckets = Buckets(Rate(3, 1.0), lambda: now[0])
     assert [buckets.take(b"a") for _ in range(4)] == [2, 1, 0, -1]
@@ -41,7 +41,7 @@ def test_a_bucket_allows_a_burst_and_then_so_many_in_a_time() -> None:
     assert buckets.take(b"a") == 2
 
 
-def test_of_many_callers_the_latest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_most_recent_callers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "MOST_CALLERS", 2)
     buckets = Buckets(Rate(2, 3600.0), lambda: 0.0)
     for caller in (b"a", b"b", b"a", b"c"):
@@ -49,7 +49,7 @@ def test_of_many_callers_the_latest_are_remembered(monkeypatch: pytest.MonkeyPat
     assert (buckets.take(b"a"), buckets.take(b"b")) == (-1, 1)
 
 
-async def test_who_asks_too_often_is_told_when_to_come_back(database: str) -> None:
+async def test_a_client_over_the_rate_limit_gets_429_with_retry_after(database: str) -> None:
     async with limited(database, keys=KEYS, rate_limit=Rate(4, 3600.0)) as http:
         for left in ("3", "2", "1", "0"):
             answer = await http.get("/workflows")
@@ -67,7 +67,7 @@ async def test_who_asks_too_often_is_told_when_to_come_back(database: str) -> No
             assert (await http.get(str(http.base_url.copy_with(path="/health")))).status_code == 200
 
 
-async def test_the_spelling_of_a_key_does_not_change_whose_it_is(database: str) -> None:
+async def test_all_spellings_of_a_key_count_as_one_caller(database: str) -> None:
     async with limited(database, keys=KEYS, rate_limit=Rate(3, 3600.0)) as http:
         key = KEYS[0]
         spellings: list[dict[str, str]] = [{"authorization": f"Bearer{' ' * n}{key}"} for n in range(1, 3)]
@@ -77,18 +77,18 @@ async def test_the_spelling_of_a_key_does_not_change_whose_it_is(database: str) 
     assert codes == [200, 200, 200, 429, 429]
 
 
-async def test_without_keys_callers_are_addresses_whatever_they_send(database: str) -> None:
+async def test_without_keys_requests_are_counted_by_address(database: str) -> None:
     async with limited(database, rate_limit=Rate(3, 3600.0)) as http:
         codes = [(await http.get("/workflows", headers={"x-api-key": str(n)})).status_code for n in range(4)]
     assert codes == [200, 200, 200, 429]
 
 
-async def test_on_loopback_nothing_is_counted_unless_it_is_asked_for(app: Windlass) -> None:
+async def test_on_loopback_requests_are_not_counted_by_default(app: Windlass) -> None:
     async with served(app) as http:
         assert "ratelimit-limit" not in (await http.get("/workflows")).headers
 
 
-async def test_there_is_a_limit_of_requests_at_a_time_and_streams_do_not_count() -> None:
+async def test_concurrent_requests_are_limited_and_streams_do_not_count() -> None:
     entered, leave = asyncio.Event(), asyncio.Event()
 
     async def app(scope: Any, _receive: Any, send: Any) -> None:
@@ -114,7 +114,7 @@ async def test_there_is_a_limit_of_requests_at_a_time_and_streams_do_not_count()
         leave.set()
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_does_not_arrive_in_time_is_408(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass.web.server.RateOptions", lambda **options: RateOptions(**options, body_within=0.05))
     async with served(app) as http:
         reader, writer = await asyncio.open_connection("127.0.0.1", http.base_url.port)
@@ -126,7 +126,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(app: Windlass, monkey
     assert b"did not arrive within" in answer
 
 
-async def test_a_request_that_comes_twice_starts_one_run(app: Windlass) -> None:
+async def test_a_repeated_request_starts_one_run(app: Windlass) -> None:
     async with served(app) as http:
         url = await address(http)
         for header in ("Idempotency-Key", "webhook-id"):
@@ -138,7 +138,7 @@ async def test_a_request_that_comes_twice_starts_one_run(app: Windlass) -> None:
         problem(await http.post(url, json={}, headers={"idempotency-key": "x" * 256}), 422)
 
 
-async def test_pages_of_named_origins_may_use_it_and_no_others(database: str) -> None:
+async def test_only_configured_cors_origins_may_use_the_api(database: str) -> None:
     page = "https://flows.example"
     asked = {"origin": page, "access-control-request-method": "POST"}
     async with limited(database, cors_origins=(page,), keys=KEYS) as http:

@@ -36,7 +36,9 @@ def summaries(events: list[Event]) -> list[tuple[str | None, str]]:
     return [(event.data["task"], event.data["event"]) for event in events if event.name == "task"]
 
 
-async def test_a_run_is_told_from_its_cursor_to_its_end(app: Windlass, http: httpx.AsyncClient) -> None:
+async def test_the_stream_of_a_run_delivers_every_event_from_the_cursor_to_the_end(
+    app: Windlass, http: httpx.AsyncClient
+) -> None:
     tries = iter(range(100))
 
     @app.job("demo.hello.v1")
@@ -77,7 +79,7 @@ async def test_a_run_is_told_from_its_cursor_to_its_end(app: Windlass, http: htt
     assert len({event.id for event in seen[:-1]}) == len(seen) - 1
 
 
-async def test_who_comes_back_to_an_ended_run_hears_the_rest_or_that_there_is_none(
+async def test_a_client_that_reconnects_to_an_ended_run_gets_the_remaining_events_or_204(
     app: Windlass, http: httpx.AsyncClient
 ) -> None:
     run = data(await http.post("/workflows/greet/trigger"), 201)["run_id"]
@@ -101,10 +103,10 @@ async def test_who_comes_back_to_an_ended_run_hears_the_rest_or_that_there_is_no
     assert [event.data.get("task") for event in seen if event.name in ("run", "task")][-1] is None
     async with httpx.AsyncClient(base_url=http.base_url) as plain:
         again = await plain.get(f"/runs/{run}/stream", headers={"last-event-id": seen[-1].id})
-    assert again.status_code == 204  # the one answer that makes a browser stay away
+    assert again.status_code == 204  # the only status that stops a browser from reconnecting
 
 
-async def test_all_is_told_to_who_asks_for_all_and_filters_leave_out_the_rest(
+async def test_an_unfiltered_stream_delivers_all_events_and_a_filtered_one_only_matches(
     app: Windlass, http: httpx.AsyncClient
 ) -> None:
     async with (
@@ -127,7 +129,7 @@ async def test_all_is_told_to_who_asks_for_all_and_filters_leave_out_the_rest(
         assert (await anext(runs)).data["run_id"] == run
 
 
-async def test_one_question_serves_everybody_and_none_is_asked_when_nobody_watches(
+async def test_all_streams_share_one_query_and_none_runs_without_streams(
     app: Windlass, http: httpx.AsyncClient
 ) -> None:
     hub = await app.live()
@@ -154,7 +156,9 @@ async def test_a_server_that_stops_ends_its_streams_at_once(app: Windlass) -> No
         assert [event async for event in stream] == []
 
 
-async def test_who_does_not_keep_up_is_let_go_and_catches_up(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_reader_is_disconnected_and_catches_up_after_reconnecting(
+    app: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(live, "MOST_WAITING", 10)
     hub = await app.live()
     batches = hub.follow()
@@ -166,7 +170,7 @@ async def test_who_does_not_keep_up_is_let_go_and_catches_up(app: Windlass, monk
     assert len(back.entries) == 11
 
 
-async def test_there_is_a_limit_of_streams(
+async def test_the_number_of_streams_is_limited(
     app: Windlass, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "MOST_STREAMS", 1)
@@ -178,18 +182,18 @@ async def test_there_is_a_limit_of_streams(
 
 
 @pytest.mark.parametrize("after", ["x", "1+1;2", "5+1,9", "1+1;1+1;-1;2", "9" * 30 + "+0", "9000000000+0"])
-async def test_a_cursor_that_is_none_is_refused(http: httpx.AsyncClient, after: str) -> None:
+async def test_an_invalid_cursor_is_rejected(http: httpx.AsyncClient, after: str) -> None:
     assert fields(await http.get("/stream", params={"after": after})) == ["after"]
 
 
-async def test_streams_of_what_is_not_there(http: httpx.AsyncClient) -> None:
+async def test_streams_of_unknown_runs_and_kinds_are_rejected(http: httpx.AsyncClient) -> None:
     problem(await http.get(f"/runs/{UUID(int=1)}/stream"), 404)
     assert fields(await http.get("/stream", params={"kind": "x"})) == ["kind.0"]
     answer: Any = await http.head("/stream")
     assert answer.status_code == 405
 
 
-async def test_a_quiet_stream_says_that_it_is_there_and_where_it_is(
+async def test_an_idle_stream_sends_keep_alives_with_its_position(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("windlass.web.live.ALIVE", 0.05)
@@ -201,6 +205,6 @@ async def test_a_quiet_stream_says_that_it_is_there_and_where_it_is(
         lines = answer.aiter_lines()
         while await anext(lines) != ": still here":
             pass
-        # In a moment the reader of the trail has looked, and the sign of life says where it is.
+        # Once the hub has read the events again, the keep-alive contains the position.
         while not (await anext(lines)).startswith("id: "):
             pass

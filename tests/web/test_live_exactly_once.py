@@ -16,7 +16,7 @@ from windlass import Windlass
 RUNS = 20
 WRITERS = 8
 
-# A number in the order of the commits that touch a run: whoever has the run's lock takes the next one.
+# Numbers the events of a run in commit order: the transaction that holds the run's lock takes the next number.
 WRITE = """with run as (update windlass.run set round = round + 1 where id = $1 returning id, round)
 insert into windlass.event (run_id, word, reason) select id, 'noted', round::text from run"""
 
@@ -29,12 +29,12 @@ async def writer(url: str, runs: list[str], share: int, dice: random.Random) -> 
         touched = sorted(dice.sample(runs, min(dice.randint(1, 6), share - written)))
         transaction = conn.transaction()
         await transaction.start()
-        await conn.execute("select pg_current_xact_id()")  # its number is given now, whenever it commits
+        await conn.execute("select pg_current_xact_id()")  # assigns the transaction id now, long before the commit
         for _ in range(dice.randint(0, 3)):
             await asyncio.sleep(0)
         for run in touched:
             await conn.execute(WRITE, run)
-        if dice.random() < 0.05:  # what was written by somebody who gave up is never told
+        if dice.random() < 0.05:  # events of a rolled-back transaction are never delivered
             await transaction.rollback()
             continue
         await transaction.commit()
@@ -43,7 +43,7 @@ async def writer(url: str, runs: list[str], share: int, dice: random.Random) -> 
 
 
 async def read_all(base: httpx.URL, last: str, wanted: int, dice: random.Random) -> tuple[list[tuple[str, int]], int]:
-    """Read in pieces: after so many events the connection is cut, in the middle of whatever it was."""
+    """Read over many connections, each of which is closed after a random number of events."""
     seen: list[tuple[str, int]] = []
     connections = 0
     while len(seen) < wanted:
@@ -62,7 +62,7 @@ async def read_all(base: httpx.URL, last: str, wanted: int, dice: random.Random)
 
 
 @pytest.mark.parametrize(("count", "seed"), [(1_600, 7), pytest.param(10_000, 8, marks=pytest.mark.soak)])
-async def test_every_event_once_and_in_the_order_of_commits(
+async def test_every_event_is_delivered_once_and_in_commit_order(
     app: Windlass, database: str, count: int, seed: int
 ) -> None:
     dice = random.Random(seed)

@@ -20,7 +20,7 @@ READERS = 100
 LINES = 300
 
 
-async def test_a_line_is_rendered_once_however_many_read_it(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_line_is_rendered_once_for_all_readers(app: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     rendered: Counter[str] = Counter()
     event_data = live.event_data
 
@@ -39,7 +39,7 @@ async def test_a_line_is_rendered_once_however_many_read_it(app: Windlass, monke
     ):
         streams = [events(await stack.enter_async_context(http.stream("GET", f"{API}/stream"))) for _ in range(READERS)]
         assert {(await anext(stream)).name for stream in streams} == {"hello"}
-        await app.submit("first.line.v1")  # a reader's first batch may overlap with what it was told when it came
+        await app.submit("first.line.v1")  # a reader's first batch may overlap with the events it got on connecting
         assert {(await anext(stream)).data["type"] for stream in streams} == {"first.line.v1"}
         await app.submit_many([{"type": "many.lines.v1"}] * LINES)
         read = await asyncio.gather(*(take(stream, LINES) for stream in streams))

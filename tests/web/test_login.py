@@ -28,7 +28,7 @@ QUEUES = "/api/v1/queues"
 
 
 class Browser:
-    """A client that keeps the cookies of one browser. They are for https, which loopback counts as for browsers."""
+    """A client that keeps the cookies of one browser. They are Secure: browsers treat loopback like https."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self.http = http
@@ -116,7 +116,7 @@ async def test_only_the_hash_of_the_cookie_is_stored(app: Windlass, acme: Tenant
     assert browser.cookies[SESSION_COOKIE].encode().hex() not in row
 
 
-async def test_wrong_keys_begin_nothing_and_are_limited(
+async def test_wrong_keys_start_no_session_and_are_rate_limited(
     app: Windlass, acme: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "WRONG_KEYS", Rate(3, 60.0))
@@ -165,7 +165,7 @@ async def test_a_session_ends_twelve_hours_after_its_last_use(app: Windlass, acm
     assert await find() is None
 
 
-async def test_the_operator_chooses_any_org_and_loses_the_session_with_the_key(app: Windlass, acme: Tenant) -> None:
+async def test_an_operator_session_may_choose_any_org_and_ends_with_its_key(app: Windlass, acme: Tenant) -> None:
     async with browsers(app) as http:
         browser = Browser(http)
         await browser.log_in(OPERATOR)
@@ -182,9 +182,7 @@ async def test_the_operator_chooses_any_org_and_loses_the_session_with_the_key(a
         assert (await browser.get(QUEUES)).status_code == 401
 
 
-async def test_a_key_cannot_choose_another_org_and_without_a_session_there_is_nothing_to_choose(
-    app: Windlass, acme: Tenant
-) -> None:
+async def test_a_key_cannot_choose_another_org_and_choosing_an_org_needs_a_session(app: Windlass, acme: Tenant) -> None:
     made = await keys.create(acme, role="admin", name="boss")
     async with browsers(app) as http:
         browser = Browser(http)
@@ -196,7 +194,7 @@ async def test_a_key_cannot_choose_another_org_and_without_a_session_there_is_no
         )
 
 
-async def test_a_login_makes_a_new_session_whatever_cookie_the_browser_had(app: Windlass, acme: Tenant) -> None:
+async def test_a_login_starts_a_new_session_and_ends_that_of_a_planted_cookie(app: Windlass, acme: Tenant) -> None:
     made = await keys.create(acme, role="viewer")
     async with browsers(app) as http:
         victim, attacker = Browser(http), Browser(http)
@@ -210,7 +208,7 @@ async def test_a_login_makes_a_new_session_whatever_cookie_the_browser_had(app: 
         assert (await victim.get(QUEUES)).status_code == 401
 
 
-async def test_requests_of_other_pages_cannot_use_the_cookie(app: Windlass, acme: Tenant) -> None:
+async def test_requests_from_other_origins_cannot_use_the_cookie(app: Windlass, acme: Tenant) -> None:
     made = await keys.create(acme, role="operator")
     async with browsers(app) as http:
         browser = Browser(http)
@@ -234,7 +232,7 @@ async def test_requests_of_other_pages_cannot_use_the_cookie(app: Windlass, acme
         )] == [200] * 3  # fmt: skip
 
 
-async def test_a_named_origin_may_send_a_key_but_not_the_cookie(database: str) -> None:
+async def test_a_configured_cors_origin_may_send_a_key_but_not_the_cookie(database: str) -> None:
     friend = "https://flows.example.com"
     async with Windlass(database, settings=Settings(master_keys=KEYS, cors_origins=(friend,))) as app:
         made = await keys.create(await app.open(), role="viewer")

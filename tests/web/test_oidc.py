@@ -124,7 +124,7 @@ async def test_a_member_logs_in_and_acts_with_the_role_of_the_member(app: Windla
         problem(await browser.post("/auth/org", {"org": "shop"}), 403)
 
 
-async def test_a_browser_comes_back_from_another_site_by_a_navigation_only(app: Windlass) -> None:
+async def test_a_cross_site_request_to_the_callback_must_be_a_navigation(app: Windlass) -> None:
     arrival = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
     async with browsers(app) as http:
         browser = Browser(http)
@@ -137,7 +137,7 @@ async def test_a_browser_comes_back_from_another_site_by_a_navigation_only(app: 
         assert data(await browser.get("/auth/session"))["actor"] == f"user:{ALICE}"
 
 
-async def test_what_a_member_may_do_changes_at_once(app: Windlass) -> None:
+async def test_changes_to_a_membership_take_effect_immediately(app: Windlass) -> None:
     db = await app.open()
     async with browsers(app) as http:
         browser = Browser(http)
@@ -155,7 +155,7 @@ async def test_what_a_member_may_do_changes_at_once(app: Windlass) -> None:
         assert (await browser.get(QUEUES)).status_code == 401
 
 
-async def test_an_address_of_the_settings_is_an_operator(app: Windlass) -> None:
+async def test_an_email_address_in_the_settings_is_an_operator(app: Windlass) -> None:
     async with browsers(app) as http:
         browser = Browser(http)
         await log_in(browser, "boss")
@@ -168,9 +168,7 @@ async def test_an_address_of_the_settings_is_an_operator(app: Windlass) -> None:
     ("subject", "reason"),
     [("mallory", "login=unverified"), ("stranger", "login=no-membership&email=stranger%40example.com")],
 )
-async def test_who_is_no_member_or_has_an_address_that_is_not_verified_gets_no_session(
-    app: Windlass, subject: str, reason: str
-) -> None:
+async def test_a_non_member_or_an_unverified_address_gets_no_session(app: Windlass, subject: str, reason: str) -> None:
     async with browsers(app) as http:
         browser = Browser(http)
         answer = await log_in(browser, subject, "/runs?status=failed#top")
@@ -178,13 +176,13 @@ async def test_who_is_no_member_or_has_an_address_that_is_not_verified_gets_no_s
         assert browser.cookies == {}
 
 
-async def test_a_code_counts_once_and_only_in_the_browser_that_asked_for_it(app: Windlass) -> None:
+async def test_an_authorization_code_works_once_and_only_in_the_browser_that_requested_it(app: Windlass) -> None:
     async with browsers(app) as http:
         browser, other = Browser(http), Browser(http)
         back = path_of(await at_provider(await started(browser), "alice"))
         assert refusal(await other.get(back)) == ("/", "login=expired")  # no attempt
         await started(other)
-        # Another state: somebody else's login cannot be forced on this browser.
+        # The state differs: the login of another user cannot be forced on this browser.
         assert refusal(await other.get(back)) == ("/", "login=expired")
         kept = dict(browser.cookies)
         assert (await browser.get(back)).headers["location"] == "/"
@@ -204,7 +202,7 @@ async def test_a_code_counts_once_and_only_in_the_browser_that_asked_for_it(app:
         ({"code": "made-up"}, "invalid"),
     ],
 )
-async def test_a_refusal_of_the_provider_ends_the_attempt_and_nothing_of_its_answer_is_shown(
+async def test_an_error_of_the_provider_ends_the_attempt_and_its_content_is_not_shown(
     app: Windlass, query: dict[str, str], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with browsers(app) as http:
@@ -225,7 +223,7 @@ async def test_a_provider_that_does_not_respond_leads_back_to_the_login_page(dat
             assert refusal(answer) == ("/runs", "login=unavailable")
 
 
-async def test_a_login_with_oidc_replaces_a_session_that_was_planted(app: Windlass) -> None:
+async def test_an_oidc_login_replaces_a_planted_session(app: Windlass) -> None:
     async with browsers(app) as http:
         browser, attacker = Browser(http), Browser(http)
         await log_in(attacker, "alice")
@@ -240,16 +238,16 @@ async def test_a_login_with_oidc_replaces_a_session_that_was_planted(app: Windla
     ["https://evil.example/", "//evil.example/", "/\\evil.example", "\\\\evil.example", "javascript:alert(1)", "x", "",
      "/\t/evil.example", "/a\r\nset-cookie: x=y", "/%0d\\x"],
 )  # fmt: skip
-def test_a_login_leads_to_no_other_server(next_: str) -> None:
+def test_a_login_never_redirects_to_another_server(next_: str) -> None:
     assert safe_path(next_) == "/"
 
 
 @pytest.mark.parametrize("next_", ["/", "/runs", "/runs/1?x=%2F%2Fevil.example#top"])
-def test_a_login_leads_to_a_page_of_ours(next_: str) -> None:
+def test_a_login_redirects_to_a_local_page(next_: str) -> None:
     assert safe_path(next_) == next_
 
 
-async def test_without_a_provider_there_is_no_such_login(database: str) -> None:
+async def test_without_a_provider_oidc_login_is_rejected(database: str) -> None:
     async with Windlass(database, settings=Settings()) as app, browsers(app) as http:
         assert "WINDLASS_OIDC_ISSUER" in problem(await Browser(http).get("/auth/oidc/start"), 422)["detail"]
 
@@ -257,7 +255,7 @@ async def test_without_a_provider_there_is_no_such_login(database: str) -> None:
 # Attempts
 
 
-def test_an_attempt_is_bound_to_the_installation_and_to_ten_minutes() -> None:
+def test_a_login_attempt_is_bound_to_the_installation_and_expires_after_ten_minutes() -> None:
     attempt, now = Attempt.new("/runs"), time.time()
     sealed = attempt.sealed(b"pepper", now=now)
     assert Attempt.opened(sealed, b"pepper", now=now + 599) == attempt
@@ -267,7 +265,7 @@ def test_an_attempt_is_bound_to_the_installation_and_to_ten_minutes() -> None:
         assert Attempt.opened(broken, b"pepper", now=now) is None
 
 
-# Tokens: a provider of our own, whose tokens are wrong in one way each
+# Tokens: a local provider, each of whose tokens is invalid in one way
 
 
 class SigningKeys:
@@ -310,7 +308,7 @@ def token(issuer: str, *, key: Any = SIGNING.rsa, alg: str = "RS256", kid: str |
     return jwt.encode(body, key, algorithm=alg, headers={"kid": kid} if kid else None)
 
 
-async def test_a_good_token_is_accepted_and_its_address_counts_only_if_it_is_verified() -> None:
+async def test_a_valid_token_is_accepted_and_its_email_is_used_only_if_verified() -> None:
     async with provider(SIGNING) as one:
         issuer = one.options.issuer
         assert (await one.check(token(issuer), nonce="n")).email is None
@@ -325,7 +323,7 @@ async def test_a_good_token_is_accepted_and_its_address_counts_only_if_it_is_ver
     ("change", "reason"),
     [
         ({"key": OTHER.rsa}, "Signature verification failed"),
-        ({"kid": "unknown"}, "a key that the provider does not have"),
+        ({"kid": "unknown"}, "a key that the provider does not publish"),
         ({"key": "", "alg": "none"}, "signed with 'none'"),
         ({"key": KEY, "alg": "HS256"}, "signed with 'HS256'"),
         ({"key": SIGNING.ec, "alg": "ES256"}, "not valid"),
@@ -342,14 +340,14 @@ async def test_a_good_token_is_accepted_and_its_address_counts_only_if_it_is_ver
         ({"sub": ...}, "sub"),
     ],
 )
-async def test_a_token_that_is_wrong_in_any_way_is_refused(change: dict[str, Any], reason: str) -> None:
+async def test_an_invalid_token_is_rejected(change: dict[str, Any], reason: str) -> None:
     async with provider(SIGNING) as one:
         with pytest.raises(Refused, match=f"(?i){re.escape(reason)}"):
             await one.check(token(one.options.issuer, **change), nonce="n")
 
 
-async def test_a_secret_made_of_the_public_key_does_not_sign() -> None:
-    """The classic confusion of RS256 and HS256: the public key, which everybody knows, as the shared secret."""
+async def test_the_public_key_is_not_accepted_as_an_hmac_secret() -> None:
+    """The RS256/HS256 confusion attack: the public key is used as the shared secret."""
     async with provider(SIGNING) as one:
         header, body, _ = token(one.options.issuer).split(".")
         confused = jwt.utils.base64url_encode(json.dumps({"alg": "HS256", "kid": "r1"}).encode()).decode()
@@ -357,7 +355,7 @@ async def test_a_secret_made_of_the_public_key_does_not_sign() -> None:
             await one.check(f"{confused}.{body}.{header}", nonce="n")
 
 
-async def test_keys_are_fetched_again_once_when_a_token_names_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unknown_key_id_refetches_the_keys_at_a_limited_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     keys = SigningKeys()
     async with provider(keys) as one:
         issuer = one.options.issuer
@@ -375,10 +373,10 @@ async def test_keys_are_fetched_again_once_when_a_token_names_a_new_one(monkeypa
         assert keys.fetched == 2
 
 
-async def test_a_provider_that_does_not_answer_or_has_another_name_is_an_outage() -> None:
+async def test_an_unreachable_or_misnamed_provider_raises_unavailable() -> None:
     async with provider(SIGNING) as one:
         misnamed = Provider(replace(one.options, issuer=one.options.issuer.replace("127.0.0.1", "localhost")))
-        with pytest.raises(Unavailable, match="the provider calls itself"):
+        with pytest.raises(Unavailable, match="the provider's issuer is"):
             await misnamed.check(token("x"), nonce="n")
     with pytest.raises(Unavailable, match="did not answer"):
         await Provider(one.options).check(token("x"), nonce="n")

@@ -10,7 +10,7 @@ from windlass.web.server import listen, serving
 KEY = "0123456789abcdef0123"
 
 
-async def test_refusals_of_the_guard_are_errors_of_the_open_job_spec(app: Windlass) -> None:
+async def test_errors_of_the_guard_have_the_format_of_the_open_job_spec(app: Windlass) -> None:
     listener = listen("127.0.0.1", 0, keys=(KEY,))
     guard = GuardOptions(host=listener.host, keys=(KEY,))
     async with serving(server.build(app, guard), listener), httpx.AsyncClient(base_url=listener.url) as http:

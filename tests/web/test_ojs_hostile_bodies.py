@@ -1,5 +1,5 @@
 """Every route of the Open Job Spec with hostile bodies: a 4xx in the form of the spec, and no row is written or
-changed. And valid bodies with one wrong value: whatever it is, no route fails with a 500."""
+changed. Also valid bodies with one invalid value: no route fails with a 500."""
 
 import copy
 import re
@@ -32,8 +32,8 @@ OPTIONS: Json = {
 }  # fmt: skip
 JOB: Json = {"type": "known.v1", "args": [{"a": 1}], "meta": {"a": 1}, "options": OPTIONS}
 STEP: Json = {"id": "a", "name": "a", "type": "known.v1", "args": [1], "depends_on": []}
-# A right body of every route that takes one. {job} is a job that the worker w holds.
-RIGHT: dict[str, list[Json]] = {
+# A valid body for every route that takes one. {job} is a job that worker w holds.
+VALID_BODIES: dict[str, list[Json]] = {
     "POST /jobs": [JOB],
     "POST /jobs/batch": [{"jobs": [{"type": "known.v1", "args": [1], "options": {"priority": 1}}]}],
     "POST /workers/fetch": [
@@ -136,7 +136,7 @@ def writing() -> set[str]:
 
 
 def test_every_route_that_writes_is_listed_here() -> None:
-    assert writing() == RIGHT.keys() | SAME | BODILESS
+    assert writing() == VALID_BODIES.keys() | SAME | BODILESS
 
 
 async def held_job(ojs: OjsClient) -> str:
@@ -164,7 +164,7 @@ async def test_hostile_bodies_are_refused_and_write_nothing(app: Windlass, conn:
         job = await held_job(ojs)
         subscription = (await ojs.ask("POST", "/webhooks/subscriptions", SUBSCRIPTION, 201))["id"]
         before = await state(conn)
-        for route in sorted(RIGHT.keys() | SAME):
+        for route in sorted(VALID_BODIES.keys() | SAME):
             method, path = route.split()
             url = PREFIX + place(path, id=subscription if "subscriptions" in path else job)
             for name, (body, _, reason) in HOSTILE.items():
@@ -184,7 +184,7 @@ async def test_hostile_bodies_are_refused_and_write_nothing(app: Windlass, conn:
             assert await state(conn) == before, route
 
 
-async def test_routes_without_a_body_do_not_mind_one(app: Windlass) -> None:
+async def test_a_body_causes_no_server_error_in_routes_without_one(app: Windlass) -> None:
     async with of_app(app) as ojs:
         job = await held_job(ojs)
         for route in sorted(BODILESS):
@@ -195,7 +195,7 @@ async def test_routes_without_a_body_do_not_mind_one(app: Windlass) -> None:
 
 
 def changed(value: Any, places: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Return the places of all values within a document."""
+    """Yield the path of every value within a document, with the value."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, child in items:
         yield (*places, key), child
@@ -220,11 +220,11 @@ def filled(part: Any, job: str) -> Any:
     return job if part == "{job}" else part
 
 
-@pytest.mark.parametrize("route", sorted(RIGHT))
-async def test_one_wrong_value_is_answered_without_a_defect(app: Windlass, route: str) -> None:
+@pytest.mark.parametrize("route", sorted(VALID_BODIES))
+async def test_one_invalid_value_never_causes_a_server_error(app: Windlass, route: str) -> None:
     method, path = route.split()
     async with of_app(app) as ojs:
-        for right in RIGHT[route]:
+        for right in VALID_BODIES[route]:
             job = await held_job(ojs)
             subscription = (await ojs.ask("POST", "/webhooks/subscriptions", SUBSCRIPTION, 201))["id"]
             answer = await ojs.http.request(

@@ -35,7 +35,7 @@ select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_nam
 STREAMS = ("/stream", "/logs/stream")
 LEAST_SHOWN = 30  # routes
 LISTS = ("/ack", "/nack", "/steps", "/workers/logs")  # routes whose bodies have lists
-# Routes that end what they name, and need a body to do so.
+# Routes that end the objects they name, and need a body for it.
 BODIES: dict[str, Any] = {
     "POST /api/v1/runs/cancel": {"workflow": NAME},
     "POST /api/v1/runs/retry": {"workflow": NAME},
@@ -78,7 +78,7 @@ async def checksums(conn: Conn) -> dict[str, str]:
 
 
 def paths(template: str, planted: Planted) -> Iterator[str]:
-    """Yield the path with everything that acme could be known by in each position."""
+    """Yield the path with every identifier of acme in each position."""
     values: dict[str, list[Any]] = {
         "ref": [planted.workflow],
         "run_id": [planted.run, planted.composition],
@@ -113,7 +113,7 @@ def bodies(route: str, planted: Planted) -> list[Any]:
 
 
 async def attack(http: httpx.AsyncClient, planted: Planted) -> None:
-    """Call every route; first those that only read, which must not even know the names."""
+    """Call every route, reads first: a read must not even reveal the names."""
     by_effect = sorted(scopes().items(), key=lambda item: not item[0].startswith("GET"))
     for route, scope in by_effect:
         method, template = route.split(" ")
@@ -158,8 +158,8 @@ async def as_rival(app: Windlass) -> AsyncIterator[httpx.AsyncClient]:
         yield http
 
 
-async def test_acme_itself_sees_the_canary(app: Windlass, planted: Planted) -> None:
-    """The canary is where it can be seen: what the next test does not see would be shown to its owner."""
+async def test_the_owner_of_the_canary_sees_it(app: Windlass, planted: Planted) -> None:
+    """Proves that the next test can fail: these routes return the canary to the org that owns it."""
     made = await keys.create((await app.open()).tenant("acme"), scopes=ALL_SCOPES, name="owner")
     shown = set()
     async with client(app) as http:

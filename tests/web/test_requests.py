@@ -14,7 +14,7 @@ from windlass.web.middleware.guard import GuardOptions
 from windlass.web.server import listen, serving
 
 KEY = "a-key-of-sixteen-characters"
-UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+NEW_ID = r"[0-9a-f]{32}"
 
 
 @pytest.fixture
@@ -30,16 +30,16 @@ async def ask(app: Windlass, *asked: tuple[str, str, dict[str, str]]) -> list[ht
         return [await http.request(method, path, headers=headers) for method, path, headers in asked]
 
 
-async def test_a_request_keeps_its_name_and_gets_one_if_it_has_none(app: Windlass) -> None:
+async def test_a_request_keeps_its_valid_id_and_otherwise_gets_a_new_one(app: Windlass) -> None:
     names = ["order-17", "a" * 128, "", "a" * 129, "two words", "tab\there"]
     answers = await ask(app, *[("GET", "/health", {"x-request-id": name}) for name in names])
     told = [answer.headers["x-request-id"] for answer in answers]
     assert told[:2] == names[:2]
-    assert all(re.fullmatch(UUID, name) for name in told[2:])
+    assert all(re.fullmatch(NEW_ID, name) for name in told[2:])
     assert len(set(told)) == len(told)
 
 
-async def test_refusals_and_errors_have_one_too(app: Windlass) -> None:
+async def test_error_responses_have_a_request_id(app: Windlass) -> None:
     asked = [
         ("GET", "/health", {"origin": "http://evil.example"}),
         ("GET", "/nowhere", {}),
@@ -51,7 +51,7 @@ async def test_refusals_and_errors_have_one_too(app: Windlass) -> None:
     assert [answer.headers["x-request-id"] for answer in answers] == [path for _, path, _ in asked]
 
 
-async def test_the_log_has_what_was_asked_and_no_secrets(app: Windlass, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_access_log_has_requests_but_no_secrets(app: Windlass, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "windlass.access")
     asked = [
         ("GET", "/nowhere?key=secret", {"x-request-id": "r1"}),
@@ -70,5 +70,5 @@ async def test_the_log_has_what_was_asked_and_no_secrets(app: Windlass, caplog: 
     ("path", "told"),
     [("/a\nb\x1b[0m", r"/a\nb\x1b[0m"), ("/in/x/y", "/in/***"), ("/ü", r"/\xfc"), ("/x" * 500, "/x" * 100)],
 )
-def test_paths_are_short_and_harmless(path: str, told: str) -> None:
+def test_logged_paths_are_truncated_and_escaped(path: str, told: str) -> None:
     assert loggable(path) == told

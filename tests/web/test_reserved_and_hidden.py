@@ -12,7 +12,11 @@ from tests.web.serving import problem, served
 from windlass import Windlass
 
 
-async def test_a_stranger_cannot_put_a_command_into_a_template(app: Windlass, working: Working, tmp_path: Path) -> None:  # noqa: F811
+async def test_a_sender_cannot_inject_a_command_into_a_template(
+    app: Windlass,
+    working: Working,  # noqa: F811
+    tmp_path: Path,
+) -> None:
     proof = tmp_path / "proof"
     script = 'echo "file: $(basename "{{trigger.body.path}}")"'
     definition = {"name": "thumb", "trigger": "webhook", "tasks": {"t": {"run": script}}}
@@ -32,7 +36,7 @@ async def test_a_stranger_cannot_put_a_command_into_a_template(app: Windlass, wo
 
 
 @pytest.mark.parametrize("queue", ["default", "windlass"])
-async def test_a_client_of_the_api_cannot_record_a_command(app: Windlass, queue: str) -> None:
+async def test_a_client_of_the_api_cannot_submit_a_command_job(app: Windlass, queue: str) -> None:
     job = {"type": "windlass.command.v1", "queue": queue, "payload": {"run": "id", "input": {}, "runs_on": "local"}}
     async with served(app) as http:
         assert "reserved for the engine" in problem(await http.post("/jobs", json=job), 422)["detail"]
@@ -40,7 +44,7 @@ async def test_a_client_of_the_api_cannot_record_a_command(app: Windlass, queue:
         assert (await http.get("/jobs")).json()["data"] == []
 
 
-async def test_secret_headers_of_requests_are_not_shown(app: Windlass) -> None:
+async def test_secret_headers_of_http_steps_are_masked(app: Windlass) -> None:
     headers = {"Authorization": "Bearer sk_live_SECRET", "X-Api-Key": "k_SECRET", "X-Order": "7"}
     async with served(app) as http:
         await http.post(

@@ -304,7 +304,7 @@ def api_routes(prefix: str, router: APIRouter) -> Iterator[tuple[str, str]]:
 
 
 def routes() -> dict[str, str]:
-    """Return the scope of every route; finding out fails for one that has none, or two."""
+    """Return the scope of every route; fail for a route without exactly one scope."""
     listed = [
         *((API_PREFIX, router) for router in (*FIRST_ROUTERS, *OTHER_ROUTERS)),
         *((f"{API_PREFIX}/runs", router) for router in RUN_ROUTERS),
@@ -322,7 +322,7 @@ def test_every_route_has_the_scope_of_the_table() -> None:
     assert routes() == scopes()
 
 
-def test_the_document_has_no_operation_that_the_table_lacks() -> None:
+def test_the_table_contains_every_operation_of_the_openapi_document() -> None:
     document = server.main_app(Windlass("postgresql://nowhere.invalid/none"), asyncio.Event()).openapi()
     operations = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
     assert {one for one in operations if not one.split(" ")[1].startswith(("/wh/", "/in/"))} - OPEN <= scopes().keys()
@@ -336,7 +336,7 @@ async def client(app: Windlass) -> AsyncIterator[httpx.AsyncClient]:
         yield opened
 
 
-async def test_a_key_that_lacks_only_the_scope_of_a_route_is_refused_there_and_the_answer_names_both(
+async def test_a_key_without_the_scope_of_a_route_is_rejected_with_the_key_and_the_scope(
     app: Windlass,
 ) -> None:
     db = await app.open()
@@ -361,7 +361,7 @@ async def test_a_key_that_lacks_only_the_scope_of_a_route_is_refused_there_and_t
                 assert (answer.json().get("error") is not None) == path.startswith("/ojs")
 
 
-async def test_a_key_with_every_scope_passes_every_route_but_those_of_the_operator(app: Windlass) -> None:
+async def test_a_key_with_every_scope_may_use_every_route_except_those_of_the_operator(app: Windlass) -> None:
     whole = str((await keys.create(await app.open(), scopes=ALL_SCOPES)).key)
     async with client(app) as http:
         for route, scope in scopes().items():
@@ -372,7 +372,7 @@ async def test_a_key_with_every_scope_passes_every_route_but_those_of_the_operat
 
 
 @pytest.mark.parametrize("method", ["PATCH", "TRACE"])
-async def test_a_method_that_a_route_does_not_have_is_405_whatever_the_scopes(app: Windlass, method: str) -> None:
+async def test_an_unsupported_method_is_405_regardless_of_the_scopes(app: Windlass, method: str) -> None:
     key = str((await keys.create(await app.open(), scopes=["work"])).key)
     async with client(app) as http:
         for path in ("/api/v1/jobs", "/ojs/v1/jobs"):

@@ -5,7 +5,7 @@ import socket
 from windlass.web.server import listen
 
 
-def test_answers_do_not_wait_for_acknowledgements() -> None:
+def test_accepted_connections_have_tcp_nodelay() -> None:
     listener = listen("127.0.0.1", 0)
     with (
         listener.socket,

@@ -220,7 +220,7 @@ func (i *Inbox) ids(ctx context.Context, statement, worker string, args ...any) 
 	return collect(rows, func(scan func(...any) error) (id string, err error) { return id, scan(&id) })
 }
 
-// Heartbeats is the answer to [Inbox.Heartbeat]. A job that is in neither list is lost: another worker may have it.
+// Heartbeats is the result of [Inbox.Heartbeat]. A job that is in neither list is lost: another worker may have it.
 type Heartbeats struct {
 	Extended, Cancelled []string
 }

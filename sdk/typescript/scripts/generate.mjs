@@ -85,7 +85,7 @@ function operationsSource(document) {
     "type Body<N extends keyof operations> = operations[N] extends",
     '  { requestBody?: { content: { "application/json": infer T } } } ? T : never;',
     "type Document<N extends keyof operations> = Body<N> | { toJSON(): Body<N> };\n",
-    ...schemas.map((name) => `/** \`${name}\` as the API has it. */\nexport type ${name} = Schemas["${name}"];`),
+    ...schemas.map((name) => `/** \`${name}\` of the API. */\nexport type ${name} = Schemas["${name}"];`),
     "",
     ...operations.filter(paramsType).map(paramsAlias),
     ...groups.map((group) => classOf(group, operations)),

@@ -21,7 +21,7 @@ export class RunOperations extends Runs {
       const run = await this.get(runId, { signal });
       if (ENDED.has(run.status)) return run;
       const left = end - performance.now();
-      if (left <= 0) throw new WaitTimeout(`run ${runId} is still ${run.status} after ${timeout} ms, and goes on`);
+      if (left <= 0) throw new WaitTimeout(`run ${runId} is still ${run.status} after ${timeout} ms, and continues`);
       await sleep(Math.min(pause, left), signal);
     }
   }

@@ -156,7 +156,7 @@ export function errorOf(status: number, text: string, address: string, retryAfte
   const problem = parseProblem(text);
   if (problem?.detail === undefined) {
     const body = text.trim() ? `: ${text.trim().slice(0, SHOWN)}` : "";
-    const reason = `${address} answered ${status}, which is not an answer of Windlass: check the address`;
+    const reason = `${address} answered ${status}, which is not a response of Windlass: check the address`;
     return new Unavailable(reason + body, status, {}, retryAfter);
   }
   if (typeof problem.code === "string" && typeof problem.limit === "number") {

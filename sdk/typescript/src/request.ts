@@ -115,7 +115,7 @@ export class Transport {
       retries: this.retries,
       silence: SILENCE,
       signal: options.signal,
-      cutOff: () => new Unavailable(`${this.url} ended the stream again and again`, 0),
+      cutOff: () => new Unavailable(`${this.url} closed the stream repeatedly`, 0),
       connect: async (lastId, signal) => {
         const resumed = lastId === undefined ? {} : { "Last-Event-ID": lastId };
         const request = { ...options, signal, headers: { ...headers, ...resumed } };
@@ -149,7 +149,7 @@ export class Transport {
     const limit = (options.timeout ?? this.timeout) + patience(params);
     // Not AbortSignal.timeout: the limit does not apply to the body of a stream or a download, which is read later.
     const expired = new AbortController();
-    const timer = setTimeout(() => expired.abort(new Error(`no answer within ${limit / 1000} s`)), limit);
+    const timer = setTimeout(() => expired.abort(new Error(`no response within ${limit / 1000} s`)), limit);
     try {
       const response = await this.#fetch(address, {
         method: call.method,
@@ -247,7 +247,7 @@ export async function* chunks(body: ReadableStream<Uint8Array>): AsyncGenerator<
 
 function header(field: string, name: string, value: string | undefined): Record<string, string> {
   if (!value) return {};
-  if (!/^[\x20-\x7e]+$/.test(value)) throw new WindlassError(`${field} has characters that a header cannot carry`);
+  if (!/^[\x20-\x7e]+$/.test(value)) throw new WindlassError(`${field} has characters that are not allowed in a header`);
   return { [name]: value };
 }
 

@@ -168,7 +168,7 @@ export class WorkflowBuilder<Steps extends string = never> {
     action: Action,
     options: StepOptions<Steps> = {},
   ): WorkflowBuilder<Steps | Name> {
-    if (this.#tasks.some((task) => task.name === name)) throw new WindlassError(`there are two steps ${name}`);
+    if (this.#tasks.some((task) => task.name === name)) throw new WindlassError(`duplicate step ${name}`);
     const names = new Set(this.#tasks.map((task) => task.name));
     return new WorkflowBuilder<Steps | Name>(this.name, this.#options, [
       ...this.#tasks,

@@ -151,7 +151,7 @@ test("a server that does not answer in time, or not at all, is unreachable", asy
   const client = new Client({ url: silent.url, timeout: 50, retries: 0 });
   await assert.rejects(
     client.stats(),
-    (error) => error instanceof Unreachable && /no answer within 0.05 s/.test(error.message),
+    (error) => error instanceof Unreachable && /no response within 0.05 s/.test(error.message),
   );
   const closed = await serve(t, hangUp);
   await assert.rejects(new Client({ url: closed.url, retries: 0 }).stats(), /cannot reach the server at http:\/\/127/);
@@ -171,11 +171,11 @@ test("waiting for a run ends with the run", async (t) => {
   const client = new Client({ url });
   assert.equal((await client.runs.wait("r1")).status, "completed");
   assert.equal(received.length, 2);
-  await assert.rejects(client.runs.wait("r1", { timeout: 1 }), /run r1 is still running after 1 ms, and goes on/);
+  await assert.rejects(client.runs.wait("r1", { timeout: 1 }), /run r1 is still running after 1 ms, and continues/);
 });
 
 test("a client is refused what cannot be an address or a key", () => {
   for (const url of ["127.0.0.1", "ftp://a", "http://a?x=1"])
     assert.throws(() => new Client({ url }), /url is .*: it must look like/);
-  assert.throws(() => new Client({ key: "näh" }), /key has characters that a header cannot carry/);
+  assert.throws(() => new Client({ key: "näh" }), /key has characters that are not allowed in a header/);
 });

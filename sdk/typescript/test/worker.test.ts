@@ -422,6 +422,6 @@ test("a worker is refused options that it cannot work with", async () => {
   assert.throws(() => new Worker({ queues: [] }), /queues is empty: name at least one queue/);
   assert.throws(() => new Worker({ concurrency: 0 }), /concurrency is 0: it must be an integer from 1 to 10000/);
   assert.throws(() => new Worker({ lease: 5 }), /lease is 5: it must be/);
-  assert.throws(() => new Worker().handle("a", () => 1).handle("a", () => 1), /a has a handler already/);
+  assert.throws(() => new Worker().handle("a", () => 1).handle("a", () => 1), /a already has a handler/);
   await assert.rejects(new Worker().run(), /the worker has no handlers/);
 });

@@ -25,7 +25,7 @@ test("a builder is a value: a step does not change the workflow that it is added
 test("mistakes that a document cannot show are errors", () => {
   const base = workflow("a").step("one", sleep("1s")).step("two", sleep("1s"));
   // @ts-expect-error -- the name is taken
-  assert.throws(() => base.step("one", sleep("2s")), /there are two steps one/);
+  assert.throws(() => base.step("one", sleep("2s")), /duplicate step one/);
   // @ts-expect-error -- there is no such step
   base.step("three", sleep("1s"), { needs: "missing" });
   assert.throws(

@@ -1,4 +1,4 @@
-"""Reads workflow files: the workflows that they define, and every mistake in them."""
+"""Reads workflow files: the workflows that they define, and every error in them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class WorkflowFiles:
     sources: dict[str, Path] = field(default_factory=dict)  # name of a workflow -> its file
 
     def add(self, file: Path, prefix: str, document: Any) -> None:
-        """Add the workflow of a document, or its mistakes. `prefix` identifies the document within the file."""
+        """Add the workflow of a document, or its errors. `prefix` identifies the document within the file."""
         try:
             workflow = check(parse(document))
         except InvalidWorkflow as error:
@@ -55,7 +55,7 @@ class WorkflowFiles:
 
 
 def load(files: Iterable[Path]) -> WorkflowFiles:
-    """Read all files; a mistake in one does not stop the others."""
+    """Read all files; an error in one does not stop the others."""
     loaded = WorkflowFiles()
     for file in files:
         try:
@@ -69,7 +69,7 @@ def load(files: Iterable[Path]) -> WorkflowFiles:
 
 
 def sound(files: Iterable[Path]) -> list[Workflow]:
-    """Return the workflows of files; if there are mistakes, print them and exit."""
+    """Return the workflows of files; if there are errors, print them and exit."""
     loaded = load(files)
     if loaded.mistakes:
         print_mistakes(loaded.mistakes)

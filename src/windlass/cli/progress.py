@@ -102,7 +102,7 @@ class Lines:
 
     def show(self, run: RunDetail) -> None:
         if run.status == "pending" and run.status != self._status:
-            note("the run waits to begin")
+            note("the run is waiting to start")
         self._status = run.status
         for name, task in run.tasks.items():
             text = ", ".join(filter(None, [word(task.status), task.remark]))

@@ -156,10 +156,10 @@ def _options(url: str | None, key: str | None, org: str | None, timeout: float, 
     address = (url or os.environ.get("WINDLASS_URL", "") or DEFAULT_URL).strip().rstrip("/")
     secret = key or os.environ.get("WINDLASS_API_KEY", "").partition(",")[0].strip() or None
     if secret is not None and not (secret.isascii() and secret.isprintable()):
-        raise Invalid("the key has characters that cannot stand in a header", field="key")
+        raise Invalid("the key has characters that are not allowed in a header", field="key")
     name = org or os.environ.get("WINDLASS_ORG", "").strip() or None
     if name is not None and not (name.isascii() and name.isprintable()):
-        raise Invalid("org has characters that cannot stand in a header", field="org")
+        raise Invalid("org has characters that are not allowed in a header", field="org")
     return Options(url=server_url(address), key=secret, org=name, timeout=timeout, retries=retries)
 
 

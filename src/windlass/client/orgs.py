@@ -91,7 +91,7 @@ class Keys(Group[W]):
 
     @operation
     def rotate(self, key: str, *, at_once: bool = False) -> Call[NewKey]:
-        """Give a key a new secret; the old one stays valid for 24 hours unless `at_once` is true."""
+        """Rotate the secret of a key; the old one stays valid for 24 hours unless `at_once` is true."""
         return one(NewKey, "POST", f"{KEY}/rotate", {"key": key}, body={"at_once": at_once})
 
 

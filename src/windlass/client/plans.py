@@ -50,7 +50,7 @@ class Plans(Group[W]):
 
     @operation
     def assign(self, org: str, name: str) -> Call[AssignedPlan]:
-        """Put an org on a plan."""
+        """Set an org's plan."""
         return one(AssignedPlan, "PUT", f"{PLAN}/orgs/{{org}}", {"name": name, "org": org})
 
 

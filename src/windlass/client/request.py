@@ -247,10 +247,10 @@ def error_of(status: int, text: str, document: Any, address: str, invalid: type[
     problem = decode(Problem, document) if isinstance(document, dict) else None
     if problem is None or not isinstance(problem.detail, str):
         body = f": {text[:MAX_SHOWN].strip()}" if text.strip() else ""
-        return Unavailable(f"{address} answered {status}, and not as Windlass would: check the address{body}")
+        return Unavailable(f"{address} answered {status}, which is not a response of Windlass: check the address{body}")
     if status == 404:
         if problem.what is None:
-            return NotFound("address", address, hint="is a Windlass server of this version there?")
+            return NotFound("address", address, hint="check that a Windlass server of this version runs there")
         return NotFound(problem.what, problem.key, hint=problem.hint)
     if status in (413, 415, 422):
         return _invalid(problem, invalid)

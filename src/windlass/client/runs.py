@@ -51,7 +51,7 @@ class Runs(Group[W]):
         while not (run := (yield from perform(run_call(run_id), options.url, options.retries))).has_ended:
             left = longest if over is None else over - time.monotonic()
             if left <= 0:
-                raise TimeoutError(f"run {run_id} is still {run.status} after {timeout:g} s, and goes on")
+                raise TimeoutError(f"run {run_id} is still {run.status} after {timeout:g} s, and continues")
             yield Pause(min(pause, left))
             pause = min(pause * 1.5, longest)
         return run

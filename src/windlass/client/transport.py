@@ -211,11 +211,11 @@ def reason(error: httpx.HTTPError, options: Options) -> str:
     """Return the reason why no response arrived."""
     match error:
         case httpx.ConnectTimeout() | httpx.ConnectError() if "attempts failed" in str(error) or not str(error):
-            return "nothing listens there, or something between keeps us from it"
+            return "nothing listens there, or a firewall blocks the connection"
         case httpx.ConnectError() | httpx.ConnectTimeout():
             return str(error)
         case httpx.TimeoutException():
-            return f"no answer within {options.timeout:g} s"
+            return f"no response within {options.timeout:g} s"
         case _:
             return str(error) or type(error).__name__
 
@@ -244,7 +244,7 @@ class Reader:
 
     def cut_off(self) -> WindlassError:
         """Return the error of a connection that ended without an `end` event."""
-        return Unavailable(f"{self._options.url} ended the stream again and again")
+        return Unavailable(f"{self._options.url} closed the stream repeatedly")
 
     def line(self, text: str) -> Streamed | None:
         """Read a line; return an event if this is the blank line that ends it."""

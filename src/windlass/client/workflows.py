@@ -41,7 +41,7 @@ class Workflows(Group[W]):
 
     @operation
     def deploy(self, definition: Mapping[str, Any]) -> Call[PublishedWorkflow]:
-        """Publish a definition as the live version of its workflow. `InvalidWorkflow.errors` lists all mistakes."""
+        """Publish a definition as the live version of its workflow. `InvalidWorkflow.errors` lists every error."""
         return one(PublishedWorkflow, "POST", "/workflows", body=definition, refused=InvalidWorkflow)
 
     @operation

@@ -239,7 +239,7 @@ def next_command(launch: Launch, view: View, limits: Limits) -> Command | None:
         return Finish(launch.name, ended_without_status(view.remote))
     missing = launch.missing_since is not None and view.now - launch.missing_since >= limits.unlisted
     if missing and _is_silent(launch, view.now, limits.unlisted):
-        return Finish(launch.name, _lost("the job is no longer in the pool, and left no status"))
+        return Finish(launch.name, _lost("the job is no longer in the pool, and wrote no status"))
     if outcome := _overdue(launch, view, limits):
         return Stop(launch.name, outcome)
     return None
@@ -276,7 +276,7 @@ def _overdue(launch: Launch, view: View, limits: Limits) -> Outcome | None:
         detail = view.remote.detail if view.remote is not None else ""
         return never_started(f": {detail}" if detail else "")
     if launch.heard_at is not None and _is_silent(launch, view.now, limits.heartbeat_within):
-        return Failed({"type": "HeartbeatTimeout", "message": "heartbeat timeout: the launched process is silent"})
+        return Failed({"type": "HeartbeatTimeout", "message": "heartbeat timeout: the process sends no heartbeats"})
     if launch.timeout is not None and launch.running_at is not None:
         seconds = launch.timeout.total_seconds()
         if view.now - launch.running_at >= seconds + limits.margin:
@@ -300,7 +300,7 @@ def _lost(message: str) -> Failed:
 
 
 def ended_without_status(remote: RemoteJob) -> Failed:
-    """Return the failure of a job that ended and left no status."""
+    """Return the failure of a job that ended and wrote no status."""
     detail = f" ({remote.detail})" if remote.detail else ""
     code = {} if remote.exit_code is None else {"exit_code": remote.exit_code}
     match remote.cause:

@@ -84,7 +84,7 @@ class Person:
 class LoginRefusal(StrEnum):
     """The reason for refusing a login with OpenID Connect. The login page explains each (ui/src/api/refusals.ts)."""
 
-    EXPIRED = "expired"  # it did not begin in this browser, or too long ago
+    EXPIRED = "expired"  # it was started in another browser, or too long ago
     DENIED = "denied"  # by the provider
     INVALID = "invalid"  # the provider's answer or its token
     UNAVAILABLE = "unavailable"  # the provider or the database

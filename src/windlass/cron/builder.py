@@ -150,7 +150,7 @@ class Workflow:
         return step if compensate is None else step.compensate(compensate)
 
     def check(self) -> None:
-        """Raise an exception for the first mistake in the graph. Does not depend on a scheduler."""
+        """Raise an exception for the first error in the graph. Does not depend on a scheduler."""
         for name in self._without_job:
             raise Invalid(f"step {name} has no job: without one, step() is a decorator", field="job")
         if not self.steps:

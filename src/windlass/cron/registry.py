@@ -281,7 +281,7 @@ def _missed(policy: str) -> Missed:
     try:
         return Missed(policy)
     except ValueError:
-        raise Invalid(f"missed is {policy!r}; allowed are {', '.join(Missed)}", field="missed") from None
+        raise Invalid(f"missed is {policy!r}; allowed: {', '.join(Missed)}", field="missed") from None
 
 
 def _grace(grace: duration.Duration | None) -> timedelta | None:

@@ -186,7 +186,7 @@ class Context:
         """The artifacts: those that this attempt writes, and those of the run's steps that have succeeded."""
         store = self._artifact_store or self._context_data
         if self._job is None or store is None:
-            raise Conflict("there are no artifacts here: the handler was not called by a worker")
+            raise Conflict("artifacts are not available: the handler was not called by a worker")
         return Artifacts(self._job, store)
 
     @property

@@ -106,7 +106,7 @@ class Provider:
             auth = httpx.BasicAuth(quote_plus(self.options.client_id), quote_plus(self.options.client_secret))
         answer = await self._request("POST", await self._endpoint("token_endpoint"), data=form, auth=auth)
         if not 200 <= answer.status_code < 300:
-            raise Refused("the provider did not accept the code of this login: begin again")
+            raise Refused("the provider did not accept the code of this login: log in again")
         token = _object(answer).get("id_token")
         if not isinstance(token, str):
             raise Refused("the provider's answer has no id_token: is `openid` among WINDLASS_OIDC_SCOPES?")
@@ -119,7 +119,7 @@ class Provider:
         try:
             header = jwt.get_unverified_header(token)
             if header.get("alg") not in ALGORITHMS:
-                raise Refused(f"the id_token is signed with {header.get('alg')!a}: only {', '.join(ALGORITHMS)} count")
+                raise Refused(f"the id_token is signed with {header.get('alg')!a}; supported: {', '.join(ALGORITHMS)}")
             claims = jwt.decode(
                 token,
                 await self._key(header.get("kid")),
@@ -163,7 +163,7 @@ class Provider:
                 document = _object(await self._request("GET", self.options.issuer.rstrip("/") + DISCOVERY))
                 if document.get("issuer") != self.options.issuer:
                     raise Unavailable(
-                        f"the provider calls itself {document.get('issuer')!a}: set WINDLASS_OIDC_ISSUER to that"
+                        f"the provider's issuer is {document.get('issuer')!a}: set WINDLASS_OIDC_ISSUER to it"
                     )
                 self._document, self._document_at = document, time.monotonic()
             return self._document
@@ -188,7 +188,7 @@ class Provider:
         if kid is None and len(self._keys) == 1:
             return next(iter(self._keys.values()))
         if kid not in self._keys:
-            raise Refused("the id_token is signed with a key that the provider does not have")
+            raise Refused("the id_token is signed with a key that the provider does not publish")
         return self._keys[kid]
 
     async def _request(self, method: str, url: str, **options: Any) -> httpx.Response:
@@ -217,7 +217,7 @@ def _object(answer: httpx.Response) -> dict[str, Any]:
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise Unavailable(f"the provider answered {answer.status_code}, and not with a JSON object")
+        raise Unavailable(f"the provider returned {answer.status_code}, not 200 with a JSON object")
     return document
 
 

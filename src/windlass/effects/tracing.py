@@ -8,7 +8,7 @@ from windlass.core.jobs.job import Claimed
 try:
     from opentelemetry import trace
 except ImportError:  # the `otel` extra is not installed
-    trace = None  # type: ignore[assignment]  # a module or nothing
+    trace = None  # type: ignore[assignment]  # a module or None
 
 
 def tracer() -> Any | None:

@@ -31,7 +31,7 @@ if sys.platform != "win32":
     import fcntl
 
 NAME = "windlass"  # of the superuser and of the database
-SOCKETS = Path("/tmp")  # noqa: S108 - short, and the same for all processes whatever TMPDIR says; ownership is verified
+SOCKETS = Path("/tmp")  # noqa: S108 - short, and the same for all processes whatever TMPDIR is; ownership is verified
 SOCKET_NAME = ".s.PGSQL.5432"
 START_SECONDS, STOP_SECONDS = 60, 60
 POLL_SECONDS = 0.02

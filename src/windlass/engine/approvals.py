@@ -35,7 +35,7 @@ from windlass.store.postgres.pool import Connection
 
 LINK_ACTOR = "link"  # the actor of a decision by link, whose holder is unknown
 ENDS: Mapping[str, str] = {
-    ApprovalState.EXPIRED: "its time is over",
+    ApprovalState.EXPIRED: "its timeout has expired",
     ApprovalState.CANCELLED: "its run was stopped",
 }
 
@@ -151,7 +151,7 @@ async def decide(
 def _check_open(row: ApprovalRow, *, is_waiting: bool) -> None:
     """Raise `Conflict` or `Gone` if the approval can no longer be decided."""
     if row.state in (ApprovalState.APPROVED, ApprovalState.REJECTED):
-        raise Conflict(f"approval {row.id} was decided before: {row.state} by {row.decided_by}")
+        raise Conflict(f"approval {row.id} was already decided: {row.state} by {row.decided_by}")
     if row.state != ApprovalState.OPEN or not is_waiting:
         raise Gone(f"approval {row.id} can no longer be decided: {ENDS.get(row.state, 'its step has ended')}")
 
@@ -210,4 +210,4 @@ def _parse(text: str) -> Cursor:
             return Cursor(part == "open", UUID(id_))
     except ValueError:
         pass
-    raise Invalid("before is no place in this list: give the `next` of the page before", field="before")
+    raise Invalid("before is not a cursor of this list: pass the `next` of the previous page", field="before")

@@ -145,7 +145,7 @@ async def list_(
 async def remove_objects(db: Database, *, batch: int = 500) -> int:
     """Delete a batch of objects whose jobs were deleted, then their rows; return the size of the batch.
 
-    A deletion that fails is retried later and does not hold up the other objects.
+    A deletion that fails is retried later and does not delay the other objects.
     """
     async with db.once() as conn:
         rows = await store.removable(conn, limit=batch)
@@ -182,5 +182,5 @@ async def _delete(db: Database, rows: Sequence[Removable]) -> dict[Removable, Ex
                 break
     if failed:
         reason = next(iter(failed.values()))
-        _log.warning("%d artifacts could not be deleted, again in %s: %s", len(failed), AGAIN_AFTER, reason)
+        _log.warning("%d artifacts could not be deleted, retrying in %s: %s", len(failed), AGAIN_AFTER, reason)
     return failed

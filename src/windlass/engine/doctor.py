@@ -81,13 +81,13 @@ def judge_server(server: Server) -> Iterator[Finding]:
         yield Finding(Level.OK, "version", f"Postgres {server.name}")
     weak = [name for name in ("fsync", "synchronous_commit", "full_page_writes") if getattr(server, name) == "off"]
     if weak:
-        problem = f"{' and '.join(weak)} off: what was acknowledged can be lost in a crash"
+        problem = f"{' and '.join(weak)} off: acknowledged writes can be lost in a crash"
         fix = "; ".join(f"alter system set {name} = on" for name in weak) + "; select pg_reload_conf()"
         yield Finding(Level.PROBLEM, "durability", problem, fix)
     else:
         yield Finding(Level.OK, "durability", "fsync, synchronous_commit and full_page_writes are on")
     if server.timezone.upper() not in ("UTC", "ETC/UTC", "GMT", "ETC/GMT"):
-        problem = f"sessions start in {server.timezone}: times that foreign clients write without a zone are shifted"
+        problem = f"sessions default to {server.timezone}: timestamps of other clients without a time zone are shifted"
         fix = "alter database NAME set timezone = 'UTC' (and reset it for the role)"
         yield Finding(Level.WARNING, "time zone", problem, fix)
     else:
@@ -134,7 +134,7 @@ def judge_lines(
             yield Finding(Level.WARNING, "waiting", f"{problem}: the queue is paused", fix)
         elif not enabled:
             fix = "set is_enabled of its row in workflow.workflow_registry"
-            yield Finding(Level.WARNING, "waiting", f"{problem}: it is switched off in the registry", fix)
+            yield Finding(Level.WARNING, "waiting", f"{problem}: it is disabled in the registry", fix)
         elif runtime != RUNTIME:
             fix = f"start a {runtime} worker, or set its runtime in workflow.workflow_registry to {RUNTIME}"
             yield Finding(Level.WARNING, "waiting", f"{problem}: it is registered to runtime {runtime}", fix)
@@ -190,7 +190,7 @@ def judge_public_url(urls: Sequence[RecordedUrl], own: str | None, *, called: bo
     """Return the finding about the public URL: whether all processes agree on it and senders can reach it."""
     configured = {url.url for url in urls if url.configured and url.live} | ({own} if own else set())
     if len(configured) > 1:
-        problem = f"processes disagree about the public URL: {', '.join(sorted(configured))}"
+        problem = f"processes have different public URLs: {', '.join(sorted(configured))}"
         return Finding(
             Level.PROBLEM, "public URL", problem, "set WINDLASS_PUBLIC_URL to the same value for all of them"
         )
@@ -198,7 +198,7 @@ def judge_public_url(urls: Sequence[RecordedUrl], own: str | None, *, called: bo
     if not called:
         return Finding(Level.OK, "public URL", f"{url or 'none recorded'}; nothing is called from outside")
     if url is None:
-        problem = "callbacks are in use, and no server has recorded where it is reached"
+        problem = "callbacks are in use, and no server has recorded its URL"
         return Finding(Level.WARNING, "public URL", problem, "start a server, or set WINDLASS_PUBLIC_URL")
     host = urlsplit(url).hostname or ""
     if host == "localhost" or host.startswith("127.") or host in ("::1", "0.0.0.0", "::"):  # noqa: S104 - compared only
@@ -211,16 +211,16 @@ def judge_quarantine(entries: Sequence[Quarantined]) -> Iterator[Finding]:
     for entry in entries[:MOST_ENTRIES]:
         cause = f"{entry.error_type}: {entry.reason}"
         problem = f"{entry.kind} {entry.key} could not be processed ({entry.failures} times): {cause}"
-        fix = f"mend the cause, then: windlass quarantine retry {entry.kind} {quote(entry.key)}"
+        fix = f"fix the cause, then: windlass quarantine retry {entry.kind} {quote(entry.key)}"
         retried = entry.retry_at is not None
         yield Finding(
             Level.PROBLEM, "quarantine", problem, fix if retried else "see the log of that time for the cause"
         )
     if len(entries) > MOST_ENTRIES:
-        problem = f"{len(entries) - MOST_ENTRIES} more things are set aside"
+        problem = f"{len(entries) - MOST_ENTRIES} more items are in quarantine"
         yield Finding(Level.PROBLEM, "quarantine", problem, "windlass quarantine list")
     if not entries:
-        yield Finding(Level.OK, "quarantine", "nothing is set aside")
+        yield Finding(Level.OK, "quarantine", "no items in quarantine")
 
 
 def judge_snapshots(snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
@@ -228,7 +228,7 @@ def judge_snapshots(snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
         who = (
             f"session {session.pid} ({session.application or session.user or 'unnamed'}, {session.state or 'unknown'})"
         )
-        problem = f"{who} has kept a snapshot for {duration.rough(session.age)}: dead rows pile up behind it"
+        problem = f"{who} has held a snapshot for {duration.rough(session.age)}: vacuum cannot remove newer dead rows"
         yield Finding(Level.WARNING, "snapshots", problem, f"end it: select pg_terminate_backend({session.pid})")
     if not snapshots:
         yield Finding(Level.OK, "snapshots", f"none older than {duration.rough(PATIENCE)}")

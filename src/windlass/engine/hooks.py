@@ -96,4 +96,4 @@ def _action(workflow: Workflow, step: int) -> HookAction:
 
 def _check(secret: str, run: LockedRun, body: bytes, headers: Mapping[str, str]) -> None:
     if why := webhook.signature_mistake(secret, headers, body, run.now):
-        raise Refused(f"the callback is not signed as it must be: {why}")
+        raise Refused(f"the callback is not signed as required: {why}")

@@ -108,7 +108,7 @@ def program(place: Place, name: str) -> Path:
     if on_path is None:
         raise Unavailable(
             f"{name} was not found: install the Postgres client programs (for example postgresql-client), "
-            "or name a folder that has them with WINDLASS_PG_BIN"
+            "or set WINDLASS_PG_BIN to a folder that has them"
         )
     return Path(on_path)
 

@@ -80,7 +80,7 @@ def fix_of(row: PoolRow) -> str | None:
         silence = duration.rough(row.silence)
         return f"no process has offered it for {silence}: start {worker}, or `windlass pools forget {row.name}`"
     if row.problem is not None:
-        return f"run `windlass pools test {row.name}` where its worker runs, and mend what that reports"
+        return f"run `windlass pools test {row.name}` where its worker runs, and fix what it reports"
     return None
 
 

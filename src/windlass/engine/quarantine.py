@@ -140,7 +140,7 @@ async def retry_now(db: Tenant, kind: Kind, key: str) -> Quarantined:
         if retried is None:
             known = {(entry.kind, entry.key) for entry in await store.list_(conn, org=db.org, limit=10_000)}
             if (kind, key) in known:
-                raise Conflict(f"{kind} {key} is only reported: there is nothing to try again")
+                raise Conflict(f"{kind} {key} is only reported: there is nothing to retry")
             raise NotFound(f"{kind} in quarantine:", key)
         await audit.record(conn, db, "quarantine.retry", key, kind=kind)
     db.poke("settle")

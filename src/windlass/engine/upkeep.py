@@ -252,4 +252,4 @@ async def _short_lock(db: Database) -> AsyncIterator[Connection]:
     except Unavailable as error:
         if error.recovered is not None:  # an outage, not a lock
             raise
-        _log.info("a partition is in use: it is made or dropped the next time")
+        _log.info("a partition is locked: it will be created or dropped the next time")

@@ -159,7 +159,7 @@ class RemoteJobs:
         try:
             await remote_reports.record_batch(self.db, reports)
         except Exception as error:  # of any kind: the leases will expire
-            _log.warning("%d jobs of %s wait for the end of their leases: %s", len(jobs), worker, error)
+            _log.warning("%d jobs of %s could not be released, their leases must expire: %s", len(jobs), worker, error)
 
     async def _push_all(self, requests: Sequence[Specs]) -> Sequence[list[Pushed] | Exception]:
         return [[pushed] for pushed in await submit.push(self.db, [spec for specs in requests for spec in specs])]

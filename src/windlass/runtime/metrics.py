@@ -24,7 +24,7 @@ _JOB = ("workflow_type", "worker_id")
 claimed_total = Counter("workflow_run_claimed_total", "Jobs claimed.", _JOB, registry=REGISTRY)
 completed_total = Counter(
     "workflow_run_completed_total",
-    "Attempts that ended, by the state after.",
+    "Attempts that ended, by the resulting state of the job.",
     (*_JOB, "status"),
     registry=REGISTRY,
 )
@@ -34,12 +34,12 @@ failed_attempts_total = Counter(
 )
 duration_seconds = BatchHistogram(
     "workflow_run_execution_duration_seconds",
-    "How long attempts ran.",
+    "The duration of attempts in seconds.",
     (*_JOB, "status"),
     buckets=(0.1, 0.5, 1, 5, 10, 30, 60, 300),
     registry=REGISTRY,
 )
-polls_total = Counter("workflow_worker_poll_cycle_total", "Looks for work.", ("worker_id",), registry=REGISTRY)
+polls_total = Counter("workflow_worker_poll_cycle_total", "Polls for work.", ("worker_id",), registry=REGISTRY)
 poll_errors_total = Counter(
     "workflow_worker_poll_errors_total", "Turns that failed.", ("worker_id", "error_type"), registry=REGISTRY
 )
@@ -50,10 +50,10 @@ loop_blocked_total = Counter(
     _JOB,
     registry=REGISTRY,
 )
-quarantined = Gauge("windlass_quarantined", "Things set aside after an unforeseen error.", ("kind",), registry=REGISTRY)
-uptime_seconds = Gauge("workflow_worker_uptime_seconds", "Since the worker started.", ("worker_id",), registry=REGISTRY)
+quarantined = Gauge("windlass_quarantined", "Quarantined items, by kind.", ("kind",), registry=REGISTRY)
+uptime_seconds = Gauge("workflow_worker_uptime_seconds", "Uptime in seconds.", ("worker_id",), registry=REGISTRY)
 last_poll = Gauge(
-    "workflow_worker_last_poll_timestamp", "When the worker last looked.", ("worker_id",), registry=REGISTRY
+    "workflow_worker_last_poll_timestamp", "When the worker last polled for work.", ("worker_id",), registry=REGISTRY
 )
 
 

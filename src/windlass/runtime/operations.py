@@ -45,7 +45,7 @@ class Operations(ABC):
     # Workflows
 
     async def deploy(self, *documents: Given) -> Sequence[Published]:
-        """Publish workflows, given as documents or builders, all or none; the error lists all mistakes."""
+        """Publish workflows, given as documents or builders, all or none; the exception lists all errors."""
         return await workflows.publish_many(await self.open(), documents)
 
     async def preview(self, *documents: Given) -> Sequence[Preview]:

@@ -34,13 +34,13 @@ class Approval:
     """Whether the caller may, and it is open."""
     requested_at: datetime
     until: datetime | None
-    """When the wait ends, or passes on to other roles."""
+    """When the wait ends, or is escalated to other roles."""
     escalated_at: datetime | None
     reminded_at: datetime | None
     decided_at: datetime | None
     """When it was decided, or ended without a decision."""
     by: str | None
-    """Who decided; `timeout` if the workflow says what happens then."""
+    """Who decided; `timeout` if the workflow defines the decision on a timeout."""
     values: dict[str, Any] | None
     comment: str | None
     links: ApprovalLinks | None = None

@@ -71,7 +71,7 @@ class Problem:
     status: int
     detail: str
     what: str | None = None
-    """The kind of thing that does not exist: job, run, workflow, ..."""
+    """The kind of object that does not exist: job, run, workflow, ..."""
     key: str | None = None
     """Its id or name, as requested."""
     hint: str | None = None
@@ -79,14 +79,14 @@ class Problem:
     scope: str | None = None
     """The scope that the caller lacks."""
     field: str | None = None
-    """The first field that is wrong."""
+    """The first invalid field."""
     code: str | None = None
     """The limit of the org's plan that does not allow this: executions_per_month, runs_at_once, ..."""
     limit: int | None = None
     """Its value."""
     used: int | None = None
-    """What counts against it."""
+    """The current usage."""
     resets_at: datetime | None = None
     """When the count is reset."""
     errors: list[FieldProblem] | None = None
-    """Every field that is wrong."""
+    """All invalid fields."""

@@ -14,7 +14,7 @@ class JobType:
     """A JSON Schema of the payload, with the fields in the order of the handler; null: the handler takes any values. If
     live workers serve several, the one that was published last."""
     digest: str
-    """Of the schema."""
+    """The digest of the schema."""
     drift: bool
     """Whether live workers serve several schemas: a payload is accepted if one of them accepts it."""
     workers: int

@@ -26,7 +26,7 @@ class Job:
     worker: str | None
     """The worker that holds it."""
     error: str | None
-    """Of the last attempt that failed."""
+    """The error of the last attempt that failed."""
     tags: list[str]
     idempotency_key: str | None
     run_id: str | None
@@ -55,11 +55,11 @@ class JobDetail(Job):
     payload: Any
     result: Any
     errors: list[dict[str, Any]]
-    """Of the last ten attempts that failed."""
+    """The errors of the last ten attempts that failed."""
     lost_leases: int
     """Attempts whose worker stopped sending heartbeats."""
     started_over: int
-    """How often it was started over after its end."""
+    """How often it was retried after it had ended."""
     lease_until: datetime | None
     cancel_requested: bool
     timeout: str | None
@@ -72,7 +72,7 @@ class JobDetail(Job):
 class SubmittedJob:
     id: str
     created: bool
-    """False: the idempotency key was known, and this is the job that has it."""
+    """False: the idempotency key was used before, and this is its job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class JobStep:
     message: str | None
     """The name of the message that it waits for."""
     key: str | None
-    """Of the event that it waits for; null: a signal to this job or its run."""
+    """The key of the event that it waits for; null: a signal to this job or its run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +166,7 @@ class DeadLetterBatch:
 
     dry_run: bool
     done: int
-    """Jobs that were started over or dropped, and runs that were retried."""
+    """Jobs that were retried or dropped, and runs that were retried."""
     left: int
     """How many more there are, counted up to 10000."""
     jobs: list[str]

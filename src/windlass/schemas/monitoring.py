@@ -17,13 +17,13 @@ class Depth:
     due: int
     """Jobs that a worker may claim now, counted up to 10000 of each type."""
     scheduled: int
-    """Jobs whose time has not come, counted up to 10000."""
+    """Jobs that are not due yet, counted up to 10000."""
     leased: int
     """Jobs that workers hold."""
     capped: bool
     """There are more than were counted."""
     oldest_seconds: float | None
-    """How long the first one in line has waited."""
+    """How long the first due job has waited."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +98,11 @@ class Quarantined:
     error_type: str
     reason: str
     failures: int
-    """How often it was tried."""
+    """How many times processing it failed."""
     first_at: datetime
     last_at: datetime
     retry_at: datetime | None
-    """When it is tried again; null: it is only reported."""
+    """When it is retried; null: it is only reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,14 +132,14 @@ class StatsWorkers:
     up: int
     silent: int
     slots: int
-    """Of those that are up."""
+    """The slots of those that are up."""
     active: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatsTick:
     name: str
-    """Of a workflow or another schedule, or the type of a job."""
+    """The name of a workflow or another schedule, or the type of a job."""
     starts: Starts
     cron: str
     timezone: str
@@ -151,7 +151,7 @@ class Stats:
     """Statistics of runs, jobs, queues, workers and schedules at one moment."""
 
     runs: StateCounts
-    """Those under way, and those that ended in the last 24 hours."""
+    """Live runs, and runs that ended in the last 24 hours."""
     jobs: StateCounts
     """Those that are due, scheduled or leased, and those that have ended."""
     hours: list[StatsHour]
@@ -159,7 +159,7 @@ class Stats:
     failing: list[Run]
     """The latest runs that failed or timed out."""
     queues: list[Depth]
-    """By name, with the time that the first job in line has waited."""
+    """By name, with the time that the first due job has waited."""
     workers: StatsWorkers
     next: list[StatsTick]
     """The next scheduled times."""

@@ -30,9 +30,9 @@ class Key:
 
     id: str
     name: str
-    """Of the caller in event trails and in the audit log, as `key:NAME`."""
+    """The name of the caller in event trails and in the audit log, as `key:NAME`."""
     role: Role | None
-    """Null: it has scopes of its own choice."""
+    """Null: it was created with scopes instead of a role."""
     scopes: list[str]
     label: str | None
     """The tenant of the Open Job Spec that it is restricted to."""

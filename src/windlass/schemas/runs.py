@@ -29,7 +29,7 @@ class Run:
     retried: int
     """How often it was retried or rerun."""
     paused_at: datetime | None = None
-    """Since when none of its jobs starts; null: it is not paused."""
+    """When it was paused; null: it is not paused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class RunDetail(Run):
     is_undone: bool = False
     """Whether the tasks that succeeded are being undone, before it ends."""
     cursor: str | None = None
-    """For the events that follow: `/stream?after=` this."""
+    """Pass it to `/stream?after=` to receive the events that follow."""
     trigger: Trigger
     attempts: list[Attempt]
     """The first one first; `?attempt=` selects the events of one."""
@@ -118,7 +118,7 @@ class RunEvent:
     reason: str | None
     actor: str | None
     attempt: int | None = None
-    """Of the task, where the event is about one of its attempts."""
+    """The attempt of the task, if the event is about one."""
     at: datetime
 
 
@@ -127,7 +127,7 @@ class RestartPreview:
     """The effect of a retry, or of a rerun from a task: the names of the tasks, in definition order."""
 
     kept: list[str]
-    """Their results stay."""
+    """Their results are kept."""
     again: list[str]
     new: list[str]
     """Those that only the live version has."""

@@ -12,13 +12,13 @@ class Schedule:
     """A schedule. Schedules that start jobs are created and changed by plain SQL."""
 
     name: str
-    """Of the workflow, or the type of the job."""
+    """The name of the workflow, or the type of the job."""
     starts: Starts
     id: str
     cron: str
     timezone: str
     input: Any
-    """Of the runs; the payload of the jobs."""
+    """The input of the runs; the payload of the jobs."""
     overlap: str | None
     catch_up: str | None
     enabled: bool
@@ -28,7 +28,7 @@ class Schedule:
     next_run_at: datetime | None
     """Null: paused, disabled, or no more times."""
     waiting_tick: datetime | None
-    """A time whose run waits for the end of the run before it."""
+    """A time whose run waits for the end of the previous run."""
     last_run_at: datetime | None
     last_run_id: str | None
     skipped_at: datetime | None
@@ -55,8 +55,8 @@ class Backfill:
 
     dry_run: bool
     started: int
-    """How many are new; the other times had their run."""
+    """How many runs were started; the other times already had one."""
     left: int
-    """Of a dry run: how many it would start."""
+    """In a dry run: how many runs it would start."""
     runs: list[TickRun]
     next: datetime | None

@@ -10,7 +10,7 @@ class Secret:
 
     name: str
     version: int
-    """Counts the values that it has had."""
+    """The number of values that it has had."""
     updated_at: datetime
     updated_by: str
 
@@ -24,4 +24,4 @@ class SecretRotation:
     server_keys: int
     """Keys of the installation: those of callbacks and of API keys."""
     master_key: str
-    """The id of the master key that seals now."""
+    """The id of the current master key."""

@@ -35,7 +35,7 @@ class AwaitedMessage:
 
     name: str
     key: str | None
-    """Of the event; null: a signal to the run."""
+    """The key of the event; null: a signal to the run."""
     count: int
     received: int
 
@@ -52,7 +52,7 @@ class Task:
     until: datetime | None = None
     """When a sleep, a wait or a backoff ends."""
     status_code: int | None = None
-    """Of the last answer to an HTTP task."""
+    """The status of the last response to an HTTP task."""
     duration_ms: int | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
@@ -67,16 +67,16 @@ class Task:
     remark: str = ""
     """A summary for lists: progress, next attempt, error."""
     is_truncated: bool = False
-    """The answer was too large and was cut."""
+    """The response was too large and was truncated."""
     wake_at: datetime | None = None
-    """When it will go on, or stop waiting."""
+    """When it continues, or stops waiting."""
     worker: str | None = None
     child_run_id: str | None = None
     """The most relevant run that it started."""
     child: Child | None = None
     """The progress of that run."""
     instances: Counts | None = None
-    """Of a fanned-out task."""
+    """The instances of a fanned-out task."""
     awaited: AwaitedMessage | None = None
     """The message that it waits for."""
     compensates: str | None = None
@@ -130,9 +130,9 @@ class TaskArtifact:
     media_type: str
     created_at: datetime
     is_result: bool
-    """Of the attempt that succeeded."""
+    """Whether it is of the attempt that succeeded."""
     reference: str
-    """What templates and handlers know it by; it means that of the attempt that succeeded."""
+    """The reference for templates and handlers: to the artifact of the attempt that succeeded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,7 +39,7 @@ class WorkflowNumbers:
     latest: list[LatestRun]
     """The latest 20, newest first."""
     success_rate: float | None
-    """Of the last 100 runs, without those under way and cancelled; null: there are none."""
+    """Of the last 100 runs, without live and cancelled ones; null: there are none."""
     p50_ms: int | None
     """The median duration of those that completed."""
     p95_ms: int | None
@@ -131,7 +131,7 @@ class Deployed:
     change: Change
     webhook_url: str | None
     lines: list[str]
-    """Of a dry run: what would change."""
+    """In a dry run: what would change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ class Deployment:
     dry_run: bool
     workflows: list[Deployed]
     warnings: list[str]
-    """What is valid, but will not work yet."""
+    """Why valid definitions will not work yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +157,7 @@ class Node:
     type: str
     does: str
     remarks: list[str]
-    """Its `if`, the number of instances and the like, in words."""
+    """Its `if`, the number of instances and similar properties, as text."""
     fan_out: bool
     final: bool
     join: Join
@@ -198,7 +198,7 @@ class Preview:
     name: str
     change: Change
     version: int
-    """That would be live."""
+    """The version that would be live."""
     lines: list[str]
     """`@@ where @@`, then lines that begin with a blank, - or +."""
     warnings: list[str]

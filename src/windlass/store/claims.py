@@ -233,7 +233,7 @@ async def seen(
     """
     row = await conn.fetchrow(_SQL["seen"], worker, host, list(queues), state, active, reported, org)
     if row is None:
-        raise Conflict(f"there is another worker {worker!r}: give this one another id")
+        raise Conflict(f"worker id {worker!r} is in use: choose another id")
     return row[0], row[1], row[2]
 
 

@@ -242,7 +242,7 @@ class Databases:
 class Clock:
     """A clock that tests can move: pass `now` to DatabaseOptions, and windlass.now() follows it.
 
-    It stands still until moved. Before the first move the database uses its own time.
+    It does not advance until moved. Before the first move the database uses its own time.
     """
 
     def __init__(self) -> None:

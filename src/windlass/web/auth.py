@@ -47,7 +47,7 @@ class OrgChoice(bodies.RequestBody):
     org: str
 
 
-@router.get("/session", summary="Who am I?")
+@router.get("/session", summary="Get the session")
 async def session(request: Request) -> Data[LoginSession]:
     """Return the identity and the scopes of the caller, and the login methods. `actor` is null without a login."""
     return Data(await _session(request))
@@ -133,12 +133,12 @@ async def callback(request: Request) -> Response:
         db = (await _app(request).open()).database
         attempt = Attempt.opened(request.cookies.get(ATTEMPT_COOKIE, ""), await db.key_pepper(), now=time.time())
         if attempt is None or digest_of(query.get("state", "")) != digest_of(attempt.state):
-            raise LoginRefused("it did not begin in this browser, or too long ago", reason=LoginRefusal.EXPIRED)
+            raise LoginRefused("it was started in another browser, or too long ago", reason=LoginRefusal.EXPIRED)
         if query.get("iss", provider.options.issuer) != provider.options.issuer:
-            raise Refused("the answer comes from another provider")
+            raise Refused("the response comes from another provider")
         if "code" not in query:
             error_code = query.get("error", "no code")[:100]
-            raise LoginRefused(f"the provider answered {error_code!a}", reason=LoginRefusal.DENIED)
+            raise LoginRefused(f"the provider returned the error {error_code!a}", reason=LoginRefusal.DENIED)
         person = await provider.exchange(query["code"], attempt, _redirect_uri(request))
         cookie = await login.begin_as_person(db, person, admins=_app(request).settings.oidc_admins)
     except WindlassError as error:
@@ -217,7 +217,7 @@ def _wrong_key(request: Request) -> Response:
     left = buckets.take(address_of(request.scope).encode())
     if left >= 0:
         return problems.response(401, "Unauthorized", WRONG_KEY)
-    detail = "too many wrong keys: wait as long as Retry-After says"
+    detail = "too many requests with an invalid key: wait for the time in Retry-After"
     return Rejection.too_many(detail, math.ceil(-left / WRONG_KEYS.per_second)).response(request.scope, {})
 
 

@@ -21,13 +21,13 @@ TEXT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schem
 router = APIRouter(tags=["probes"])
 
 
-@router.get("/health", summary="Is the process alive?")
+@router.get("/health", summary="Check that the process is alive")
 async def health() -> Response:
     """Return 200 while the process is alive, whatever the state of the database."""
     return JSONResponse({"status": "ok"})
 
 
-@router.get("/ready", summary="Can it work?")
+@router.get("/ready", summary="Check that the server is ready")
 async def ready(request: Request) -> Response:
     """Return 200 if the schema is current and the database accepts writes, else 503."""
     if request.app.state.stopping.is_set():
@@ -44,7 +44,7 @@ async def ready(request: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-@router.get("/metrics", summary="Numbers for Prometheus", responses=TEXT, response_class=Response)
+@router.get("/metrics", summary="Get metrics for Prometheus", responses=TEXT, response_class=Response)
 async def numbers(_: Governed, request: Request) -> Response:
     """Return the metrics of all orgs. Only for the operator."""
     depths, quarantined = await _gauges(request.app.state.windlass)

@@ -30,7 +30,7 @@ def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": MEANINGS[status]} for status in statuses}
 
 
-@router.post("/wh/{token}", summary="Call back", openapi_extra=BODY, responses=_responses(401, 404, 410, 413, 422))
+@router.post("/wh/{token}", summary="Callback", openapi_extra=BODY, responses=_responses(401, 404, 410, 413, 422))
 async def callback(token: str, request: Request) -> Response:
     """Complete the step that waits for this callback; a callback that arrives before its step waits is stored. A second
     callback changes nothing, and its response has `again` set to true."""
@@ -43,7 +43,7 @@ async def callback(token: str, request: Request) -> Response:
 
 @router.post(
     "/in/{token}",
-    summary="Start a run by a request",
+    summary="Start a run through a webhook",
     status_code=201,
     openapi_extra=BODY,
     responses=_responses(401, 404, 409, 413, 422),

@@ -129,7 +129,7 @@ def _check(value: Any, place: str) -> None:
 
 
 class _Constant:
-    """Stands for NaN or Infinity until its path in the body is known."""
+    """Represents NaN or Infinity until its path in the body is known."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -197,7 +197,7 @@ def _text_mistake(text: str) -> str | None:
     if "\x00" in text:
         return "contains a NUL character, which Postgres cannot store"
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        return "contains half of a surrogate pair, which is not text"
+        return "contains an unpaired surrogate, which is not valid Unicode"
     return None
 
 

@@ -32,8 +32,8 @@ from windlass.schemas.common import Problem
 from windlass.web.api.examples import EXAMPLES
 from windlass.web.middleware.access_log import OUTSIDE
 
-DESCRIPTION = """Workflows and their runs. Answers are `{"data": ...}`, lists `{"data": [...], "next": cursor}`.
-Errors are problem documents (RFC 9457) whose `errors` name every field. Every answer has an `X-Request-Id`."""
+DESCRIPTION = """Workflows and their runs. Responses are `{"data": ...}`, lists `{"data": [...], "next": cursor}`.
+Errors are problem documents (RFC 9457) whose `errors` name every field. Every response has an `X-Request-Id`."""
 REF = "#/components/schemas/{model}"
 METHODS = frozenset({"get", "post", "put", "patch", "delete"})
 OPEN = ("/health", "/ready")  # need no key
@@ -44,13 +44,13 @@ COMMON = {
     "408": "Request timeout: the body did not arrive in time.",
     "415": "Unsupported media type: bodies are application/json; definitions may be application/yaml.",
     "421": "Misdirected request: Host names another server.",
-    "429": "Too many requests, or a limit of the org's plan, named by `code`: wait as long as `Retry-After` says.",
-    "500": "A defect of Windlass; its log has the details.",
+    "429": "Too many requests, or a limit of the org's plan, named by `code`: wait for the time in `Retry-After`.",
+    "500": "An internal error of Windlass; the server's log has the details.",
     "503": "The database did not answer, or too many requests are in progress: try again.",
 }
 SECURITY: dict[str, Any] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key of an org, or of WINDLASS_API_KEY."},
-    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same, in its own header."},
+    "key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key in another header."},
 }
 MODULES = [
     import_module(f"{schema_package.__name__}.{module.name}") for module in iter_modules(schema_package.__path__)

@@ -156,7 +156,7 @@ def install(app: FastAPI) -> None:
         return response(400, "Incomplete", "the connection was closed before the body was complete")  # for the log
 
     async def on_defect(_request: Request, _error: Exception) -> Response:
-        return response(500, "Error", "this is a defect of Windlass: the server's log has the details")
+        return response(500, "Error", "internal error of Windlass: see the server's log")
 
     app.add_exception_handler(ClientDisconnect, on_disconnect)
     app.add_exception_handler(WindlassError, on_windlass_error)

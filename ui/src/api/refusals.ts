@@ -12,11 +12,11 @@ export function refusal(reason: string, email: string | null): Problem {
 function wordsOf(reason: string, address: string): string {
   switch (reason) {
     case "expired":
-      return "the login did not begin in this browser, or more than ten minutes ago: log in again";
+      return "the login was started in another browser, or more than ten minutes ago: log in again";
     case "denied":
       return `the provider did not allow the login: ${AGAIN}`;
     case "invalid":
-      return `the answer of the provider is not valid: ${AGAIN}`;
+      return `the provider sent an invalid response: ${AGAIN}`;
     case "unavailable":
       return "the provider or the database does not respond: try again in a minute";
     case "unverified":

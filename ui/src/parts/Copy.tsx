@@ -1,4 +1,4 @@
-/** A button that copies a text and confirms it. */
+/** A button that copies a string and confirms it. */
 import { useState } from "react";
 
 export function Copy({ text, label, children }: { text: string; label?: string; children?: React.ReactNode }) {

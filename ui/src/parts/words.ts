@@ -82,12 +82,12 @@ export function plural(n: number, one: string, many = `${one}s`): string {
   return `${count(n)} ${n === 1 ? one : many}`;
 }
 
-/** Return whether a text is a complete id. */
+/** Return whether a string is a complete id. */
 export function isId(text: string): boolean {
   return /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/i.test(text.trim());
 }
 
-/** Quote a text for a shell. */
+/** Quote a string for a shell. */
 export function quoted(text: string): string {
   return /^[\w./:@=+-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }

@@ -16,7 +16,7 @@ var (
 	ErrCancelled = errors.New("the job was cancelled")
 	ErrLost      = errors.New("the lease of the job was lost")
 	ErrTimeout   = errors.New("the job timed out")
-	ErrDraining  = errors.New("the worker stops")
+	ErrDraining  = errors.New("the worker is stopping")
 )
 
 // NonRetryable marks an error as final: the job gets no further attempts.

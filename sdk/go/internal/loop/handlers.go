@@ -25,7 +25,7 @@ func (h *Handlers) Add(name string, handle Handler) {
 		panic("windlass: the worker is running: register handlers before Run")
 	}
 	if _, ok := h.byName[name]; ok {
-		panic(fmt.Sprintf("windlass: %s has a handler already", name))
+		panic(fmt.Sprintf("windlass: %s already has a handler", name))
 	}
 	if h.byName == nil {
 		h.byName = map[string]Handler{}

@@ -62,7 +62,7 @@ func (r *Refused) Error() string { return r.Message }
 // Unwrap returns the error of the transport.
 func (r *Refused) Unwrap() error { return r.Cause }
 
-// Beat is the answer to a heartbeat.
+// Beat is the response to a heartbeat.
 type Beat struct {
 	Extended, Cancelled []string
 	Directive           string // quiet, terminate, or empty
@@ -179,7 +179,7 @@ func (l *Loop) release() {
 	}
 	l.mu.Unlock()
 	for _, one := range left {
-		l.Logger.Warn("the handler ignored the end of its context; the job goes back to the queue", "job", one.Job.ID)
+		l.Logger.Warn("the handler ignored the cancellation of its context; the job is returned to its queue", "job", one.Job.ID)
 		l.reports.add(Outcome{Execution: one, Requeue: true})
 	}
 }

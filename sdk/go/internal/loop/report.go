@@ -94,7 +94,7 @@ func (r *reporter) send(ctx context.Context, batch []Outcome) {
 		}
 		refusals, err := r.loop.Backend.Report(ctx, batch)
 		if err == nil && len(refusals) != len(batch) {
-			err = fmt.Errorf("%d of %d reports were answered", len(refusals), len(batch))
+			err = fmt.Errorf("the response has %d results for %d reports", len(refusals), len(batch))
 		}
 		if err == nil {
 			r.settle(batch, refusals, isRepeated)
@@ -153,7 +153,7 @@ func (r *reporter) replace(one Outcome, reason string) {
 	}})
 }
 
-// settle processes the answers to a batch, which are in the order of its outcomes.
+// settle processes the results of a batch, which are in the order of its outcomes.
 func (r *reporter) settle(batch []Outcome, refusals []*Refusal, isRepeated bool) {
 	log := r.loop.Logger
 	done := make([]*Execution, 0, len(batch))

@@ -80,7 +80,7 @@ export class Connection {
         clearTimeout(timer);
         reject(new WorkerRequestError(`cannot reach the server at ${this.url}: ${error.message || error.name}`, 0));
       };
-      const expire = (): void => void request.destroy(new Error(`no answer within ${sending.timeout / 1000} s`));
+      const expire = (): void => void request.destroy(new Error(`no response within ${sending.timeout / 1000} s`));
       const timer = setTimeout(expire, sending.timeout);
       request.on("error", fail);
       request.on("response", (response) => {

@@ -8,8 +8,8 @@ export type StopReason = "cancelled" | "lost" | "timeout" | "drain";
 const TEXTS: Readonly<Record<StopReason, string>> = {
   cancelled: "the job was cancelled",
   lost: "the lease of the job was lost: another worker may have it",
-  timeout: "the time limit of the attempt is over",
-  drain: "the worker stops",
+  timeout: "the time limit of the attempt has expired",
+  drain: "the worker is stopping",
 };
 
 /** The `reason` of a handler's signal. */

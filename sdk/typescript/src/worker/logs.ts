@@ -50,7 +50,7 @@ export class LogSender {
     const excess = this.#waiting.length - MAX_WAITING;
     if (excess > 0) {
       this.#waiting.splice(0, excess);
-      this.logger.warn(`${excess} log lines of jobs were dropped: they come faster than the server takes them`);
+      this.logger.warn(`${excess} log lines of jobs were dropped: they are logged faster than the server accepts them`);
     }
     while (this.#waiting.length > 0) {
       const lines = this.#waiting.splice(0, this.#count());

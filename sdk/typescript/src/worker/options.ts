@@ -58,7 +58,7 @@ export function settingsOf(options: WorkerOptions): WorkerSettings {
   if (queues.length === 0) throw new WindlassError("queues is empty: name at least one queue");
   const key = options.key || environment("WINDLASS_API_KEY").split(",")[0]?.trim() || undefined;
   if (key !== undefined && !/^[\x20-\x7e]+$/.test(key))
-    throw new WindlassError("key has characters that a header cannot carry");
+    throw new WindlassError("key has characters that are not allowed in a header");
   return {
     url: serverUrl(options.url || environment("WINDLASS_URL") || "http://127.0.0.1:8080"),
     key,

@@ -72,8 +72,8 @@ export class Worker {
 
   /** Register the handler of a job type. */
   handle<Input = unknown, Output = unknown>(type: string, handler: Handler<Input, Output>): this {
-    if (this.#handlers.has(type)) throw new WindlassError(`${type} has a handler already`);
-    if (this.#ended !== undefined) throw new WindlassError("the worker runs already: set all handlers before `run`");
+    if (this.#handlers.has(type)) throw new WindlassError(`${type} already has a handler`);
+    if (this.#ended !== undefined) throw new WindlassError("the worker is already running: register all handlers before `run`");
     this.#handlers.set(type, handler as Handler);
     return this;
   }
@@ -86,7 +86,7 @@ export class Worker {
    */
   async run({ signals = false }: { signals?: boolean } = {}): Promise<void> {
     if (this.#handlers.size === 0) throw new WindlassError("the worker has no handlers: set one with `handle`");
-    if (this.#ended !== undefined) throw new WindlassError("the worker has run already: make a new one");
+    if (this.#ended !== undefined) throw new WindlassError("the worker has already run: create a new one");
     const onSignal = (): void => void this.stop(this.#stopping.signal.aborted ? { grace: 0 } : {});
     if (signals) process.on("SIGTERM", onSignal).on("SIGINT", onSignal);
     this.#ended = this.#run();
@@ -181,7 +181,7 @@ export class Worker {
     const handler = this.#handlers.get(type);
     if (this.#stopping.signal.aborted || handler === undefined || this.#running.has(id)) {
       // A handler of an earlier claim that did not stop may still run here: the job must not run twice concurrently.
-      if (handler === undefined) this.#settings.logger.warn(`job ${id} is given back: there is no handler of ${type}`);
+      if (handler === undefined) this.#settings.logger.warn(`job ${id} is returned to its queue: there is no handler for ${type}`);
       attempt.isDecided = true;
       this.#held.set(id, attempt);
       this.#reports.add(attempt, { kind: "requeue", delay: BUSY_DELAY });

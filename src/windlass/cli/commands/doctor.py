@@ -52,7 +52,7 @@ async def _database(chosen: Settings) -> list[Finding]:
         options = app.database(await asyncio.to_thread(app.url))
         db = await Database.open(options, objects_url=chosen.objects)
         try:
-            return [Finding(Level.OK, "database", "answers"), *await examine(db)]
+            return [Finding(Level.OK, "database", "reachable"), *await examine(db)]
         finally:
             await db.close()
     except Exception as error:

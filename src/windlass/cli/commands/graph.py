@@ -26,7 +26,7 @@ DRAWINGS = {"tree": draw_tree, "mermaid": draw_mermaid, "svg": draw_svg}
 @click.option("--run", metavar="ID", help="Draw the workflow of this run with the states of its steps.")
 @click.option("--format", "-f", "format_", type=click.Choice(list(DRAWINGS)), default="tree", help="Format.")
 @click.option("--output", "-o", type=click.Path(path_type=Path), metavar="FILE", help="Write to this file.")
-@click.option("--workflow", metavar="NAME", help="Which workflow of a file with several.")
+@click.option("--workflow", metavar="NAME", help="Workflow to use if the file has several.")
 @click.option("--version", type=click.IntRange(1), metavar="N", help="A version.  [default: the live one]")
 def graph(
     target: str | None, run: str | None, format_: str, output: Path | None, workflow: str | None, version: int | None

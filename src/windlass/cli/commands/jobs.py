@@ -198,7 +198,7 @@ def cancel(ids: tuple[str, ...], reason: str | None, json: bool) -> None:
 
 @jobs.command()
 @ids_argument
-@click.option("--fresh", is_flag=True, help="Without the results that their handlers recorded: all steps run again.")
+@click.option("--fresh", is_flag=True, help="Discard the results that their handlers recorded: all steps run again.")
 @json_option
 def retry(ids: tuple[str, ...], fresh: bool, json: bool) -> None:
     """Retry failed or cancelled jobs; their attempts are counted from zero again."""

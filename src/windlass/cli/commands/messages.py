@@ -14,7 +14,7 @@ payload_option = click.option("--payload", metavar="JSON", help="Payload; - read
 file_option = click.option(
     "--payload-file", type=click.Path(path_type=Path), metavar="FILE", help="Read the payload from a file."
 )
-id_option = click.option("--id", "id_", metavar="ID", help="Send the message once, however often this is repeated.")
+id_option = click.option("--id", "id_", metavar="ID", help="Send the message only once, even if this is repeated.")
 
 
 @click.command()
@@ -38,7 +38,7 @@ def signal(run: str, name: str, payload: str | None, payload_file: Path | None, 
 
 @click.command()
 @click.argument("name")
-@click.option("--key", default="", metavar="KEY", help="Only who waits for this key receives the event.")
+@click.option("--key", default="", metavar="KEY", help="Deliver it only to runs and handlers that wait for this key.")
 @payload_option
 @file_option
 @id_option

@@ -1,4 +1,4 @@
-"""`windlass orgs`, `keys`, `members` and `audit`: organisations, who may act for them, and what they did."""
+"""`windlass orgs`, `keys`, `members` and `audit`: manage organisations and access to them; read the audit log."""
 
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ def orgs() -> None:
 
 @orgs.command("create")
 @click.argument("name")
-@click.option("--plan", metavar="NAME", help="What it may use.  [default: unlimited]")
+@click.option("--plan", metavar="NAME", help="Plan of the organisation.  [default: unlimited]")
 @json_option
 def create_org(name: str, plan: str | None, json: bool) -> None:
     """Create an organisation.
@@ -140,13 +140,13 @@ def keys() -> None:
 
 
 @keys.command("create")
-@click.option("--role", type=role_type, help="What it may do.")
+@click.option("--role", type=role_type, help="Role of the key.")
 @click.option(
     "--scope",
     "scopes",
     type=click.Choice([scope.value for scope in Scope]),
     multiple=True,
-    help="Instead of a role; repeatable.",
+    help="Scope of the key, instead of a role; repeatable.",
 )
 @click.option("--name", metavar="NAME", help="Shown in event trails and in the audit log.  [default: its id]")
 @click.option("--expires", metavar="DURATION", help="Valid for this long: 90d.  [default: until it is revoked]")
@@ -191,7 +191,7 @@ def revoke(keys: tuple[str, ...], json: bool) -> None:
 @click.option("--now", is_flag=True, help="The old secret becomes invalid now, not after 24 hours.")
 @json_option
 def rotate(key: str, now: bool, json: bool) -> None:
-    """Give a key a new secret and print it; the old one stays valid for 24 hours."""
+    """Rotate the secret of a key and print it; the old one stays valid for 24 hours."""
     _show_key(backend(lambda app: app.rotate_key(key, at_once=now)), json=json)
 
 
@@ -205,7 +205,7 @@ def members() -> None:
 
 @members.command("add")
 @click.argument("email")
-@click.option("--role", type=role_type, required=True, help="What the member may do.")
+@click.option("--role", type=role_type, required=True, help="Role of the member.")
 @json_option
 def add_member(email: str, role: str, json: bool) -> None:
     """Add a member, or change the role of one."""
@@ -234,9 +234,9 @@ def remove_members(emails: tuple[str, ...], json: bool) -> None:
 
 
 @click.command()
-@click.option("--actor", metavar="NAME", help="By this caller: operator, key:NAME or user:EMAIL.")
-@click.option("--action", metavar="TEXT", help="That begin with this: key. or run.cancel.")
-@click.option("--object", "object_", metavar="NAME", help="On what has this name or id.")
+@click.option("--actor", metavar="NAME", help="Actions of this caller: operator, key:NAME or user:EMAIL.")
+@click.option("--action", metavar="TEXT", help="Actions that begin with this: key. or run.cancel.")
+@click.option("--object", "object_", metavar="NAME", help="Actions on the object with this name or id.")
 @click.option("--before", metavar="PLACE", help="Continue below this place.")
 @limit_option(50, "Entries")
 @json_option
@@ -274,7 +274,7 @@ def _show_key(key: "NewKey", *, json: bool) -> None:
         show_json(record(key))
         return
     say(key.key)
-    note(f"this is key {key.name} ({key.id}), shown once: keep it where secrets are kept")
+    note(f"this is key {key.name} ({key.id}), shown once: store it in a safe place")
 
 
 def _member_row(member: "Member") -> list[object]:

@@ -1,4 +1,4 @@
-"""`windlass plans` and `windlass usage`: what orgs may use, and what they use."""
+"""`windlass plans` and `windlass usage`: the limits and the usage of orgs."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

@@ -44,7 +44,7 @@ EXIT_CODES_HELP = (
 @click.option(
     "-i", "pairs", multiple=True, metavar="KEY=VALUE", help="A key of the input, as JSON or text; repeatable."
 )
-@click.option("--workflow", metavar="NAME", help="Which workflow of a file with several.")
+@click.option("--workflow", metavar="NAME", help="Workflow to use if the file has several.")
 @click.option("--key", metavar="KEY", help="Idempotency key: if a run has it, print that run's id and start nothing.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the run; repeatable.")
 @click.option("--max-duration", metavar="DURATION", help="Stop the run when it takes longer: 1h.")

@@ -130,7 +130,7 @@ runs.add_command(wait)
 @click.option("--compensate", is_flag=True, help="Undo the steps that succeeded before the run ends.")
 @json_option
 def cancel(ids: tuple[str, ...], reason: str | None, compensate: bool, json: bool) -> None:
-    """Cancel runs: waiting steps are cancelled immediately, running handlers are asked to stop."""
+    """Cancel runs: waiting steps are cancelled immediately, running handlers are requested to stop."""
 
     async def act(app: Backend, id_: UUID) -> None:
         await (await app.run(id_)).cancel(reason=reason, compensate=compensate)
@@ -248,7 +248,7 @@ def rerun(
 def explain(id_: str, json: bool) -> None:
     """Explain the state of a run, step by step.
 
-    It says why each step ran, waits, failed or was skipped, and what the run waits for.
+    It explains why each step ran, waits, failed or was skipped, and what the run waits for.
     """
 
     async def action(app: Backend) -> "tuple[RunDetail, Explanation]":

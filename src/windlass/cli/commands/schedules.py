@@ -102,7 +102,7 @@ def backfill(name: str, start: str, end: str | None, limit: int, json: bool) -> 
         show_json(result)
         return
     show_table(("tick", "run"), [(one.tick, one.run_id) for one in result.runs])
-    note(f"{result.started} started, {len(result.runs) - result.started} already there")
+    note(f"{result.started} started, {len(result.runs) - result.started} already existed")
     if result.next is not None:
         note(f"more: --from {result.next.isoformat().replace('+00:00', 'Z')}")
 

@@ -158,7 +158,7 @@ def _announce_server(app: Windlass, listener: "Listener", *, json: bool) -> None
     if json:
         show_json({"http": listener.url, "database": database, "pid": os.getpid(), "types": []})
         return
-    say(f"windlass {__version__} serves, Ctrl-C stops it", "bold")
+    say(f"windlass {__version__} is running, Ctrl-C stops it", "bold")
     say(f"http      {listener.url}  (/api/v1, /ojs/v1, /health, /ready, /metrics)")
     say(f"database  {database}")
 

@@ -31,7 +31,7 @@ names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME.
 def deploy(files: tuple[Path, ...], dry_run: bool, json: bool) -> None:
     """Publish the workflows of files: all of them, or none.
 
-    If any file has a mistake, all mistakes are printed and nothing is published. Files are YAML or JSON.
+    If any file is invalid, all errors are printed and nothing is published. Files are YAML or JSON.
 
     \b
     Examples:
@@ -146,7 +146,7 @@ def _refuse(loaded: WorkflowFiles, *, json: bool) -> NoReturn:
         show_json({"workflows": [], "warnings": [], "errors": loaded.mistakes})
     else:
         print_mistakes(loaded.mistakes)
-        note("hint: nothing was deployed; windlass schema prints the JSON Schema that lets editors find mistakes")
+        note("hint: nothing was deployed; windlass schema prints the JSON Schema of workflow files for editors")
     raise click.exceptions.Exit(1)
 
 

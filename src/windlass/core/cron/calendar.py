@@ -241,7 +241,7 @@ class Reader:
             return _span(kind, kind.low, kind.high, stride)
         first, dash, last = base.partition("-")
         if dash and not (first and last):
-            _refuse(kind, piece, f"is half a range; allowed are {kind.allowed}")
+            _refuse(kind, piece, f"is an incomplete range; allowed: {kind.allowed}")
         start = _number(kind, first)
         if dash:
             return _span(kind, start, _number(kind, last), stride)
@@ -250,7 +250,7 @@ class Reader:
     def _hashed(self, kind: Field, piece: str) -> Iterable[int]:
         shape = re.fullmatch(r"H(?:\((\w+)-(\w+)\))?(?:/([0-9]+))?", piece)
         if not shape or kind.cycle is None:
-            _refuse(kind, piece, "is not understood; allowed are H, H/n, H(a-b), H(a-b)/n, and none of them for a year")
+            _refuse(kind, piece, "is not understood; allowed: H, H/n, H(a-b), H(a-b)/n, and none of them for a year")
         start, end = (
             (_number(kind, shape[1]), _number(kind, shape[2])) if shape[1] else (kind.low, kind.size + kind.low - 1)
         )
@@ -273,7 +273,7 @@ class Reader:
 def _pieces(kind: Field, text: str) -> list[str]:
     parts = text.upper().split(",")
     if "" in parts:
-        _refuse(kind, text, f"has an empty piece; allowed is a list of {kind.allowed}")
+        _refuse(kind, text, f"has an empty list item; allowed: a list of {kind.allowed}")
     return parts
 
 
@@ -303,7 +303,7 @@ def _number(kind: Field, text: str) -> int:
     if text in kind.names:
         return kind.names[text]
     if not re.fullmatch("[0-9]+", text):
-        _refuse(kind, text, f"is not understood; allowed are {kind.allowed}")
+        _refuse(kind, text, f"is not understood; allowed: {kind.allowed}")
     value = int(text)
     if not kind.low <= value <= kind.high:
         raise InvalidCron(f"{kind.name}: {value} is out of range {kind.low}-{kind.high}")
@@ -313,7 +313,7 @@ def _number(kind: Field, text: str) -> int:
 def _span(kind: Field, start: int, end: int, step: int) -> Iterable[int]:
     """Return the values from start to end, wrapping around if the end is before the start."""
     if start > end and kind.cycle is None:
-        raise InvalidCron(f"{kind.name}: {start}-{end} runs backwards; allowed is {kind.low}-{kind.high} upwards")
+        raise InvalidCron(f"{kind.name}: {start}-{end} runs backwards; allowed: {kind.low}-{kind.high}, ascending")
     stop = end + kind.size if start > end else end
     return (kind.low + (value - kind.low) % kind.size for value in range(start, stop + 1, step))
 
@@ -325,5 +325,5 @@ def _refuse(kind: Field, piece: str, why: str) -> NoReturn:
 def _read_step(kind: Field, piece: str, text: str, most: int | None = None) -> int:
     most = most or kind.size
     if not re.fullmatch("[0-9]+", text) or not 1 <= int(text) <= most:
-        _refuse(kind, piece, f"has the step {text!r}; allowed are 1-{most}")
+        _refuse(kind, piece, f"has the step {text!r}; allowed: 1-{most}")
     return int(text)

@@ -97,7 +97,7 @@ def fire(schedule: Schedule, now: datetime, *, live: bool, limit: int = LIMIT) -
     ticks, next_run_at = due(schedule, now, limit=limit)
     if schedule.catch_up is CatchUp.NONE and ticks and now - ticks[-1] > GRACE:
         firing = _apply_overlap(schedule, [], next_run_at, live=live)
-        return replace(firing, skipped_at=ticks[-1], reason=f"it was missed, and noticed at {moment(now)}")
+        return replace(firing, skipped_at=ticks[-1], reason=f"it was missed, and detected at {moment(now)}")
     return _apply_overlap(schedule, ticks, next_run_at, live=live)
 
 
@@ -124,7 +124,7 @@ def _apply_overlap(schedule: Schedule, ticks: list[datetime], next_run_at: datet
         case Overlap.ALLOW:
             return Firing(tuple(ticks), False, next_run_at)
         case Overlap.SKIP:
-            return _queue_up(ticks, next_run_at, begin=0 if live else 1, wait=0, reason="an earlier run was under way")
+            return _queue_up(ticks, next_run_at, begin=0 if live else 1, wait=0, reason="an earlier run was active")
         case Overlap.REPLACE:
             firing = Firing(tuple(ticks[-1:]), live and bool(ticks), next_run_at)
             return replace(firing, skipped_at=ticks[-2], reason="a later tick replaced it") if ticks[1:] else firing

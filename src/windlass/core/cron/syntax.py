@@ -58,7 +58,7 @@ class Dialect:
 
 
 CLASSIC = Dialect(seconds=Presence.OPTIONAL, extended=True, zone_prefix=True)
-"""Persisted schedules: what Vixie cron means, and more words."""
+"""Persisted schedules: the semantics of Vixie cron, with extended syntax (L, W, #)."""
 
 IN_PROCESS = Dialect(days=DayRule.AND, zone_prefix=True)
 """go-cron's standard parser."""
@@ -118,9 +118,9 @@ _LONGEST_EVERY = 2**63 - 1  # nanoseconds: what a Go duration can hold
 def split_zone(text: str, dialect: Dialect) -> tuple[str | None, str]:
     """Return the zone of a `TZ=` or `CRON_TZ=` prefix, if any, and the rest of the line."""
     if not text.strip():
-        raise InvalidCron("cron: the text is empty; expected are five fields or a descriptor such as @daily")
+        raise InvalidCron("cron: the expression is empty; expected five fields or a descriptor such as @daily")
     if len(text) > LONGEST:
-        raise InvalidCron(f"cron: the text has {len(text)} characters; allowed are {LONGEST}")
+        raise InvalidCron(f"cron: the expression has {len(text)} characters, the limit is {LONGEST}")
     match = _PREFIX.fullmatch(text.strip())
     if not match:
         return None, text.strip()
@@ -129,7 +129,7 @@ def split_zone(text: str, dialect: Dialect) -> tuple[str | None, str]:
             f"time zone: the prefix {text.split()[0]!r} is not enabled here; give the zone beside the cron"
         )
     if not match[2]:
-        raise InvalidCron(f"cron: nothing follows the time zone {match[1]!r}; expected are five fields or a descriptor")
+        raise InvalidCron(f"cron: nothing follows the time zone {match[1]!r}; expected five fields or a descriptor")
     return match[1].strip("\"'"), match[2]
 
 
@@ -138,7 +138,7 @@ def read_zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise InvalidCron(
-            f"time zone: {name!r} is unknown; allowed are IANA names such as Europe/Berlin", field="timezone"
+            f"time zone: {name!r} is unknown; use an IANA name such as Europe/Berlin", field="timezone"
         ) from None
 
 
@@ -164,7 +164,7 @@ def _read_descriptor(text: str, dialect: Dialect) -> Rule:
     if rest or word not in known[dialect.descriptors]:
         every = ("@every",) if dialect.descriptors is Descriptors.ALL else ()
         allowed = " ".join((*known[dialect.descriptors], *every)) or "five fields only"
-        raise InvalidCron(f"descriptor: {text!r} is unknown; allowed are {allowed}")
+        raise InvalidCron(f"descriptor: {text!r} is unknown; allowed: {allowed}")
     if word in TRIGGERED:
         return Never()
     return _read_fields(["0", *SHORTHANDS[word].split(), "*"], dialect, None)
@@ -174,11 +174,11 @@ def _read_period(text: str, least: timedelta) -> timedelta:
     """Parse a Go duration, truncated to whole seconds."""
     amounts = _AMOUNT.findall(text)
     if not amounts or "".join(number + unit for number, unit in amounts) != text.removeprefix("+"):
-        raise InvalidCron(f"@every: {text!r} is not a duration; allowed is something like 1h30m, 90s or 1.5h")
+        raise InvalidCron(f"@every: {text!r} is not a duration; use a form such as 1h30m, 90s or 1.5h")
     nanoseconds = sum(int(Fraction(number) * _NANOSECONDS[unit]) for number, unit in amounts)
     shortest = max(least, timedelta(seconds=1))
     if nanoseconds > _LONGEST_EVERY or nanoseconds // 1000 < shortest // timedelta(microseconds=1):
-        raise InvalidCron(f"@every: {text!r} is out of range; allowed are {shortest.total_seconds():g}s to 2562047h")
+        raise InvalidCron(f"@every: {text!r} is out of range; allowed: {shortest.total_seconds():g}s to 2562047h")
     return timedelta(seconds=nanoseconds // 10**9)
 
 

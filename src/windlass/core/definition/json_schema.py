@@ -173,13 +173,13 @@ def _event() -> Schema:
 
 
 def _approval() -> Schema:
-    roles = {"type": "array", "items": _choice("", *Role), "minItems": 1, "description": "Roles, with those above."}
+    roles = {"type": "array", "items": _choice("", *Role), "minItems": 1, "description": "Roles and all higher roles."}
     timeout = _span("How long they have.", "milliseconds")
-    escalate = _object({"roles": roles, "timeout": timeout}, "roles", description="Others may decide from then on.")
+    escalate = _object({"roles": roles, "timeout": timeout}, "roles", description="Roles that may decide from then on.")
     fields = {
         "message": _text("What is to be decided. May contain templates."),
         "form": {"type": "object", "description": "A JSON Schema of the values that the person gives."},
-        "roles": {**roles, "description": "Who may decide; operator, and all above, if left out."},
+        "roles": {**roles, "description": "The roles that may decide; operator and higher roles if left out."},
         "timeout": _span("How long the step waits.", "milliseconds"),
         "on_timeout": _either(
             "What happens without a decision in time; fail if left out.",
@@ -188,7 +188,7 @@ def _approval() -> Schema:
         ),
         "remind": _span("The event approval.requested is published again after each such time.", "milliseconds"),
     }
-    return _object(fields, "message", description="Who decides what.")
+    return _object(fields, "message", description="An approval: its message, form, roles and timeout.")
 
 
 def _attempts() -> Schema:

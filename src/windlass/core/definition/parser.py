@@ -1,6 +1,6 @@
 """Parses a workflow document: a YAML or JSON file, a request body or a stored version.
 
-`parse` reads the whole document and raises one `InvalidWorkflow` with every mistake and its path. It accepts several
+`parse` reads the whole document and raises one `InvalidWorkflow` with every error and its path. It accepts several
 spellings; `Workflow.to_document` writes the canonical one. The keys: docs/reference/workflow-file.md.
 """
 
@@ -55,7 +55,7 @@ TRIGGER_WORDS = ("api", "cron", "webhook")
 
 
 def parse(document: Mapping[str, Any]) -> Workflow:
-    """Return the workflow of a document; raise `InvalidWorkflow` with all mistakes."""
+    """Return the workflow of a document; raise `InvalidWorkflow` with all errors."""
     _check_document(document)
     mistakes = Mistakes()
     workflow = _read(document, mistakes)
@@ -280,7 +280,7 @@ def _cron(fields: Fields) -> CronTrigger:
 
 
 def _times(fields: Fields, key: str) -> tuple[str, str]:
-    """Return the cron line and its time zone; record the mistakes in both."""
+    """Return the cron line and its time zone; record the errors in both."""
     line, zone = fields.text(key), fields.text("timezone", limit=100) or "UTC"
     try:
         read_zone(zone)

@@ -159,7 +159,7 @@ def check_references(steps: Sequence[Step], lineage: Lineage | None, mistakes: M
             if text.place not in refused:
                 check.check(step, text)
             if len(mistakes.errors) > limit:
-                mistakes.add("tasks", "there are more mistakes like these")
+                mistakes.add("tasks", "there are more errors like these")
                 return
 
 

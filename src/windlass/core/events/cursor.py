@@ -108,7 +108,7 @@ class Cursor:
                 raise ValueError
         except ValueError:
             raise Invalid(
-                f"{name} is no place in this stream: give the `next` of a page of it, or the id of an event", field=name
+                f"{name} is not a cursor of this stream: pass the `next` of a page, or the id of an event", field=name
             ) from None
         return cursor
 
@@ -146,7 +146,7 @@ class TrailPlace(NamedTuple):
         place = cls(int(match[1]), int(match[2])) if match is not None else None
         if place is None or max(place) > LAST:
             raise Invalid(
-                f"after is {text[:100]!r}, which is no place in the trail: give what `next` was", field="after"
+                f"after is {text[:100]!r}, which is not a cursor of this trail: pass a page's `next`", field="after"
             )
         return place
 

@@ -55,7 +55,7 @@ def filled_address(name: object, key: object) -> tuple[str, str | None]:
     if isinstance(key, int) and not isinstance(key, bool):
         key = str(key)
     if key is not None and not isinstance(key, str):
-        raise Invalid(f"key is {key!r}: it must be a string or a whole number", field="key")
+        raise Invalid(f"key is {key!r}: it must be a string or an integer", field="key")
     if key is not None:
         check_key(key)
     return str(name), key

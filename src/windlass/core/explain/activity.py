@@ -30,7 +30,7 @@ class Activity(StrEnum):
     NO_WORKER = "no_worker"  # no live worker serves its type in its queue
     QUEUE_PAUSED = "queue_paused"
     RUN_PAUSED = "run_paused"
-    TYPE_DISABLED = "type_disabled"  # its type is switched off in the registry
+    TYPE_DISABLED = "type_disabled"  # its type is disabled in the registry
     OTHER_RUNTIME = "other_runtime"  # its type is registered to another runtime
     BACKING_OFF = "backing_off"  # an attempt failed, the next one is not due yet
     LAUNCHING = "launching"  # its pool has accepted it, and it has not reported that it runs
@@ -115,7 +115,7 @@ def _job(run: RunSnapshot, step: StepSnapshot, job: JobSnapshot) -> Iterator[str
     if job.state is JobState.LEASED:
         since = step.took(run.now) if step.fan is None else None
         took = duration.brief(since) if since is not None and not job.failures else ""
-        stopping = " and was asked to stop" if job.stopping else ""
+        stopping = " and was requested to stop" if job.stopping else ""
         attempt = f"attempt {job.attempts} of {job.max_attempts}"
         if job.launch is not None:
             text = job.launch_text or f"launching on {pool_of_queue(job.queue)}"
@@ -147,7 +147,7 @@ def _queue_sentence(which: str, job: JobSnapshot) -> str:
         case Served.PAUSED:
             return f"Queue {job.queue} is paused: `windlass queues resume {job.queue}`."
         case Served.OFF:
-            return f"Type {job.type} is switched off: set is_enabled of its row in workflow.workflow_registry."
+            return f"Type {job.type} is disabled: set is_enabled of its row in workflow.workflow_registry."
         case Served.ELSEWHERE:
             return f"{which} waits in queue {job.queue} for a {job.runtime} worker: {job.type} is registered to it."
         case Served.YES:
@@ -223,7 +223,7 @@ def _job_summary(job: JobSnapshot) -> list[str]:
     if job.state is JobState.LEASED:
         attempt = [f"attempt {job.attempts} of {job.max_attempts}"] if job.failures else []
         launch = [job.launch_text] if job.launch_text else []
-        return attempt + launch + (["asked to stop"] if job.stopping else [])
+        return attempt + launch + (["stop requested"] if job.stopping else [])
     if job.state is not JobState.PENDING:
         return []
     if job.wait is not None:
@@ -236,7 +236,7 @@ def _job_summary(job: JobSnapshot) -> list[str]:
     if job.served is Served.PAUSED:
         return [f"queue {job.queue} is paused"]
     if job.served is Served.OFF:
-        return [f"{job.type} is switched off"]
+        return [f"{job.type} is disabled"]
     if job.failures:
         return [f"attempt {job.failures + 1} of {job.max_attempts} at {at(job.due_at)} after: {first_line(job.error)}"]
     return []

@@ -74,7 +74,7 @@ def _step(run: RunSnapshot, n: int) -> Iterator[str]:
 def _why_it_ran(run: RunSnapshot, n: int) -> str:
     node = run.steps[n].step
     reason = f" ({run.steps[n].held})" if run.steps[n].held else ""
-    judged = f", and its `if` held{reason}" if node.condition else ""
+    judged = f", and its `if` was true{reason}" if node.condition else ""
     if node.final:
         return f"It is the final step: it ran once all others had ended{judged}."
     if node.compensates is not None:

@@ -122,7 +122,7 @@ class Served(StrEnum):
     NO_WORKER = "no_worker"  # no live worker serves its type in its queue
     PAUSED = "paused"  # its queue is paused
     RUN_PAUSED = "run_paused"  # its run is paused
-    OFF = "off"  # its type is switched off in the registry
+    OFF = "off"  # its type is disabled in the registry
     ELSEWHERE = "elsewhere"  # its type is registered to another runtime
 
 
@@ -188,7 +188,7 @@ class StepSnapshot:
     letter: Letter
     reason: str | None = None  # why it has this letter, as stored
     code: str | None = None  # machine-readable code of the reason
-    held: str | None = None  # why its `if` held, as stored
+    held: str | None = None  # why its `if` was true, as stored
     fan: Fan | None = None
     job: JobSnapshot | None = None  # of a fanned-out step: the job of the first instance
     busy: bool = False  # of a fanned-out step: a worker holds one of its instances

@@ -34,8 +34,8 @@ INSTEAD = {
     "|": "write || for `or`",
     "{": "an `if` needs no {{ }}: write the path alone",
     "$": "an `if` needs no ${{ }}: write the path alone",
-    "'": "the string is not closed: its quote is missing",
-    '"': "the string is not closed: its quote is missing",
+    "'": "the string is not closed: the closing quote is missing",
+    '"': "the string is not closed: the closing quote is missing",
 }
 
 

@@ -37,7 +37,7 @@ class Retry:
         _check(_is_number(self.base) and self.base >= 0, "retry.base", "0 or more seconds", self.base)
         _check(_is_number(self.factor) and self.factor > 0, "retry.factor", "greater than 0", self.factor)
         capped = self.cap is None or (_is_number(self.cap) and self.cap >= 0)
-        _check(capped, "retry.cap", "0 or more seconds, or nothing", self.cap)
+        _check(capped, "retry.cap", "0 or more seconds, or null", self.cap)
         _check(_is_number(self.jitter) and 0 <= self.jitter <= 1, "retry.jitter", "between 0 and 1", self.jitter)
         object.__setattr__(self, "non_retryable", _patterns(self.non_retryable))
         for name, value in (("both_ways", self.both_ways), ("dead_letter", self.dead_letter)):

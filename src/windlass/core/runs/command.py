@@ -104,7 +104,7 @@ class RequestApproval:
 
 @dataclass(frozen=True, slots=True)
 class CancelJobs:
-    """Cancel the jobs of a step: unclaimed ones end immediately, counted by an `Ended`; workers are asked to stop."""
+    """Cancel the jobs of a step: unclaimed ones end at once, counted by an `Ended`; workers are requested to stop."""
 
     step: int
 
@@ -118,7 +118,7 @@ class CancelTimer:
 
 @dataclass(frozen=True, slots=True)
 class CancelChildren:
-    """Ask the child runs of a step to stop, and to undo what succeeded if `compensate` is set."""
+    """Request the child runs of a step to stop, and to undo their succeeded steps if `compensate` is set."""
 
     step: int
     compensate: bool = False

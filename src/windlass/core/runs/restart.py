@@ -59,7 +59,7 @@ def carry_over(run: Run, version_id: int, new: Workflow, restart: Restart) -> Ca
     old, plan = run.plan, new.plan
     active = [old.steps[n].name for n, letter in enumerate(run.letters) if letter == Letter.ACTIVE]
     if active:
-        raise Conflict(f"{join_names(active)} of the run still runs: wait for its end before changing the version")
+        raise Conflict(f"the run has active steps ({join_names(active)}): wait for their end before changing versions")
     again = steps_again(old, run.letters, restart)
     own = _own(old)
     kept = [n for n in own if n not in again]

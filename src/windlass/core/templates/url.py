@@ -18,9 +18,9 @@ from windlass.core.templates.template import Binding, Pieces, compile_text, path
 MAX_VALUE = 8192
 STAND_IN = "\ue000"  # placeholder for a template: a private-use character, not expected in a URL
 UNBOUNDED = (
-    "it would choose the host: write a / before the template if it is a path, or end the host with your own domain"
+    "it would determine the host: write a / before the template if it is a path, or end the host with your own domain"
 )
-HOLLOW_PART = "a part of the URL's path would be empty or dots"
+HOLLOW_PART = "a segment of the URL's path would be empty, . or .."
 HOLLOW = frozenset({"", ".", ".."})  # path segments that are empty or refer to this or the parent directory
 
 _host = re.compile(r"[A-Za-z0-9._:\[\]-]+").fullmatch

@@ -113,7 +113,7 @@ class Process:
         self._exited = asyncio.Event()
         self._guard = Guard() if is_guarded else None
         try:
-            self._popen = subprocess.Popen(  # noqa: S603 - running what a definition says is what this is for
+            self._popen = subprocess.Popen(  # noqa: S603 - the command comes from a definition by design
                 [SHELL, "-c", "--", command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -182,7 +182,7 @@ class RayLauncher:
             async with self._session.request(method, url, json=document, allow_redirects=False) as response:
                 text = await response.text(errors="replace")
         except (aiohttp.ClientError, TimeoutError) as error:
-            reason = str(error) or f"no answer within {ANSWER_WITHIN:g} s"
+            reason = str(error) or f"no response within {ANSWER_WITHIN:g} s"
             raise self._unavailable(reason) from error
         if response.status != 200:
             raise Refusal(response.status, text)

@@ -26,7 +26,7 @@ from windlass.errors import Invalid, Unavailable
 try:
     import fcntl
 except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]  # a module or nothing
+    fcntl = None  # type: ignore[assignment]  # a module or None
 
 GRACE = 8.0  # seconds between SIGTERM and SIGKILL
 LOG_TAIL = 4096  # bytes
@@ -114,7 +114,7 @@ class SubprocessLauncher:
             env |= {**self._env, **request.env, **request.secret_env}
             env |= {"WINDLASS_LAUNCH": request.name, LOCK_VARIABLE: str(lock)}
             with self._log_file(request.name).open("ab") as log:
-                process = subprocess.Popen(  # noqa: S603 - running what a definition says is what this is for
+                process = subprocess.Popen(  # noqa: S603 - the command comes from a definition by design
                     self._command,
                     env=env,
                     stdin=subprocess.DEVNULL,

@@ -68,6 +68,6 @@ async def _depth_below(db: Database, job: Claimed) -> int:
         depth = await waiters.run_depth(conn, job.run_id, org=job.org)
     if depth >= MAX_DEPTH:
         raise Invalid(
-            f"runs below runs go {MAX_DEPTH} deep at most: start this one without waiting for it", field="run"
+            f"child runs can be nested at most {MAX_DEPTH} deep: start this one without waiting for it", field="run"
         )
     return depth + 1

@@ -124,7 +124,7 @@ async def begin(
     try:
         return await settle(conn, db, [locked], {root: [Begun()]}, actor=db.actor, new=new)
     except KeyTaken:
-        raise Duplicate(f"there is a workflow {root} already", existing=str(root)) from None
+        raise Duplicate(f"a workflow {root} already exists", existing=str(root)) from None
 
 
 def job_columns(db: Tenant, template: JobTemplate) -> dict[str, Any]:
@@ -160,7 +160,7 @@ async def cancel(db: Tenant, id_: str) -> None:
         async with db.once() as conn:
             begun = await run_store.states(conn, [run])
         if not begun:
-            raise Conflict(f"workflow {id_} has not begun: cancel the one around it")
+            raise Conflict(f"workflow {id_} has not started: cancel the enclosing workflow")
     await runs.cancel(db, run, reason="the workflow was cancelled")
     await sweep.follow(db, [run])
 
@@ -230,7 +230,7 @@ async def _reserve(conn: Connection, db: Tenant, composition: Composition, rows:
     replaces = await take_keys(conn, db, [(run, n, part.unique) for run, n, part in members if part.unique])
     if await store.insert(conn, rows[0].run_id, rows, org=db.org) < len(rows):
         name = composition.id if len(rows) == 1 else "with one of these ids"
-        raise Duplicate(f"there is a workflow {name} already", existing=composition.id)
+        raise Duplicate(f"a workflow {name} already exists", existing=composition.id)
     await _reserve_ids(conn, [(run, part) for run, _, part in members if "id" in part.fields])
     if limits := [(f"{db.org}/{part.limit.key}", part.limit) for _, _, part in members if part.limit is not None]:
         await claims.put_rate_limits(conn, limits)
@@ -246,7 +246,7 @@ async def _reserve_ids(conn: Connection, members: Sequence[tuple[UUID, Part]]) -
         id_ = UUID(part.fields["id"])
         if id_ not in free or id_ in seen:
             name = (part.fields.get("envelope") or {}).get("alias", str(id_))
-            raise Duplicate(f"there is a job {name} already", existing=id_)
+            raise Duplicate(f"a job {name} already exists", existing=id_)
         seen.add(id_)
 
 
@@ -308,5 +308,5 @@ async def _find_owners(
 
 def _duplicate(owner: KeyOwner) -> Duplicate:
     if owner.id is None:
-        return Duplicate(f"a step of workflow {owner.workflow} that waits has the same unique key", existing=None)
+        return Duplicate(f"a waiting step of workflow {owner.workflow} has the same unique key", existing=None)
     return Duplicate(f"job {owner.id} has the same unique key", existing=owner.id)

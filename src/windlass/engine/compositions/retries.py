@@ -26,16 +26,16 @@ async def retry(db: Tenant, id_: str, *, as_: str | None = None) -> UUID:
     async with db.begin() as conn:
         run, root = await compositions.find(conn, db, id_)
         if run != root:
-            raise Conflict(f"workflow {id_} is inside another one: retry that")
+            raise Conflict(f"workflow {id_} is nested in another workflow: retry that one")
         [locked] = await runs.lock(conn, [root])
         tree = await store.tree(conn, root)
         known = await db.definitions.of(conn, {node.version_id for node in tree.values()})
         plan = _Plan(tree, known)
         letters = plan.take(tree[root], (own_id(as_) if as_ else None) or new_ids(1)[0])
         if tree[root].state in LIVE:
-            raise Conflict(f"workflow {id_} is {tree[root].state}: only one that ended can be retried")
+            raise Conflict(f"workflow {id_} is {tree[root].state}: only ended workflows can be retried")
         if Letter.WAITING not in letters:
-            raise Conflict(f"workflow {id_} has nothing to do again: all of it went well")
+            raise Conflict(f"workflow {id_} has nothing to retry: all of its jobs succeeded")
         alias = as_ if as_ and own_id(as_) is None else None
         new = await _write(conn, db, plan, alias=alias)
         fans = {n: fan for n, fan in tree[root].fans.items() if letters[int(n)] != Letter.WAITING}
@@ -102,7 +102,7 @@ async def _write(conn: Connection, db: Tenant, plan: _Plan, *, alias: str | None
     first, *others = plan.rows
     rows = [first._replace(alias=alias), *others]
     if await store.insert(conn, first.run_id, rows, org=db.org) < len(rows):
-        raise Duplicate(f"there is a workflow {alias or first.run_id} already", existing=alias)
+        raise Duplicate(f"a workflow {alias or first.run_id} already exists", existing=alias)
     if plan.runs:
         await store.copy_runs(conn, plan.runs)
     if plan.jobs:

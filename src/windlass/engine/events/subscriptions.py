@@ -243,7 +243,7 @@ async def _restart(db: Database, begun: str) -> FeedResult:
     async with db.begin() as conn:
         if await store.lock_cursor(conn) == begun:
             await store.save_cursor(conn, str(Cursor(await event_store.here(conn))))
-            _log.warning("the trail is not the one that was read last: subscribers receive only later events")
+            _log.warning("the saved cursor is not in this event trail: subscribers receive only later events")
     return FeedResult()
 
 

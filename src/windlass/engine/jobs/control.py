@@ -146,7 +146,7 @@ async def list_(
     """Return a page of jobs, newest first; without `steps`, only jobs that are not steps of runs."""
     check_range(limit, "limit", most=PAGE_LIMIT)
     if run is not None and not steps:
-        raise Invalid("steps is false, and run asks for the steps of a run: leave one of them out", field="steps")
+        raise Invalid("steps is false, but run selects the steps of a run: leave one of them out", field="steps")
     for status in statuses or ():
         if status not in set(JobState):
             raise Invalid(f"status is {status!r}: one of {', '.join(JobState)}", field="status")
@@ -154,7 +154,7 @@ async def list_(
         encode(value, field=name)  # raise for a string that Postgres cannot store: it would match nothing
     check_pattern(type_, "type")
     if before is not None and not 0 <= before < 2**63:
-        raise Invalid(f"before is {before}: pass the `next` of the page before", field="before")
+        raise Invalid(f"before is {before}: pass the `next` of the previous page", field="before")
     filter_ = Filter(
         org=db.org,
         label=db.label,
@@ -167,7 +167,7 @@ async def list_(
         before=before,
         limit=limit,
     )
-    async with db.search("filter by type and status too, or go on from a page's `next`") as conn:
+    async with db.search("filter by type and status too, or continue from a page's `next`") as conn:
         jobs = [_shown(job) for job in await store.list_(conn, filter_)]
     return Page(jobs, jobs[-1].seq if len(jobs) == limit else None)
 
@@ -189,7 +189,7 @@ async def activate(db: Tenant, id_: UUID) -> None:
         queue = await claims.activate(conn, id_, org=db.org)
         if queue is None:
             await _known(conn, db, id_)
-            raise Conflict(f"job {id_} is not held back: only such jobs can be activated")
+            raise Conflict(f"job {id_} is not held back: only jobs that are held back can be activated")
     db.poke(queue)
 
 
@@ -295,9 +295,9 @@ async def _insert(conn: Connection, db: Tenant, rows: Sequence[store.NewJob]) ->
     known = await store.find_keys(conn, keys) if keys else {}
     # A job that the insert conflicted with may be removed before the lookup.
     if gone := [key for key in keys if key not in known]:
-        raise Conflict(f"the job with key {gone[0]!r} was removed at this moment: submit again")
+        raise Conflict(f"the job with key {gone[0]!r} was removed concurrently: submit again")
     if db.label is not None and known and await claims.unlabelled(conn, list(known.values()), db.label):
-        raise Conflict(f"an idempotency key is that of a job outside the tenant {db.label}: choose another")
+        raise Conflict(f"an idempotency key belongs to a job outside the tenant {db.label}: choose another")
     return Recorded([row.id if row.id in new else known[row.options.idempotency_key or ""] for row in rows], new)
 
 
@@ -331,6 +331,6 @@ async def _refuse(conn: Connection, db: Tenant, id_: UUID, word: str, rule: str)
         )
     if job.run_id is not None and word == "retried":
         raise Conflict(
-            f"job {id_} is a step of run {job.run_id}: retry the run once it ended, windlass runs retry {job.run_id}"
+            f"job {id_} is a step of run {job.run_id}: once it has ended, use windlass runs retry {job.run_id}"
         )
     raise Conflict(f"job {id_} is {job.status} and cannot be {word}: {rule}")

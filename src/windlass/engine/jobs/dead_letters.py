@@ -119,7 +119,7 @@ async def drop(db: Tenant, filter_: DeadLetterFilter, *, limit: int = 100) -> Ba
 
 def droppable(filter_: DeadLetterFilter) -> DeadLetterFilter:
     if filter_.of_runs:
-        raise Invalid("of_runs is true: steps are not dropped, they go with their runs", field="of_runs")
+        raise Invalid("of_runs is true: steps are not dropped, they are deleted with their runs", field="of_runs")
     return replace(filter_, of_runs=False)
 
 

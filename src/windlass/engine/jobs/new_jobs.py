@@ -61,7 +61,7 @@ async def insert(conn: Connection, db: Tenant, rows: Sequence[store.NewJob]) -> 
         raise Invalid(f"Postgres cannot store this: {error}") from None
     except TAKEN as error:
         id_ = next((row.id for row in rows if str(row.id) in str(error.detail)), None)
-        raise Duplicate(f"there is a job {id_} already", existing=id_) from None
+        raise Duplicate(f"a job {id_} already exists", existing=id_) from None
 
 
 def _options(org: str, spec: JobSpec) -> JobOptions:

@@ -48,7 +48,7 @@ async def register(
     async with db.begin() as conn:
         at = await store.insert(conn, org=db.org, type_=type_, version=version, uri=uri, document=text, mode=mode)
         if at is None:
-            raise Conflict(f"there is a schema {version} of {type_} already: register another version")
+            raise Conflict(f"schema {version} of {type_} already exists: register another version")
         await audit.record(conn, db, "schema.register", type_, version=version)
     return JobSchema(type_, version, uri, document, mode, at)
 
@@ -219,7 +219,7 @@ def _check_keywords(document: Any) -> None:
             if name in part:
                 references += 1
                 if isinstance(part[name], str) and not part[name].startswith("#"):
-                    mistake = f"schema has a {name} to somewhere else: it must point into the schema itself"
+                    mistake = f"schema has a {name} to another document: it must point into the schema itself"
                     raise Invalid(mistake, field="schema")
     if references > MAX_REFERENCES:
         raise Invalid(f"schema has {references} references, the limit is {MAX_REFERENCES}", field="schema")

@@ -190,7 +190,7 @@ async def _resolve_conflicts(
         if owner is None or spec.unique is None:
             continue
         if owner.id is None:  # there is no job yet to return or to cancel
-            raise Duplicate(f"a step of workflow {owner.workflow} that waits has the same unique key", existing=None)
+            raise Duplicate(f"a waiting step of workflow {owner.workflow} has the same unique key", existing=None)
         match spec.unique.on_conflict:
             case OnConflict.IGNORE:
                 existing[n] = owner.id

@@ -164,7 +164,7 @@ async def _refused(db: Tenant, type_: str, schemas: Sequence[str], texts: dict[i
     except Exception as error:  # of any kind: the worker checks the payload anyway, so the job is accepted
         if db.known_types.may_warn(type_, time.monotonic()):
             reason = f"{type(error).__name__}: {error}"
-            _log.warning("payloads of %s are not checked before they run: %s", type_, reason)
+            _log.warning("payloads of %s are not validated at submission: %s", type_, reason)
         return []
     return [PayloadMisfit(left[0], problems)] if problems else []
 

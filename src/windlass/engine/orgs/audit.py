@@ -83,6 +83,6 @@ def _text(entry: AuditEntry) -> str:
 
 def _parse(text: str) -> AuditCursor:
     if not _is_place(text):
-        raise Invalid("before is no place in this list: give what `next` said", field="before")
+        raise Invalid("before is not a cursor of this list: pass the `next` of the previous page", field="before")
     at, _, id_ = text.partition(".")
     return AuditCursor(_EPOCH + timedelta(microseconds=int(at)), int(id_))

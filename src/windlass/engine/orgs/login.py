@@ -63,7 +63,7 @@ async def begin_as_person(db: Database, person: Person, *, admins: Collection[st
     """Begin a session of a person who is a member of an org or an operator; return the cookie."""
     cookie, email = secrets.token_urlsafe(COOKIE_BYTES), person.email
     if email is None:
-        raise LoginRefused("the provider names no verified email address", reason=LoginRefusal.UNVERIFIED)
+        raise LoginRefused("the provider returned no verified email address", reason=LoginRefusal.UNVERIFIED)
     async with db.begin() as conn:
         joined = await members.of_email(conn, email)
         if not joined and email not in admins:

@@ -64,7 +64,7 @@ async def delete(db: Tenant, name: str) -> None:
 
 
 async def assign(db: Tenant, org: str, plan: str) -> None:
-    """Put an org on a plan."""
+    """Set an org's plan."""
     check_org(org)
     check_name(plan)
     async with db.begin() as conn:

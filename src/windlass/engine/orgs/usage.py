@@ -43,7 +43,7 @@ async def count(db: Database, *, batch: int = BATCH) -> Metered:
             return Metered()
         counted = await store.count(conn, at.upto, transactions=batch)
         if not counted.more and not counted.upto.covers(at.upto):
-            _log.warning("the trail is not the one that was read last: only later jobs are counted")
+            _log.warning("the saved position is not in this event trail: only later jobs are counted")
             await store.add(conn, [], place=Cursor(counted.upto), read_at=counted.read_at)
             return Metered()
         executions = sum(each.executions for each in counted.counts)

@@ -136,8 +136,8 @@ async def _deadlocks(
         return {}
     counts = await runs.own_ancestors(conn, limited)
     return {
-        (pair[0], name): f"workflow {name!r} has a concurrency of {limit}, and the runs above this step use it up: "
-        "a run below them would wait for itself"
+        (pair[0], name): f"workflow {name!r} has a concurrency of {limit}, and this run and its ancestors use it up: "
+        "a child run would deadlock"
         for pair, (name, limit) in limited.items()
         if counts[pair] >= limit
     }
@@ -162,8 +162,8 @@ class _Room:
         root = self._roots[request.run.id]
         if self._live[root] + request.command.count > self._limit:
             return (
-                f"run {root} would have more than {self._limit} live runs below it: "
-                "start fewer at a time (concurrency), or raise WINDLASS_TREE_LIMIT"
+                f"run {root} would have more than {self._limit} live descendants: "
+                "lower the concurrency of the step, or raise WINDLASS_TREE_LIMIT"
             )
         self._live[root] += request.command.count
         return None
@@ -186,7 +186,7 @@ def _objection(request: ChildRequest, known: Live | None) -> str | None:
     if not known.enabled:
         return f"workflow {request.workflow!r} is disabled"
     if request.run.depth >= MAX_DEPTH:
-        return f"runs below runs go {MAX_DEPTH} deep at most"
+        return f"child runs can be nested at most {MAX_DEPTH} deep"
     return None
 
 

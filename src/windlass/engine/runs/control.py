@@ -44,7 +44,7 @@ from windlass.store.steps import Instance, StepJob
 
 __all__ = ["Instance", "RunEvent", "RunRow", "TrailPlace"]
 MAX_REASON = 8192
-FAILED_AGAIN = "what failed is done again"
+FAILED_AGAIN = "failed steps run again"
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ from windlass.store.steps import Expansion
 CHUNK = 2_000  # instances whose items are read with one query: decoding them takes about ten milliseconds
 SLICE = 200  # instances that are filled in before the event loop runs other tasks: a few milliseconds
 MAX_LIST = 16 * 1_048_576  # bytes of a list that is not stored in one row
-KINDS = {"string": "a text", "number": "a number", "boolean": "true or false", "object": "an object", "null": "null"}
+KINDS = {"string": "a string", "number": "a number", "boolean": "true or false", "object": "an object", "null": "null"}
 _log = logging.getLogger("windlass.evaluate")
 
 
@@ -226,13 +226,13 @@ def _is_whole_fan_out(template: StepTemplate, path: Path) -> bool:
 
 def _counted(number: int, path: str, expansion: Expansion) -> Event:
     if expansion.kind != "number" or not expansion.value or not expansion.value.isdigit():
-        return _refused(number, f"{path} is {_description(expansion)}, not a whole number of 0 or more")
+        return _refused(number, f"{path} is {_description(expansion)}, not a non-negative integer")
     return _limited(number, path, int(expansion.value))
 
 
 def _limited(number: int, path: str, count: int) -> Event:
     if count > MAX_INSTANCES:
-        return _refused(number, f"{path} asks for {count} instances, the limit is {MAX_INSTANCES}")
+        return _refused(number, f"{path} requires {count} instances, the limit is {MAX_INSTANCES}")
     return Expanded(number, count)
 
 

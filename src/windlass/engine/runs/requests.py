@@ -27,7 +27,7 @@ from windlass.store.postgres.pool import Connection
 
 
 async def serve(db: Database, *, batch: int = 500) -> int:
-    """Start the oldest requested runs; return how many requests were served."""
+    """Start the oldest requested runs; return how many requests were processed."""
     async with db.once() as conn:
         rows = await start_requests.find(conn, batch)
     alike: dict[FoundRequest, list[UUID]] = defaultdict(list)

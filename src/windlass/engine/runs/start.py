@@ -98,7 +98,7 @@ async def start_many(
             return await start_checked(db, attempt, checked)
         except KeyTaken:
             continue
-    raise Conflict("a run with one of these keys was started at this moment: start again")
+    raise Conflict("a run with one of these keys was started concurrently: start again")
 
 
 async def include(
@@ -114,7 +114,7 @@ async def include(
         version = await _find(conn, db, name) if specs else None
         started, wakeups = await _start(conn, db, version, specs, checked) if version else ([], Wakeups())
     except KeyTaken:
-        raise Conflict("a run with one of these keys was started at this moment: start again") from None
+        raise Conflict("a run with one of these keys was started concurrently: start again") from None
     return [run.id for run in started], wakeups
 
 
@@ -124,10 +124,10 @@ def check(spec: RunSpec) -> None:
     if spec.max_duration is not None and spec.max_duration <= timedelta():
         raise Invalid("max_duration must be positive", field="max_duration")
     if not isinstance(spec.labels, Mapping) or len(spec.labels) > MAX_LABELS:
-        raise Invalid(f"labels is not a mapping of up to {MAX_LABELS} texts", field="labels")
+        raise Invalid(f"labels is not a mapping of up to {MAX_LABELS} strings", field="labels")
     for key, value in spec.labels.items():
-        check_name(key, "labels", "a label has a name")
-        check_name(value, f"labels.{key}", "a label is a short text")
+        check_name(key, "labels", "give the label a name")
+        check_name(value, f"labels.{key}", "a label is a short string")
 
 
 async def _commit(db: Tenant, name: str, specs: Sequence[RunSpec], checked: Versions) -> tuple[list[Started], Wakeups]:

@@ -74,13 +74,13 @@ async def with_notices(
     for notice in await runs.take_notices(conn, list(rows)):
         run = rows[notice.run_id]
         if notice.word in ("cancel", "compensate") and run.state in LIVE:
-            reason = Reason("cancelled", notice.reason or "the run above was cancelled")
+            reason = Reason("cancelled", notice.reason or "the parent run was cancelled")
             events[run.id].append(CancelRequested(reason, compensate=notice.word == "compensate"))
         elif notice.word in ("pause", "resume"):
             request = PauseRequested if notice.word == "pause" else ResumeRequested
-            events[run.id].append(request(Reason(f"{notice.word}d", f"the run above: {notice.reason}")))
+            events[run.id].append(request(Reason(f"{notice.word}d", f"the parent run: {notice.reason}")))
         elif notice.word == "undo" and notice.step is not None:
-            reason = Reason("undone", f"the run above is undone: {notice.reason}")
+            reason = Reason("undone", f"the parent run is undone: {notice.reason}")
             events[run.id].append(UndoRequested(reason, reply=notice.step))
         elif notice.word == "ended" and notice.step is not None:
             letter = Letter(notice.letter or Letter.FAILED)

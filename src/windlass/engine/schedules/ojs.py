@@ -103,12 +103,12 @@ async def serve(db: Database, id_: UUID) -> bool:
             job = []
             firing = replace(firing, skipped_at=firing.ticks[-1], reason=str(refusal))
         except Invalid as error:
-            _log.error("cron %s is switched off: %s", locked.row.name, error)
+            _log.error("cron %s is disabled: %s", locked.row.name, error)
             await store.disable(conn, id_)
             return True
         await store.move(conn, id_, firing, job_id=job[0].job.id if job else None)
     if firing.reason:
-        _log.info("cron %s made no job for %s: %s", locked.row.name, firing.skipped_at, firing.reason)
+        _log.info("cron %s enqueued no job for %s: %s", locked.row.name, firing.skipped_at, firing.reason)
     if firing.replaces:
         db.poke("cancel", "settle")
     db.poke(stored(locked.row.org, locked.row.template.spec.queue))

@@ -89,6 +89,6 @@ def _position(text: str) -> tuple[str, UUID]:
         return type_, UUID(id_)
     except ValueError:
         raise Invalid(
-            f"after is {text!r}, which is not a position in this list: pass the `next` of the page before",
+            f"after is {text!r}, which is not a position in this list: pass the `next` of the previous page",
             field="after",
         ) from None

@@ -86,7 +86,7 @@ async def serve(db: Database, id_: UUID) -> bool:
     try:
         return await _serve(db, id_)
     except Conflict as conflict:
-        _log.warning("schedule %s is tried again in a moment: %s", id_, conflict)
+        _log.warning("schedule %s will be retried shortly: %s", id_, conflict)
         return False
 
 
@@ -308,7 +308,7 @@ def _check_signature(
 ) -> None:
     """Raise `Refused` if a request is not signed as its workflow requires, before any part of it is used."""
     if why := webhook.signature_mistake(secret, headers, body, now, scheme):
-        raise Refused(f"the request is not signed as the workflow demands ({scheme}): {why}")
+        raise Refused(f"the request is not signed as the workflow requires ({scheme}): {why}")
 
 
 def _key(workflow: str, trigger: Trigger, headers: Mapping[str, str], body: bytes) -> str | None:

@@ -28,7 +28,7 @@ from windlass.store.claims import LockedJob
 from windlass.store.jobs import Job
 from windlass.store.postgres.pool import UNSTORABLE, Connection
 
-OUT_OF_TIME = {"type": "Timeout", "code": "timeout", "message": "the attempt ran out of time"}
+OUT_OF_TIME = {"type": "Timeout", "code": "timeout", "message": "the attempt exceeded its timeout"}
 CANCELLED = "cancelled"  # the error code of an attempt that stopped because the job was cancelled
 Result = TypeVar("Result")
 # Returns the result of each accepted report by job, given the new states of the jobs.
@@ -223,7 +223,7 @@ def _judge(reports: Sequence[RemoteReport], locked: Mapping[UUID, LockedJob]) ->
 
 def _refusal(report: RemoteReport, row: LockedJob, *, again: bool) -> Conflict | None:
     if row.status != "leased" or again:
-        return Conflict(f"job {report.job} is {row.status}: only a job that is being worked on can be reported on")
+        return Conflict(f"job {report.job} is {row.status}: only leased jobs can be reported on")
     if report.worker is not None and report.worker != row.holder:
         return Conflict(f"job {report.job} is held by another worker: {owner(report.worker)[1]!r} lost its lease")
     if report.fence is not None and report.fence != row.job.claim_no:

@@ -42,8 +42,8 @@ _log = logging.getLogger("windlass.work")
 async def turn(db: Database, request: Turn) -> tuple[list[Claimed], set[UUID]]:
     """Record reports, advance their runs and claim, all or nothing; return the jobs claimed and the ids recorded.
 
-    If that fails, and not because the database is unavailable, the parts are done separately: a failure caused by one
-    report, log line or row must not hold up the others, in this turn or a later one.
+    If that fails while the database is available, the parts are processed separately: a failure caused by one
+    report, log line or row must not block the others, in this turn or a later one.
     """
     try:
         claimed, recorded = await _turn_together(db, request)
@@ -56,7 +56,7 @@ async def turn(db: Database, request: Turn) -> tuple[list[Claimed], set[UUID]]:
             request.claim_failed()  # the claim may have been committed: see `adopt`
         if isinstance(error, Unavailable) and not isinstance(error, Locked):
             raise
-        _log.warning("a turn failed, its parts are done one by one: %s", plain(str(error)).partition("\n")[0])
+        _log.warning("a turn failed, its parts are processed one by one: %s", plain(str(error)).partition("\n")[0])
     recorded = await record_apart(db, request) if request.reports or request.lines else set()
     return await _claim_apart(db, request) if request.count else [], recorded
 
@@ -210,7 +210,7 @@ async def _put_back(db: Database, fence: Fence, worker: str, error: Exception) -
     except Unavailable:
         raise
     except Exception:
-        _log.exception("job %s could not be handed back: it waits for the end of its lease", fence[0])
+        _log.exception("job %s could not be released: its lease must expire first", fence[0])
     await quarantine.set_aside(db, Kind.JOB, fence[0], error)
 
 

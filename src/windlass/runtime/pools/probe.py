@@ -121,7 +121,7 @@ class Probe:
         except ProbeFailure as failure:
             check = ProbeCheck(name, False, str(failure), failure.fix)
         except TimeoutError:
-            check = ProbeCheck(name, False, f"no answer within {seconds:.0f} s", "check address and network")
+            check = ProbeCheck(name, False, f"no response within {seconds:.0f} s", "check address and network")
         except Exception as error:  # of any kind: errors are what the command reports
             check = ProbeCheck(name, False, str(error) or type(error).__name__)
         self._report(check)

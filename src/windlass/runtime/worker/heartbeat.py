@@ -133,7 +133,7 @@ class Registration:
         if (host, pid) != self._here and self.exclusive and not self._is_handed_over:
             self.exclusive = False
             _log.warning(
-                "another process (%s, pid %d) uses the worker id %s, or did so until a moment ago: give each worker "
+                "another process (%s, pid %d) uses the worker id %s, or did so until recently: give each worker "
                 "its own id (--worker-id)",
                 host,
                 pid,
@@ -178,7 +178,7 @@ class Watchdog:
         stack = "".join(traceback.format_stack(frame)) if frame is not None else "(it has just ended)"
         loop_blocked_total.labels(type_, self._worker).inc()
         _log.warning(
-            "the event loop has been blocked for %.1f s by %s: no other job of this worker can go on; %s\n%s",
+            "the event loop has been blocked for %.1f s by %s: no other job of this worker can proceed; %s\n%s",
             seconds,
             culprit,
             REMEDY,

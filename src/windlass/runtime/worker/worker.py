@@ -298,7 +298,7 @@ class Worker:
             _log.error("a turn failed: trying again", exc_info=error)
         # With `recovered` set the pool has already logged the outage, once for the process.
         elif not self._pause and error.recovered is None:
-            _log.warning("%s; running jobs go on, their reports wait", error)
+            _log.warning("%s; running jobs continue, their reports are kept", error)
         self._pause = min(LONGEST_PAUSE, max(0.1, self._pause * 2))
         self._paused = True
         asyncio.get_running_loop().call_later(self._pause * random.uniform(0.8, 1.2), self._resume)

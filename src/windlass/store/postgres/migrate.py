@@ -217,7 +217,7 @@ async def renumber_restored(conn: Connection) -> bool:
         await conn.execute(_SQL["forget_takers"])
         if place is not None:
             await conn.execute(_SQL["move_bookmark"], str(Cursor(here)))
-    _log.warning("the data was restored from another cluster: the lines of its trails were renumbered")
+    _log.warning("the data was restored from another cluster: its event trails were renumbered")
     return True
 
 

@@ -74,17 +74,17 @@ UNAVAILABLE = tuple(kind for _, kinds in _TROUBLES for kind in kinds)
 _MISCOUNTED = "for this query"  # a wrong number of arguments: a bug, although the driver raises an InterfaceError
 _REASONS: tuple[tuple[type[BaseException], str], ...] = (
     (ConnectionRefusedError, "the connection was refused"),
-    (socket.gaierror, "its host name is not known"),
+    (socket.gaierror, "its host name cannot be resolved"),
     (FileNotFoundError, "there is no socket at its address"),
     (PermissionError, "its socket may not be used"),
-    (pg.TooManyConnectionsError, "it has no connection left"),
+    (pg.TooManyConnectionsError, "it has no free connection slot"),
     (pg.CannotConnectNowError, "it is starting or stopping"),
     (pg.OperatorInterventionError, "it is stopping"),
 )
 _REFUSALS: tuple[tuple[type[BaseException], str], ...] = (
     (pg.InvalidAuthorizationSpecificationError, "the user or the password is wrong, or may not connect"),
     (pg.InvalidCatalogNameError, "there is no database of that name"),
-    (pg.InsufficientPrivilegeError, "the user lacks a right"),
+    (pg.InsufficientPrivilegeError, "the user lacks a privilege"),
 )
 
 
@@ -107,7 +107,7 @@ def sentence(kind: Trouble, error: BaseException) -> str:
 def refusal(error: BaseException) -> str:
     """Return the message for a server that refuses the connection."""
     reason = next((text for kind, text in _REFUSALS if isinstance(error, kind)), "it does not accept the connection")
-    return f"the database refused: {reason}; check WINDLASS_DATABASE_URL and its user's rights"
+    return f"the database refused the connection: {reason}; check WINDLASS_DATABASE_URL and its user's privileges"
 
 
 class _Announcements:
@@ -127,7 +127,7 @@ class _Announcements:
             if first:
                 self._since[database] = time.monotonic()
         if first:
-            _log.warning("%s; what needs it waits and tries again", why)
+            _log.warning("%s; operations that need it wait and retry", why)
 
     def end(self, database: str, outage: "Outage", *, recovered_at: float | None) -> None:
         """Remove a pool's outage; log the recovery if it was the last. `recovered_at` is None if the pool is closed."""

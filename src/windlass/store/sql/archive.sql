@@ -1,5 +1,5 @@
 -- The archive: tables for the jobs and runs that ended in a week. They inherit from the inbox and the table of runs
--- (0038_archive.sql), so that queries read them too, unless they say `only`.
+-- (0038_archive.sql), so that queries read them too, unless they use `only`.
 
 -- name: make
 -- scope: global

@@ -68,11 +68,11 @@ update windlass.subscription set failures = 0, delivered_at = windlass.now()
 
 -- name: delivery_failed
 -- scope: global
--- Record that a delivery was given up. After $2 in a row, or at once if a reason is given, the subscription is deactivated.
+-- Record that a delivery failed for good. After $2 in a row, or at once if a reason is given, the subscription is deactivated.
 update windlass.subscription
    set failures = failures + 1, active = active and $3::text is null and failures + 1 < $2,
        off_reason = case when active and ($3::text is not null or failures + 1 >= $2)
-                         then coalesce($3, failures + 1 || ' deliveries in a row were given up') else off_reason end,
+                         then coalesce($3, failures + 1 || ' consecutive deliveries failed') else off_reason end,
        updated_at = windlass.now()
  where id = $1
 

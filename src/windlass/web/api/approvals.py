@@ -32,7 +32,7 @@ async def list_(
     ] = None,
     workflow: Annotated[str | None, Query(max_length=255, description="Only of this workflow.")] = None,
     run_id: Annotated[UUID | None, Query(description="Only of this run.")] = None,
-    before: Annotated[str | None, Query(max_length=100, description="The `next` of the page before.")] = None,
+    before: Annotated[str | None, Query(max_length=100, description="The `next` of the previous page.")] = None,
     limit: Limit = 50,
 ) -> Listing[Approval]:
     """Return approvals, open ones first, newest first."""

@@ -45,7 +45,7 @@ _range = re.compile(r"bytes=(\d{0,19})-(\d{0,19})").fullmatch
 ArtifactName = Annotated[
     str, Path(max_length=MAX_NAME, description="The name of an artifact.", examples=["report.csv"])
 ]
-After = Annotated[str | None, Query(max_length=MAX_CURSOR, description="Go on after this place.")]
+After = Annotated[str | None, Query(max_length=MAX_CURSOR, description="Continue after this place.")]
 Index = Annotated[int, Query(ge=0, le=MAX_INT, description="Of this instance of a fanned-out task, from 0.")]
 ByteRange = Annotated[
     str | None, Header(alias="Range", max_length=200, description="A part of the file: `bytes=0-999`.")
@@ -130,7 +130,7 @@ async def _download(db: Tenant, artifact: Artifact, range_: str | None, if_range
     part = _part(range_, artifact.size) if if_range in (None, tag) else None
     start, end = part or (0, artifact.size)
     if part is not None and start >= end:
-        detail = f"the file has {artifact.size} bytes, and `Range` begins behind them"
+        detail = f"the file has {artifact.size} bytes, and `Range` begins after its end"
         raise HTTPException(416, detail, {"content-range": f"bytes */{artifact.size}"})
     if part is not None:
         headers["content-range"] = f"bytes {start}-{end - 1}/{artifact.size}"
@@ -186,5 +186,5 @@ def _place(text: str | None) -> Place:
             raise ValueError("out of range")
         (place.step + place.name).encode()
     except (ValueError, TypeError, binascii.Error, RecursionError, OverflowError):
-        raise Invalid("after is no place in this list: pass the `next` of a page", field="after") from None
+        raise Invalid("after is not a cursor of this list: pass the `next` of a page", field="after") from None
     return place

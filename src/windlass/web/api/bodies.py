@@ -1,6 +1,6 @@
 """Reads and validates request bodies, JSON or YAML. Errors name the field.
 
-Definitions of workflows are not validated here: `core.definition.parser` reads them and reports every mistake.
+Definitions of workflows are not validated here: `core.definition.parser` reads them and reports every error.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ async def yaml_document(request: Request, *, limit: int) -> Any:
     try:
         documents = await asyncio.to_thread(load_yaml, body.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise Invalid(f"the body is not UTF-8 text: byte {error.start} is no part of one", field="body") from None
+        raise Invalid(f"the body is not valid UTF-8: byte {error.start}", field="body") from None
     except Unreadable as error:
         place = f"line {error.line}, column {error.column}: " if error.line else ""
         raise Invalid(f"the body is not YAML: {place}{error}", field="body") from None
@@ -68,7 +68,7 @@ async def model(request: Request, kind: type[Body], *, limit: int = SMALL) -> Bo
         errors = error.errors(include_url=False, include_input=False)
         for item in errors:
             if item["type"] == "extra_forbidden" and len(item["loc"]) == 1:
-                item |= {"type": "unknown_field", "msg": f"it is not known here: {kind.unknown()}"}
+                item |= {"type": "unknown_field", "msg": f"is unknown: {kind.unknown()}"}
         raise RequestValidationError(errors) from None
 
 

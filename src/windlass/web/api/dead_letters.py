@@ -32,10 +32,10 @@ class Filters(BaseModel):
 
     type: str | None = Field(default=None, description="A LIKE pattern: `billing.%`.")
     queue: str | None = Field(default=None, description="Of this queue.")
-    error: str | None = Field(default=None, description="As a group has it.")
+    error: str | None = Field(default=None, description="The error of a group.")
     of_runs: bool | None = Field(default=None, description="Only tasks of runs, or only jobs of their own.")
-    before: int | None = Field(default=None, ge=0, le=LAST_PLACE, description="Go on below this place.")
-    limit: int = Field(default=50, ge=1, le=PAGE_LIMIT, description="How many at most.")
+    before: int | None = Field(default=None, ge=0, le=LAST_PLACE, description="Continue below this place.")
+    limit: int = Field(default=50, ge=1, le=PAGE_LIMIT, description="Maximum number of items.")
 
 
 class Which(bodies.RequestBody):
@@ -48,7 +48,7 @@ class Which(bodies.RequestBody):
     before: Annotated[int, Field(strict=False, ge=0, le=LAST_PLACE)] | None = None
     all: bool = False
     dry_run: bool = Field(default=False, description="Only count them.")
-    limit: int = Field(default=100, ge=1, le=BATCH_LIMIT, description="How many at most in this batch.")
+    limit: int = Field(default=100, ge=1, le=BATCH_LIMIT, description="Maximum number of items in this batch.")
 
 
 EXAMPLE = {"type": "content.thumbnail.v1", "error": "LookupError: no such object: <id>", "dry_run": True}
@@ -98,7 +98,7 @@ async def drop(db: Operating, request: Request) -> Data[DeadLetterBatch]:
 def _narrowed(body: Which) -> DeadLetterFilter:
     filters = (body.type, body.queue, body.error, body.of_runs)
     if all(value is None for value in filters) and not body.all:
-        raise Invalid('say which dead letters, or {"all": true}', field="body")
+        raise Invalid('no filter is set: select dead letters, or send {"all": true}', field="body")
     return _wanted(body)
 
 

@@ -16,7 +16,7 @@ TypeName = Annotated[str, Path(description="A job type.", examples=["content.thu
 @router.get("", summary="List job types", responses=problems(422))
 async def list_job_types(
     db: Reading,
-    after: Annotated[str, Query(max_length=255, description="Go on after this type.")] = "",
+    after: Annotated[str, Query(max_length=255, description="Continue after this type.")] = "",
     limit: Limit = 100,
 ) -> Listing[JobType]:
     """Return the job types that workers serve or have served, sorted by name."""

@@ -61,7 +61,7 @@ ALIASES: Mapping[str, JobState] = {
     "canceled": JobState.CANCELLED,
 }
 Finite = Annotated[float, Field(allow_inf_nan=False)]
-Place = Annotated[str | None, Query(max_length=40, description="Go on after this place.")]
+Place = Annotated[str | None, Query(max_length=40, description="Continue after this place.")]
 
 
 class RetryPolicy(bodies.RequestBody):
@@ -108,8 +108,8 @@ class Filters(BaseModel):
     tag: str | None = Field(default=None, description="With this tag.")
     run: UUID | None = Field(default=None, description="The tasks of this run.")
     steps: bool = Field(default=True, description="`false` leaves out the jobs of tasks of runs.")
-    before: int | None = Field(default=None, ge=0, le=2**62, description="Go on below this place.")
-    limit: int = Field(default=50, ge=1, le=PAGE_LIMIT, description="How many at most.")
+    before: int | None = Field(default=None, ge=0, le=2**62, description="Continue below this place.")
+    limit: int = Field(default=50, ge=1, le=PAGE_LIMIT, description="Maximum number of items.")
 
 
 EXAMPLE = {"type": "content.thumbnail.v1", "payload": {"content_id": "c_123"}, "delay": "5m", "tags": ["shop"]}
@@ -132,7 +132,7 @@ JobId = Annotated[UUID, Depends(_job_id)]
     summary="Submit a job",
     status_code=201,
     openapi_extra=bodies.described(NewJob, EXAMPLE),
-    responses={200: {"model": Data[JobDetail], "description": "The key was known."}, **problems(409, 413, 422)},
+    responses={200: {"model": Data[JobDetail], "description": "The key was used before."}, **problems(409, 413, 422)},
 )
 async def submit(db: StartingJobs, request: Request, response: Response, key: Key = None) -> Data[JobDetail]:
     """Submit a job. If a job with this idempotency key exists, return that job with 200."""
@@ -198,7 +198,7 @@ async def cancel(db: OperatingJobs, job_id: JobId, request: Request) -> Data[Job
 async def retry(
     db: OperatingJobs,
     job_id: JobId,
-    fresh: Annotated[bool, Query(description="Without the results that its handler recorded.")] = False,
+    fresh: Annotated[bool, Query(description="Discard the results that its handler recorded.")] = False,
 ) -> Data[JobDetail]:
     """Return a failed or cancelled job to its queue with its attempts reset. 409 for jobs in other states, and for
     tasks of runs: retry the run."""
@@ -216,7 +216,7 @@ async def delete(db: OperatingJobs, job_id: JobId) -> None:
 async def events(
     db: ReadingJobs,
     job_id: JobId,
-    after: Annotated[int, Query(ge=0, le=MAX_BIGINT, description="Go on after this event.")] = 0,
+    after: Annotated[int, Query(ge=0, le=MAX_BIGINT, description="Continue after this event.")] = 0,
     limit: Limit = 100,
 ) -> Listing[JobEvent]:
     """Return the events of a job, oldest first."""
@@ -229,7 +229,7 @@ async def events(
 async def steps(
     db: ReadingJobs,
     job_id: JobId,
-    after: Annotated[int, Query(ge=0, le=MAX_INT, description="Go on after this many.")] = 0,
+    after: Annotated[int, Query(ge=0, le=MAX_INT, description="Continue after this many.")] = 0,
     limit: Limit = 100,
 ) -> Listing[JobStep]:
     """Return the durable steps and waits that the handler recorded, oldest first."""
@@ -258,7 +258,7 @@ async def stream(
     db: ReadingJobs,
     app: App,
     job_id: JobId,
-    after: Annotated[str | None, Query(max_length=40, description="Like Last-Event-ID, which wins.")] = None,
+    after: Annotated[str | None, Query(max_length=40, description="Like Last-Event-ID, which overrides it.")] = None,
     last: LastEventId = None,
 ) -> Response:
     """Stream what the handler passes to `ctx.stream`, from the first chunk on, as `chunk` events, and `end` when the
@@ -325,6 +325,6 @@ def _line_place(text: str | None) -> LinePlace:
     if text is None:
         return jobs.BEGINNING
     if not re.fullmatch(r"\d{1,10}\.\d{1,10}\.\d{1,10}", text, re.ASCII):
-        raise Invalid("after is no place in these lines: give what `next` said", field="after")
+        raise Invalid("after is not a cursor of these lines: pass the `next` of a page", field="after")
     epoch, attempt, line = (min(int(part), MAX_INT) for part in text.split("."))
     return epoch, attempt, line

@@ -44,7 +44,7 @@ EVENTS: Mapping[str, str] = {  # event type of a job -> new status of the task, 
 }
 LastEventId = Annotated[
     str | None,
-    Header(alias="Last-Event-ID", max_length=MAX_TEXT, description="The id of the last event that came: go on after."),
+    Header(alias="Last-Event-ID", max_length=MAX_TEXT, description="Continue after the event with this id."),
 ]
 
 
@@ -59,10 +59,10 @@ class Filters(BaseModel):
 
     workflow: str | None = Field(default=None, description="Only of this workflow: its name or its id.")
     kind: list[StreamKind] = Field(default=[], max_length=10, description="Runs, tasks or jobs; may be repeated.")
-    after: str | None = Field(default=None, max_length=MAX_TEXT, description="Like Last-Event-ID, which wins.")
+    after: str | None = Field(default=None, max_length=MAX_TEXT, description="Like Last-Event-ID, which overrides it.")
 
 
-@router.get("/stream", summary="Watch everything", responses=OK | problems(404, 422), response_class=Response)
+@router.get("/stream", summary="Follow all events", responses=OK | problems(404, 422), response_class=Response)
 async def stream(db: Reading, app: App, filters: Annotated[Filters, Query()], last: LastEventId = None) -> Response:
     """Stream the events of runs, tasks and jobs, beginning with `hello`. To resume the stream after an event, pass its
     `id` as `Last-Event-ID` or `after`: no event is lost or repeated. Without an id, the stream begins with new
@@ -89,14 +89,14 @@ ENDED: dict[int | str, dict[str, Any]] = {
 
 
 @run_router.get(
-    "/{run_id}/stream", summary="Watch a run", responses=OK | ENDED | problems(404, 422), response_class=Response
+    "/{run_id}/stream", summary="Follow a run", responses=OK | ENDED | problems(404, 422), response_class=Response
 )
 async def stream_of_run(
     db: Reading,
     app: App,
     run_id: RunId,
     after: Annotated[
-        str | None, Query(max_length=MAX_TEXT, description="Like Last-Event-ID, which wins; a run's `cursor` will do.")
+        str | None, Query(max_length=MAX_TEXT, description="An event id or a `cursor`; Last-Event-ID overrides it.")
     ] = None,
     last: LastEventId = None,
 ) -> Response:

@@ -24,14 +24,14 @@ QUARANTINE_LIMIT = 1000
 QueueName = Annotated[str, Path(description="The name of a queue.", examples=["default"])]
 WorkerId = Annotated[str, Path(description="The id of a worker.", examples=["web-1-4711"])]
 PoolName = Annotated[str, Path(description="The name of a pool.", examples=["gpu"])]
-QuarantineKind = Annotated[Kind, Path(description="What kind of thing it is.")]
+QuarantineKind = Annotated[Kind, Path(description="The kind of the item.")]
 QuarantineKey = Annotated[str, Path(max_length=255, description="Its id or name.")]
 
 
 @queues_router.get("", summary="List queues", responses=problems(422))
 async def list_queues(
     db: Reading,
-    after: Annotated[str, Query(max_length=255, description="Go on after this name.")] = "",
+    after: Annotated[str, Query(max_length=255, description="Continue after this name.")] = "",
     limit: Limit = 100,
 ) -> Listing[Queue]:
     """Return queues that have live jobs, or that were ever paused or configured, sorted by name."""
@@ -61,7 +61,7 @@ async def resume_queue(db: Operating, name: QueueName) -> Data[Queue]:
 
 @workers_router.get("", summary="List workers")
 async def list_workers(db: Reading) -> Listing[Worker]:
-    """Return workers, latest heartbeat first, without those that have been silent for a day."""
+    """Return workers, latest heartbeat first, without those that have sent no heartbeat for a day."""
     return Listing([views.worker(row) for row in await workers.list_(db)])
 
 
@@ -90,15 +90,13 @@ async def forget_pool(db: Governing, name: PoolName) -> None:
     await pools.forget(db, name)
 
 
-@quarantine_router.get("", summary="List what is set aside")
+@quarantine_router.get("", summary="List quarantined items")
 async def list_quarantine(db: Reading) -> Listing[Quarantined]:
     """Return quarantined items, latest failure first, at most 1,000."""
     return Listing(await quarantine.list_(db, limit=QUARANTINE_LIMIT))
 
 
-@quarantine_router.post(
-    "/{kind}/{key}/retry", summary="Try something again that is set aside", responses=problems(404, 409, 422)
-)
+@quarantine_router.post("/{kind}/{key}/retry", summary="Retry a quarantined item", responses=problems(404, 409, 422))
 async def retry_quarantined(db: Operating, kind: QuarantineKind, key: QuarantineKey) -> Data[Quarantined]:
     """Make a quarantined item due for a retry immediately. 409 if the item is only reported and never retried
     (`retry_at` is null)."""

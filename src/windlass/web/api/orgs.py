@@ -64,8 +64,8 @@ class Filters(BaseModel):
     actor: str | None = Field(default=None, max_length=400, description="Such as operator or key:ci.")
     action: str | None = Field(default=None, max_length=100, description="Begins with this: key. or run.cancel.")
     object: str | None = Field(default=None, max_length=400, description="The name or id of what was changed.")
-    before: str | None = Field(default=None, max_length=50, description="Go on below this place.")
-    limit: int = Field(default=50, ge=1, le=PAGE_LIMIT, description="How many at most.")
+    before: str | None = Field(default=None, max_length=50, description="Continue below this place.")
+    limit: int = Field(default=50, ge=1, le=PAGE_LIMIT, description="Maximum number of items.")
 
 
 # Orgs
@@ -74,7 +74,7 @@ class Filters(BaseModel):
 @orgs_router.get("", summary="List orgs", responses=problems(422))
 async def list_orgs(
     db: Governing,
-    after: Annotated[str, Query(max_length=100, description="Go on after this name.")] = "",
+    after: Annotated[str, Query(max_length=100, description="Continue after this name.")] = "",
     limit: Limit = 100,
 ) -> Listing[Org]:
     """Return orgs, sorted by name. Only for the operator, like everything below /orgs."""
@@ -123,7 +123,7 @@ async def list_sql_roles(db: Governing) -> Listing[SqlRole]:
 
 @sql_roles_router.put(
     "/{role}",
-    summary="Give a SQL role to an org",
+    summary="Assign a SQL role to an org",
     openapi_extra=bodies.described(SqlGrant, {"org": "acme", "worker": True}),
     responses=problems(404, 409, 413, 422),
 )
@@ -135,7 +135,7 @@ async def grant_sql_role(db: Governing, request: Request, role: RoleName) -> Dat
 
 
 @sql_roles_router.delete(
-    "/{role}", summary="Take a SQL role from its org", status_code=204, responses=problems(404, 422)
+    "/{role}", summary="Revoke the privileges of a SQL role", status_code=204, responses=problems(404, 422)
 )
 async def revoke_sql_role(db: Governing, role: RoleName) -> None:
     """Revoke the privileges of a role; the role itself is kept."""
@@ -148,7 +148,7 @@ async def revoke_sql_role(db: Governing, role: RoleName) -> None:
 @keys_router.get("", summary="List keys", responses=problems(422))
 async def list_keys(
     db: Administering,
-    before: Annotated[str | None, Query(max_length=20, description="Go on below the key with this id.")] = None,
+    before: Annotated[str | None, Query(max_length=20, description="Continue below the key with this id.")] = None,
     limit: Limit = 100,
 ) -> Listing[Key]:
     """Return the keys of the org, newest first, including revoked and expired ones."""
@@ -181,12 +181,12 @@ async def revoke_key(db: Administering, key: KeyRef) -> Data[Key]:
 
 @keys_router.post(
     "/{key}/rotate",
-    summary="Give a key a new secret",
+    summary="Rotate the secret of a key",
     openapi_extra=bodies.described(Rotation, {"at_once": False}),
     responses=problems(404, 409, 413, 422),
 )
 async def rotate_key(db: Administering, key: KeyRef, request: Request) -> Data[NewKey]:
-    """Give a key a new secret. The old secret stays valid for 24 hours, unless `at_once` is true."""
+    """Rotate the secret of a key. The old secret stays valid for 24 hours, unless `at_once` is true."""
     body = await bodies.model(request, Rotation)
     return Data(views.new_key(await keys.rotate(db, key, at_once=body.at_once)))
 
@@ -197,7 +197,7 @@ async def rotate_key(db: Administering, key: KeyRef, request: Request) -> Data[N
 @members_router.get("", summary="List members", responses=problems(422))
 async def list_members(
     db: Administering,
-    after: Annotated[str, Query(max_length=300, description="Go on after this address.")] = "",
+    after: Annotated[str, Query(max_length=300, description="Continue after this address.")] = "",
     limit: Limit = 100,
 ) -> Listing[Member]:
     """Return members, sorted by email address."""
@@ -228,7 +228,7 @@ async def remove_member(db: Administering, email: Email) -> None:
 # Audit
 
 
-@audit_router.get("", summary="List what was done", responses=problems(422))
+@audit_router.get("", summary="List the audit log", responses=problems(422))
 async def list_audit(db: Administering, filters: Annotated[Filters, Query()]) -> Listing[AuditEntry]:
     """Return the audit log of the org, newest first."""
     page = await audit.list_(

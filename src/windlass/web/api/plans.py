@@ -65,9 +65,9 @@ async def delete(db: Governing, name: PlanName) -> None:
     await plans.delete(db, name)
 
 
-@plans_router.put("/{name}/orgs/{org}", summary="Put an org on a plan", responses=problems(404, 422))
+@plans_router.put("/{name}/orgs/{org}", summary="Set an org's plan", responses=problems(404, 422))
 async def assign(db: Governing, name: PlanName, org: OrgName) -> Data[AssignedPlan]:
-    """Put an org on a plan, which takes effect within seconds. What the org already has is kept, even if it exceeds the
+    """Set an org's plan, which takes effect within seconds. What the org already has is kept, even if it exceeds the
     limits."""
     await plans.assign(db, org, name)
     return Data(AssignedPlan(org=org, plan=name))
@@ -76,17 +76,17 @@ async def assign(db: Governing, name: PlanName, org: OrgName) -> Data[AssignedPl
 # Usage
 
 
-@usage_router.get("", summary="Get what the org uses", responses=problems(404))
+@usage_router.get("", summary="Get the usage of the caller's org", responses=problems(404))
 async def get_usage(db: Reading) -> Data[UsageDetail]:
     """Return the usage of the caller's org and the limits of its plan. The executions of this month are counted about
     once a second."""
     return Data(await usage.of_caller(db))
 
 
-@usage_router.get("/orgs", summary="List what all orgs use", responses=problems(422))
+@usage_router.get("/orgs", summary="List the usage of all orgs", responses=problems(422))
 async def list_usage(
     db: Governing,
-    after: Annotated[str, Query(max_length=255, description="Go on after this name.")] = "",
+    after: Annotated[str, Query(max_length=255, description="Continue after this name.")] = "",
     limit: Limit = 100,
 ) -> Listing[Usage]:
     """Return the usage of all orgs, sorted by name. Only for the operator."""
@@ -94,7 +94,7 @@ async def list_usage(
     return Listing(page.items, page.next)
 
 
-@usage_router.get("/orgs/{org}", summary="Get what an org uses", responses=problems(404, 422))
+@usage_router.get("/orgs/{org}", summary="Get the usage of an org", responses=problems(404, 422))
 async def get_usage_of_org(db: Governing, org: OrgName) -> Data[UsageDetail]:
     """Return the usage of an org and the limits of its plan. Only for the operator."""
     return Data(await usage.of_org(db, org))

@@ -68,15 +68,15 @@ class Filter(BaseModel):
     inserted_after: Moment | None = Field(default=None, description="Not before this time.")
     inserted_before: Moment | None = Field(default=None, description="Before this time.")
     text: str | None = Field(
-        default=None, max_length=255, description="An id, a workflow's name, or a label's key or value begins with it."
+        default=None, max_length=255, description="A prefix of an id, a workflow's name, or a label's key or value."
     )
     retrying: bool = Field(default=False, description="Only those with a task that waits for its next attempt.")
-    before: Id | None = Field(default=None, description="Go on below this run.")
+    before: Id | None = Field(default=None, description="Continue below this run.")
 
 
 class ListFilter(Filter):
     label: list[str] = Field(default=[], max_length=MAX_LABELS, description="KEY=VALUE; may be repeated.")
-    limit: int = Field(default=50, ge=1, le=PAGE_LIMIT, description="How many at most.")
+    limit: int = Field(default=50, ge=1, le=PAGE_LIMIT, description="Maximum number of items.")
 
 
 class ListAllFilter(ListFilter):
@@ -90,7 +90,7 @@ class BatchFilter(Filter, bodies.RequestBody):
     labels: dict[str, str] = Field(default={}, max_length=MAX_LABELS)
     all: bool = False
     dry_run: bool = Field(default=False, description="Only count them.")
-    limit: int = Field(default=100, ge=1, le=BATCH_LIMIT, description="How many at most in this batch.")
+    limit: int = Field(default=100, ge=1, le=BATCH_LIMIT, description="Maximum number of items in this batch.")
 
 
 class CancelFilter(BatchFilter):
@@ -175,7 +175,7 @@ async def events(
     db: Reading,
     run_id: RunId,
     attempt: RunAttempt = None,
-    after: Annotated[str, Query(max_length=50, description="Go on after this: what `next` was.")] = "0.0",
+    after: Annotated[str, Query(max_length=50, description="Continue after the `next` of a page.")] = "0.0",
     limit: Limit = 100,
 ) -> Listing[RunEvent]:
     """Return the events of a run and its tasks with their reasons, oldest first. A fanned-out task has events only for
@@ -192,7 +192,7 @@ async def explain(db: Reading, run_id: RunId) -> Data[Explanation]:
     return Data(views.explanation(*await inspect.explanation(db, run_id)))
 
 
-@run_router.get("/{run_id}/output", summary="Get what a run gave", responses=problems(404, 409))
+@run_router.get("/{run_id}/output", summary="Get the output of a run", responses=problems(404, 409))
 async def output(db: Reading, run_id: RunId) -> Data[Any]:
     """Return the output of the last task, or the outputs by name of those of several last tasks that succeeded; null
     for a task without output."""
@@ -220,7 +220,7 @@ async def timeline(db: Reading, run_id: RunId, attempt: RunAttempt = None) -> Li
     responses=problems(404, 409, 413, 422),
 )
 async def cancel(db: Operating, run_id: RunId, request: Request) -> Data[Run]:
-    """Cancel a run: waiting tasks end immediately, and running jobs are asked to stop. With `compensate`, the run
+    """Cancel a run: waiting tasks end immediately, and running jobs are requested to stop. With `compensate`, the run
     continues until the tasks that succeeded are undone. 409 if the run has ended."""
     body = await bodies.model(request, Cancellation)
     await runs.cancel(db, run_id, reason=body.reason, compensate=body.compensate)
@@ -320,7 +320,7 @@ async def _batch_filter(db: Tenant, filters: BatchFilter) -> RunQuery:
     times = (filters.inserted_after, filters.inserted_before)
     is_narrow = any((filters.workflow, filters.status, filters.labels, *times, filters.text, filters.retrying))
     if not is_narrow and not filters.all:
-        raise Invalid('say which runs, or {"all": true}', field="body")
+        raise Invalid('no filter is set: select runs, or send {"all": true}', field="body")
     workflow = await workflow_name(db, filters.workflow) if filters.workflow is not None else None
     return _query(filters, workflow, filters.labels)
 

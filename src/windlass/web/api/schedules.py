@@ -39,7 +39,7 @@ class Range(bodies.RequestBody):
 @router.get("", summary="List schedules", responses=problems(422))
 async def list_(
     db: Reading,
-    after: Annotated[str, Query(max_length=400, description="Go on after this place.")] = "",
+    after: Annotated[str, Query(max_length=400, description="Continue after this place.")] = "",
     limit: Limit = 50,
 ) -> Listing[Schedule]:
     """Return schedules: those of workflows, sorted by name, then those that plain SQL created to enqueue jobs, sorted
@@ -53,7 +53,7 @@ async def get(
     db: Reading,
     name: Name,
     next_: Annotated[
-        int, Query(alias="next", ge=0, le=PAGE_LIMIT, description="How many of the next ticks to tell.")
+        int, Query(alias="next", ge=0, le=PAGE_LIMIT, description="How many of the next ticks to return.")
     ] = 5,
 ) -> Data[ScheduleDetail]:
     """Return the schedule of a workflow with its next ticks, even if it is paused."""

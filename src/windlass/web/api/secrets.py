@@ -22,7 +22,7 @@ class NewValue(bodies.RequestBody):
 @router.get("", summary="List secrets", responses=problems(422))
 async def list_(
     db: Administering,
-    after: Annotated[str, Query(max_length=100, description="Go on after this name.")] = "",
+    after: Annotated[str, Query(max_length=100, description="Continue after this name.")] = "",
     limit: Limit = 50,
 ) -> Listing[Secret]:
     """Return secrets with their versions, sorted by name, without their values."""

@@ -32,15 +32,15 @@ MAX_INT = 2**31 - 1
 MAX_BIGINT = 2**63 - 1
 MEANINGS = {
     402: "The plan of the org does not allow this; `code` names the limit.",
-    404: "There is no such thing.",
-    409: "It exists, but not in a state that allows this.",
+    404: "The object does not exist.",
+    409: "The state of the object does not allow this.",
     410: "Gone: it existed and has ended.",
     413: "The body is too large.",
-    416: "`Range` begins behind the end of the file.",
+    416: "`Range` begins after the end of the file.",
     422: "The request is invalid; `errors` names every field.",
 }
 
-Limit = Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="How many at most.")]
+Limit = Annotated[int, Query(ge=1, le=PAGE_LIMIT, description="Maximum number of items.")]
 Moment = Annotated[AwareDatetime, Field(strict=False)]  # a string, in bodies too
 
 
@@ -71,7 +71,7 @@ class Needs:
         require(self.scope, access.scopes, access.actor)
         if access.label is not None and not self.labels:
             raise Forbidden(
-                f"{access.actor} is restricted to the tenant {access.label}, and this is not about jobs of one tenant: "
+                f"{access.actor} is restricted to the tenant {access.label}, but this request concerns the whole org: "
                 "use a key of the org without a label"
             )
         if self.operator and not access.is_operator:
@@ -170,7 +170,7 @@ async def belongs(request: Request, ref: Ref, run_id: RunId) -> None:
     db = await _db(request)
     row = await runs.get(db, run_id)
     if row.workflow_id != (as_id(ref) or await workflows.id_of(db, ref) or (ref == row.workflow and row.workflow_id)):
-        raise NotFound("run", run_id, hint=f"workflow {ref[:MAX_SHOWN]!a} has none of this id")
+        raise NotFound("run", run_id, hint=f"workflow {ref[:MAX_SHOWN]!a} has no run with this id")
 
 
 @contextlib.contextmanager

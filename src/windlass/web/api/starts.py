@@ -28,8 +28,8 @@ router = APIRouter(prefix="/workflows", tags=["runs"])
 
 MAX_WAIT = 60
 MAX_KEY = 1024
-WAIT = "Seconds to wait for the end; the answer is the run with its output."
-KEY = "A known key answers 200 with the run or job that has it."
+WAIT = "Seconds to wait for the run to end; the response is the run with its output."
+KEY = "A key that was used before returns 200 with its run or job."
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=MAX_KEY, description=KEY)]
 # `_options` reads these parameters: declared on the routes, they would cost FastAPI a tenth of the time of a start.
 _WAIT: TypeAdapter[float | None] = TypeAdapter(Annotated[float, Field(ge=0, le=MAX_WAIT)] | None)
@@ -43,12 +43,12 @@ PARAMETERS: dict[str, Any] = {
 PAYLOAD: dict[str, Any] = {
     **PARAMETERS,
     "requestBody": {
-        "description": "The payload as it is: any JSON value; nothing is as good as {}.",
+        "description": "The input of the run: any JSON value. An empty body is the same as {}.",
         "content": {"application/json": {"schema": {}, "example": {"order_id": 123, "email": "alice@example.com"}}},
     },
 }
 ANSWERS: dict[int | str, dict[str, Any]] = {
-    200: {"model": Data[NewRun] | Data[WaitedRun], "description": "The key was known."},
+    200: {"model": Data[NewRun] | Data[WaitedRun], "description": "The key was used before."},
     **problems(404, 409, 413, 422),
 }
 

@@ -66,11 +66,11 @@ Index = Annotated[int | None, Query(ge=0, le=MAX_INT, description="Only of this 
 class LogQuery:
     """Selects log lines and their format."""
 
-    after: Annotated[str | None, Query(max_length=500, description="Go on after this place.")] = None
+    after: Annotated[str | None, Query(max_length=500, description="Continue after this place.")] = None
     limit: Limit = 100
     tail: Annotated[int | None, Query(ge=1, le=LINES_LIMIT, description="Only this many of the last lines.")] = None
     format: Annotated[
-        Format | None, Query(description="`text`: all lines, to be kept as a file; so does `Accept: text/plain`.")
+        Format | None, Query(description="`text`: all lines as a file, as with `Accept: text/plain`.")
     ] = None
     accept: Annotated[str, Header(include_in_schema=False)] = ""
 
@@ -102,7 +102,7 @@ async def instances(
     db: Reading,
     run_id: RunId,
     task: TaskName,
-    after: Annotated[int, Query(ge=-1, lt=MAX_INT, description="Go on after this instance.")] = -1,
+    after: Annotated[int, Query(ge=-1, lt=MAX_INT, description="Continue after this instance.")] = -1,
     limit: Limit = 100,
 ) -> Listing[Instance]:
     """Return the instances of a task with their results, by index. Sleeps, waits and tasks that start other runs have
@@ -113,7 +113,7 @@ async def instances(
     return Listing([views.instance(row) for row in rows], next_)
 
 
-@router.get("/{task}/output", summary="Get what a task gave", responses=problems(404, 409))
+@router.get("/{task}/output", summary="Get the output of a task", responses=problems(404, 409))
 async def output(db: Reading, run_id: RunId, task: TaskName) -> Data[Any]:
     """Return the output of a task: the result of its job, the body of an HTTP response or callback, a message, a
     decision or the output of its child run; for a fanned-out task a list by index."""
@@ -121,7 +121,7 @@ async def output(db: Reading, run_id: RunId, task: TaskName) -> Data[Any]:
         return Data(plain(await runs.step_output(db, run_id, task)))
 
 
-@router.get("/{task}/callback", summary="Get the address that a waiting task is called at", responses=problems(404))
+@router.get("/{task}/callback", summary="Get the callback URL of a waiting task", responses=problems(404))
 async def callback(db: Operating, run_id: RunId, task: TaskName) -> Data[Address]:
     """Return the callback URL of a task that waits for a webhook: a request to it ends the wait."""
     with task_named(task):
@@ -161,7 +161,7 @@ async def of_task(
 Back = Annotated[
     int, Query(ge=0, le=LINES_LIMIT, description="Begin with this many of the last lines, unless `after` is given.")
 ]
-After = Annotated[str | None, Query(max_length=MAX_TEXT, description="Like Last-Event-ID, which wins.")]
+After = Annotated[str | None, Query(max_length=MAX_TEXT, description="Like Last-Event-ID, which overrides it.")]
 
 
 @logs_router.get(
@@ -307,5 +307,5 @@ def place_of(text: str | None) -> Place:
         if parsed.at.utcoffset() is None or not (0 <= parsed.attempt <= MAX_INT and 0 <= parsed.line <= MAX_INT):
             raise ValueError("out of range")
     except (ValueError, TypeError, AttributeError, binascii.Error, RecursionError):
-        raise Invalid("after is no place in these lines: give what `next` said", field="after") from None
+        raise Invalid("after is not a cursor of these lines: pass the `next` of a page", field="after") from None
     return parsed

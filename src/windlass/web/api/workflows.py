@@ -79,7 +79,7 @@ Number = Annotated[int | None, Query(ge=1, le=MAX_INT)]
 @router.get("", summary="List workflows", responses=problems(422))
 async def list_(
     db: Reading,
-    after: Annotated[str, Query(max_length=100, description="Go on after this name.")] = "",
+    after: Annotated[str, Query(max_length=100, description="Continue after this name.")] = "",
     limit: Limit = 50,
 ) -> Listing[ListedWorkflow]:
     """Return workflows, sorted by name, with statistics of their last runs."""
@@ -94,7 +94,7 @@ async def list_(
     status_code=201,
     openapi_extra=BODY,
     responses={
-        200: {"model": Data[PublishedWorkflow], "description": "The name was there."},
+        200: {"model": Data[PublishedWorkflow], "description": "A workflow with this name existed."},
         **problems(402, 413, 422),
     },
 )
@@ -132,13 +132,13 @@ async def delete(db: Deploying, name: Name) -> None:
     await workflows.delete(db, name)
 
 
-@router.post("/{ref}/enable", summary="Let new runs start", responses=problems(404))
+@router.post("/{ref}/enable", summary="Enable a workflow", responses=problems(404))
 async def enable(db: Operating, name: Name) -> Data[Workflow]:
     await workflows.enable(db, name)
     return Data(views.summary(await workflows.get(db, name)))
 
 
-@router.post("/{ref}/disable", summary="Refuse new runs", responses=problems(404))
+@router.post("/{ref}/disable", summary="Disable a workflow", responses=problems(404))
 async def disable(db: Operating, name: Name) -> Data[Workflow]:
     """Disable a workflow: its schedule starts no runs, and its live runs continue."""
     await workflows.enable(db, name, False)
@@ -177,7 +177,7 @@ async def graph(
     return Data(views.graph(parse((await workflows.get(db, name, number=version)).document)))
 
 
-@router.post("/{ref}/rotate", summary="Give a webhook another address", responses=problems(404, 409))
+@router.post("/{ref}/rotate", summary="Rotate the address of a webhook", responses=problems(404, 409))
 async def rotate(db: Deploying, name: Name) -> Data[Address]:
     """Give a webhook trigger a new address; the old one stops working immediately. 409 if the trigger is not a
     webhook."""
@@ -198,14 +198,14 @@ class Definitions(bodies.RequestBody):
     responses=problems(402, 413, 422),
 )
 async def deploy(db: Deploying, request: Request) -> Data[Deployment]:
-    """Publish several workflows, all or none. If a definition has a mistake, the mistakes of all are reported."""
+    """Publish several workflows, all or none. If a definition is invalid, the errors of all are reported."""
     body = await bodies.model(request, Definitions, limit=DOCUMENT_LIMIT)
     return Data(await workflows.deploy(db, _parsed(body.workflows), dry_run=body.dry_run))
 
 
 @deployments_router.post(
     "/workflows/preview",
-    summary="See what publishing would change",
+    summary="Preview the changes of a definition",
     openapi_extra=BODY,
     responses=problems(402, 413, 422),
 )
@@ -228,7 +228,7 @@ async def preview(db: Deploying, request: Request) -> Data[Preview]:
 
 
 def _parsed(documents: list[dict[str, Any]]) -> list[core.Workflow]:
-    """Parse all definitions; the path of a mistake begins with the index of its definition."""
+    """Parse all definitions; the path of an error begins with the index of its definition."""
     parsed, mistakes = [], []
     for n, document in enumerate(documents):
         try:

@@ -63,7 +63,7 @@ class Connections(ServerState):
         if time.monotonic() - self._logged > QUIET:
             self._logged = time.monotonic()
             _log.warning(
-                "no room for more connections (%d are open): closing idle ones; raise the limit of open files "
+                "connection limit reached (%d are open): closing idle ones; raise the limit of open files "
                 "(ulimit -n) to allow more",
                 len(self.connections),
             )

@@ -194,7 +194,7 @@ class Guard:
         if is_disabled:
             return Rejection(403, "Forbidden", f"org {access.org} is disabled")
         if headers.get(ORG_HEADER, access.org) != access.org:
-            return Rejection(403, "Forbidden", f"the key is one of org {access.org} and cannot act for another")
+            return Rejection(403, "Forbidden", f"the key belongs to org {access.org} and cannot act for another")
         return access
 
     def _of_session(self, scope: Scope, headers: Mapping[str, str], session: Session) -> Access | Rejection:
@@ -206,7 +206,7 @@ class Guard:
         if session.disabled and not scope["path"].startswith(LOGIN):
             return Rejection(403, "Forbidden", f"org {access.org} is disabled")
         if headers.get(ORG_HEADER, access.org) != access.org:
-            return Rejection(403, "Forbidden", f"the session acts for org {access.org}: let it choose another first")
+            return Rejection(403, "Forbidden", f"the session acts for org {access.org}: switch its org first")
         scope.setdefault("state", {})["key"] = session.hash
         return access
 
@@ -215,7 +215,7 @@ class Guard:
         if left >= 0:
             detail = "send a key: Authorization: Bearer KEY, or X-API-Key: KEY"
             return Rejection(401, "Unauthorized", detail, UNAUTHORIZED_HEADERS)
-        detail = "too many requests without a valid key: correct it, and wait as long as Retry-After says"
+        detail = "too many requests without a valid key: correct it, and wait for the time in Retry-After"
         return Rejection.too_many(detail, math.ceil(-left / WRONG_KEYS.per_second))
 
     def _local_rejection(self, headers: Mapping[str, str]) -> Rejection | None:

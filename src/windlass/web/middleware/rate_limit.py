@@ -68,7 +68,7 @@ class Rates:
     def _rejection(self, left: float | None) -> Rejection:
         rate = self._options.rate
         if rate is not None and left is not None and left < 0:
-            detail = f"more than {rate.count} requests in {rate.seconds:g} s: wait as long as Retry-After says"
+            detail = f"more than {rate.count} requests in {rate.seconds:g} s: wait for the time in Retry-After"
             return Rejection.too_many(detail, math.ceil(-left / rate.per_second))
         detail = "too many requests are in progress in this process: try again in a moment"
         return Rejection(503, "Busy", detail, {"retry-after": "1"})

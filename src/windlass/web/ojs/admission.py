@@ -29,7 +29,7 @@ from windlass.web.ojs.routing import Route
 DEMAND = "ojs_validate"  # in `meta`: refuse the job unless a schema accepts its arguments
 RETRY_AFTER = 5  # seconds
 WARNING = 0.8  # share of the limit from which responses carry a warning, unless the queue configures another
-MISFIT = Kind(422, "validation_error", "OJS-1006", "Correct what details.validation_errors lists.", "validation_error")
+MISFIT = Kind(422, "validation_error", "OJS-1006", "Fix the errors in details.validation_errors.", "validation_error")
 # Counts are by row state, so waiting jobs are not divided into available, scheduled, retryable and pending.
 _TENANT_STATES = {"pending": "available", "leased": "active", "succeeded": "completed", "failed": "discarded",
                   "cancelled": "cancelled"}  # fmt: skip
@@ -77,7 +77,7 @@ def _refuse_misfits(specs: Sequence[JobSpec], misfits: Mapping[int, Misfit], sch
         if misfit is not None and (misfit.is_refused or demands):
             raise _misfit(misfit.schema, [(place + path, problem) for path, problem in misfit.problems])
         if demands and not schemas.has(spec.type):
-            message = f"meta.{DEMAND} demands a check, but {spec.type} has no schema"
+            message = f"meta.{DEMAND} requires validation, but {spec.type} has no schema"
             raise Refusal(MISFIT, message, details={"field": f"{place}meta.{DEMAND}"})
 
 

@@ -1,4 +1,4 @@
-"""Reads job envelopes: checks them against the spec and converts them to job specs. Mistakes raise `Invalid`."""
+"""Reads job envelopes: checks them against the spec and converts them to job specs. Errors raise `Invalid`."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Parses requests for workflows, in several dialects, into compositions. Reports all mistakes with their paths."""
+"""Parses requests for workflows, in several dialects, into compositions. Reports all errors with their paths."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -61,7 +61,7 @@ class Reader:
         container = CONTAINERS[kind]
         items = self._items(body, kind, path)
         if kind != "batch":
-            self._none_of(body, ["callbacks"], path, f"a {kind} has no callbacks: a batch has")
+            self._none_of(body, ["callbacks"], path, f"a {kind} cannot have callbacks: use a batch")
         parts = tuple(self._item(item, f"{path}.{container}[{n}]", kind) for n, item in enumerate(items))
         return Composition(
             kind=CompositionKind(kind),

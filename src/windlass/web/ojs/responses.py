@@ -31,7 +31,7 @@ MEDIA_TYPE = "application/openjobspec+json"
 PLAIN = "application/json"
 VERSION = "1.0"
 PREFIX = "/ojs/v1"
-DEFECT = "this is a defect of Windlass: the server's log has the details"
+DEFECT = "internal error of Windlass: see the server's log"
 ERROR_DOCS = "https://openjobspec.org/docs/errors#"
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
@@ -70,18 +70,18 @@ class Kind:
 
 INVALID_PAYLOAD = Kind(400, "invalid_payload", "OJS-1000", "Send a JSON object as the body.")
 INVALID_REQUEST = Kind(400, "invalid_request", "OJS-1001", "Correct the field that the message names.")
-INVALID_WORKFLOW = Kind(400, "invalid_workflow", "OJS-4004", "Correct what details.validation_errors lists.")
+INVALID_WORKFLOW = Kind(400, "invalid_workflow", "OJS-4004", "Fix the errors in details.validation_errors.")
 VALIDATION = Kind(422, "invalid_request", "OJS-1006", "Correct the retry policy.", "validation_error")
 UNAUTHORIZED = Kind(401, "unauthorized", "OJS-5000", "Send a key: Authorization: Bearer KEY.")
 FORBIDDEN = Kind(403, "forbidden", "OJS-5001", "Call this server from a program, not from a page of another origin.")
 SCOPE = Kind(403, "forbidden", "OJS-5001", "Use a key that has the scope.")
 NOT_FOUND = Kind(404, "not_found", "OJS-3000", "Check the id; jobs that ended long ago are removed.")
-NOT_ALLOWED = Kind(405, "method_not_allowed", "OJS-1000", "Use a method that the Allow header names.")
+NOT_ALLOWED = Kind(405, "method_not_allowed", "OJS-1000", "Use a method listed in the Allow header.")
 CONFLICT = Kind(409, "conflict", "OJS-3002", "Read the job's state: it does not allow this.")
 DUPLICATE = Kind(409, "duplicate", "OJS-3001", "Use the job that exists, or another id or unique key.")
 TOO_LARGE = Kind(413, "payload_too_large", "OJS-1009", "Store the data elsewhere and pass a reference.")
 UNSUPPORTED = Kind(422, "unsupported", "OJS-7000", "Read /ojs/manifest for what this server supports.")
-RATE_LIMITED = Kind(429, "rate_limited", "OJS-6000", "Wait as long as Retry-After says.", retryable=True)
+RATE_LIMITED = Kind(429, "rate_limited", "OJS-6000", "Wait for the time in Retry-After.", retryable=True)
 QUOTA = Kind(429, "quota_exceeded", "OJS-6000", "Wait until details.resets_at, or get a larger plan.", retryable=True)
 PLAN_LIMIT = Kind(402, "quota_exceeded", "OJS-6000", "Get a larger plan.")
 QUEUE_FULL = Kind(429, "QUEUE_FULL", "OJS-6001", "Wait until the queue is shorter.", retryable=True)

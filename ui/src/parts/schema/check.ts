@@ -80,7 +80,7 @@ export function placesOf(root: Schema, schema: Schema, value: unknown, at: strin
   return [at];
 }
 
-/** Return the error with each mistake moved to the closest field that the form shows, if there is one. */
+/** Return the error with each field error moved to the closest field that the form shows, if there is one. */
 export function placed(error: unknown, places: string[]): unknown {
   if (!(error instanceof Problem)) return error;
   const errors = error.errors.map((each) => {

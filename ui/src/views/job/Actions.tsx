@@ -41,7 +41,7 @@ export function Actions({ job }: { job: JobDetail }) {
           act={() => data(api.POST("/api/v1/jobs/{job_id}/cancel", { ...path, body: reason.trim() ? { reason: reason.trim() } : {} }))}
           {...asked}
         >
-          <p>The job is cancelled immediately. If a worker is running it, that worker is asked to stop.</p>
+          <p>The job is cancelled immediately. If a worker is running it, that worker is requested to stop it.</p>
           <label className="field">
             Reason <input type="text" value={reason} placeholder="optional" onChange={(event) => setReason(event.target.value)} />
           </label>

@@ -65,7 +65,7 @@ function Cancel({ run, onClose }: { run: RunDetail; onClose: () => void }) {
   const cancel = useSteer(run.id, () => data(api.POST("/api/v1/runs/{run_id}/cancel", { params: { path: { run_id: run.id } }, body })), onClose);
   return (
     <Dialog title="Cancel this run" onClose={onClose}>
-      <p>Waiting tasks are cancelled immediately, and workers that are running its tasks are asked to stop. A cancelled run cannot be resumed.</p>
+      <p>Waiting tasks are cancelled immediately, and workers that are running its tasks are requested to stop them. A cancelled run cannot be resumed.</p>
       <form
         onSubmit={(event) => {
           event.preventDefault();

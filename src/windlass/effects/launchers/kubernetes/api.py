@@ -252,7 +252,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     try:
         return await response.read()
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
-        raise Unavailable(f"the cluster {response.url.host} broke off its answer: {_words(error)}") from error
+        raise Unavailable(f"the cluster {response.url.host} ended its response early: {_words(error)}") from error
 
 
 async def _read_json(response: aiohttp.ClientResponse) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from windlass.errors import Invalid
 
 OWN_FIELDS: Mapping[str, Mapping[str, str]] = {
     "pod": {
-        "containers": "Windlass; fields of its container belong into `container`",
+        "containers": "Windlass; fields of its container belong in `container`",
         "restartPolicy": "Windlass, which retries itself",
         "serviceAccountName": "the option `service_account`",
         "nodeSelector": "the option `node_selector`",

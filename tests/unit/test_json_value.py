@@ -35,28 +35,28 @@ def refused(value: object, limit: int = 1_048_576) -> str:
 
 
 @given(documents)
-def test_what_goes_in_comes_out(document: Any) -> None:
+def test_json_round_trips(document: Any) -> None:
     assert decode(encode(document, field="payload")) == document
 
 
 @given(documents)
-def test_the_text_is_json_that_any_reader_takes(document: Any) -> None:
+def test_encoded_json_is_accepted_by_parse(document: Any) -> None:
     assert parse(encode(document, field="payload"), field="payload") == document
 
 
-def test_nothing_reads_as_nothing() -> None:
+def test_none_is_encoded_as_null_and_decoded_as_none() -> None:
     assert decode(None) is None
     assert encode(None, field="payload") == "null"
     assert encode({}, field="payload") == "{}"
 
 
 @pytest.mark.parametrize("value", ["\x00", "a\x00b", ["\x00"], {"key": "\x00"}, {"\x00": 1}, "\\\x00", "\\\\\x00"])
-def test_a_nul_character_is_refused_wherever_it_hides(value: object) -> None:
+def test_a_nul_character_is_refused_anywhere_in_a_value(value: object) -> None:
     assert "NUL" in refused(value)
 
 
 @pytest.mark.parametrize("value", ["\\u0000", "\\\\u0000", "\\\\\\u0000", {"\\u0000": ["\\u0000"]}, "C:\\u0000\\u0000"])
-def test_text_that_only_looks_like_an_escaped_nul_passes(value: object) -> None:
+def test_text_that_only_looks_like_an_escaped_nul_is_accepted(value: object) -> None:
     assert decode(encode(value, field="payload")) == value
 
 
@@ -75,13 +75,13 @@ def test_numbers_that_json_does_not_have_are_refused(number: float, wrap: Callab
 
 
 @pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity", "[NaN]"])
-def test_they_are_refused_when_typed_as_well(constant: str) -> None:
+def test_numbers_that_json_does_not_have_are_refused_in_json_text_too(constant: str) -> None:
     with pytest.raises(Invalid, match="payload is not JSON"):
         parse(constant, field="payload")
 
 
 @pytest.mark.parametrize("typed", ["", "{", "{'a': 1}", "[1,]", "[" * 100_000])
-def test_typed_text_that_is_not_json_is_refused_by_name(typed: str) -> None:
+def test_text_that_is_not_json_is_refused_with_the_name_of_its_field(typed: str) -> None:
     with pytest.raises(Invalid, match="payload is not JSON") as refusal:
         parse(typed, field="payload")
     assert refusal.value.field == "payload"
@@ -110,7 +110,7 @@ MIXES = [(in_list,), (in_dict,), (in_tuple,), (in_list, in_dict), (in_tuple, in_
 
 
 @pytest.mark.parametrize("wraps", MIXES, ids=lambda wraps: "-".join(wrap.__name__ for wrap in wraps))
-def test_sixty_four_levels_are_deep_enough(wraps: tuple[Callable[[object], object], ...]) -> None:
+def test_sixty_four_levels_are_accepted(wraps: tuple[Callable[[object], object], ...]) -> None:
     value = nested(64, *wraps)
     assert MAX_DEPTH == depth(value) == 64
     assert encode(value, field="payload")
@@ -131,7 +131,7 @@ def test_an_empty_container_is_a_level_too(empty: object) -> None:
     assert "64 levels" in refused(nested(64, in_list, inner=empty))
 
 
-def test_brackets_inside_texts_are_not_levels() -> None:
+def test_brackets_inside_strings_are_not_levels() -> None:
     assert encode("[" * 1000 + "{" * 1000, field="payload")
     assert encode([[]] * 1000, field="payload")
 
@@ -143,7 +143,7 @@ def test_a_value_that_contains_itself_is_refused() -> None:
 
 
 @pytest.mark.parametrize("character", ["a", "é", "€", "😀"])
-def test_the_size_limit_is_exact_at_the_byte(character: str) -> None:
+def test_the_size_limit_counts_bytes_exactly(character: str) -> None:
     width = len(character.encode())
     value = character * 300
     size = 300 * width + 2  # and the quotes
@@ -153,13 +153,13 @@ def test_the_size_limit_is_exact_at_the_byte(character: str) -> None:
     assert str(size - 1) in message
 
 
-def test_two_megabytes_are_too_much_for_a_payload() -> None:
+def test_the_size_limit_of_a_payload_is_one_mebibyte() -> None:
     assert "1048576" in refused({"blob": "x" * 2_000_000})
     assert encode("x" * (1_048_576 - 2), field="payload")
 
 
 @pytest.mark.parametrize("value", ["\ud800", "a\udfffb", ["\udc00"], {"\ud83d": 1}])
-def test_half_of_a_surrogate_pair_is_refused(value: object) -> None:
+def test_an_unpaired_surrogate_is_refused(value: object) -> None:
     assert "surrogate" in refused(value)
 
 
@@ -186,12 +186,12 @@ class Secret:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_value_json_does_not_know_is_refused_by_name(value: object) -> None:
+def test_a_value_that_json_cannot_represent_is_refused(value: object) -> None:
     assert "not JSON" in refused(value)
 
 
 @given(st.text(st.characters(exclude_categories=[])))
-def test_plain_text_can_always_be_stored(value: str) -> None:
+def test_plain_makes_any_string_storable(value: str) -> None:
     stored = plain(value)
     assert "\x00" not in stored
     assert stored.encode("utf-8").decode() == stored
@@ -199,11 +199,11 @@ def test_plain_text_can_always_be_stored(value: str) -> None:
 
 
 @given(text)
-def test_plain_leaves_good_text_alone(value: str) -> None:
+def test_plain_does_not_change_storable_text(value: str) -> None:
     assert plain(value) == value
 
 
 @given(documents)
-def test_the_text_has_no_needless_blanks_and_no_escapes(document: Any) -> None:
+def test_encoded_json_has_no_optional_whitespace_and_no_unicode_escapes(document: Any) -> None:
     expected = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     assert encode(document, field="payload") == expected

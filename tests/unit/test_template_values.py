@@ -79,21 +79,21 @@ def test_a_single_template_keeps_the_type_of_its_value(template: str, expected: 
         ("{{ '{{' }}name}} {{'it\\'s'}}", "{{name}} it's"),
     ],
 )
-def test_in_a_longer_text_values_stand_as_text(template: str, expected: str) -> None:
+def test_in_a_longer_string_values_are_inserted_as_text(template: str, expected: str) -> None:
     assert filled(template) == expected
 
 
-def test_texts_at_any_depth_are_templates_and_keys_are_not() -> None:
+def test_strings_at_any_depth_are_templates_but_keys_are_not() -> None:
     value = {"{{run.id}}": ["{{run.id}}", {"a": {"b": "{{index}}"}}, 1, None], "plain": "x"}
     assert filled(value) == {"{{run.id}}": ["r1", {"a": {"b": 0}}, 1, None], "plain": "x"}
 
 
-def test_what_was_filled_in_is_not_looked_through_again() -> None:
+def test_an_inserted_value_is_not_evaluated_as_a_template() -> None:
     assert filled("{{trigger.body.sly}}") == "{{run.id}}"
     assert filled("a {{trigger.body.sly}}") == "a {{run.id}}"
 
 
-def test_a_binding_tells_what_it_needs() -> None:
+def test_a_template_lists_its_references() -> None:
     made = template_template.compile(
         {"a": "{{tasks.a.body.x}} {{tasks.b.status}}", "b": ["{{tasks.a.body.x}}", "{{wait.w.url}}"]}
     )
@@ -101,13 +101,13 @@ def test_a_binding_tells_what_it_needs() -> None:
 
 
 @pytest.mark.parametrize("value", [None, 5, "x", {}, {"a": [1, {"b": "}}"}]}, "{{'x'}}", ["{{ '{{' }}"]])
-def test_without_references_a_binding_is_constant(value: Any) -> None:
+def test_a_template_without_references_is_constant(value: Any) -> None:
     made = template_template.compile(value)
     assert not made.references
     assert made.resolve(Facts()) is made.resolve(FACTS)
 
 
-def test_a_constant_does_not_follow_later_changes_of_what_it_was_made_of() -> None:
+def test_a_constant_does_not_change_with_the_value_it_was_compiled_from() -> None:
     value = {"a": [1]}
     made = template_template.compile(value)
     value["a"].append(2)
@@ -129,14 +129,14 @@ def test_the_path_of_a_fan_out_begins_with_a_step_or_with_the_input(source: str,
     assert value_at(FACTS, source_path(source)) == expected
 
 
-def test_a_fan_out_over_what_is_not_there_is_told_in_the_same_words() -> None:
+def test_a_fan_out_over_a_missing_value_raises_the_same_error_as_a_template() -> None:
     with pytest.raises(TemplateError, match=r"Failed to resolve \{\{charge.files\}\}"):
         value_at(FACTS, source_path("charge.files"))
     with pytest.raises(TemplateError, match=r"Cannot read 'body.files' because the response from 'large' exceeded"):
         value_at(FACTS, source_path("large.files"))
 
 
-# Seed 001: the two sentences, word for word
+# Seed 001: the two error messages, verbatim
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_fan_out_over_what_is_not_there_is_told_in_the_same_words() -> None:
         "tasks.charge.body.order_id",
         "tasks.charge.body.missing_field",
         "tasks.charge.body.amount.deeper",
-        "tasks.page.body.field",  # not JSON: its fields cannot be asked for
+        "tasks.page.body.field",  # not JSON: it has no fields
         "tasks.idle.body",
         "tasks.idle.status_code",
         "tasks.idle.headers.etag",
@@ -157,7 +157,7 @@ def test_a_fan_out_over_what_is_not_there_is_told_in_the_same_words() -> None:
     ],
 )
 @pytest.mark.parametrize("around", ["", "a "])
-def test_a_path_without_a_value_is_told(path: str, around: str) -> None:
+def test_the_error_names_the_path_without_a_value(path: str, around: str) -> None:
     with pytest.raises(TemplateError) as refused:
         filled({"a": [around + "{{ " + path + " }}"]})
     assert str(refused.value) == "Failed to resolve {{" + path + "}}"
@@ -165,13 +165,13 @@ def test_a_path_without_a_value_is_told(path: str, around: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["item", "index", "run.id"])
-def test_what_a_step_does_not_have_is_told_too(path: str) -> None:
+def test_the_error_names_a_path_that_the_step_does_not_have(path: str) -> None:
     with pytest.raises(TemplateError, match=re.escape("Failed to resolve {{" + path + "}}")):
         filled("{{" + path + "}}", Facts())
 
 
 @pytest.mark.parametrize("inside", ["body.amount", "body.items[0].id", "body", "output.x", "body['odd key'].x"])
-def test_a_truncated_response_is_told_as_the_cause(inside: str) -> None:
+def test_a_truncated_response_is_reported_as_the_cause(inside: str) -> None:
     with pytest.raises(TemplateError) as refused:
         filled("{{tasks.large." + inside + "}}")
     text = f"Cannot read '{inside}' because the response from 'large' exceeded the 256KB limit and was truncated"
@@ -203,7 +203,7 @@ def test_a_truncated_response_still_has_its_status() -> None:
         ("{{tasks.a.body.}}", "column 15: a name must follow the dot"),
     ],
 )
-def test_a_malformed_template_is_refused_when_it_is_read(template: str, message: str) -> None:
+def test_a_malformed_template_is_refused_when_it_is_compiled(template: str, message: str) -> None:
     with pytest.raises(InvalidExpression, match=re.escape(message)):
         template_template.compile({"a": [template]})
 
@@ -219,7 +219,7 @@ def test_a_value_that_is_too_deep_is_refused() -> None:
 # Bounds
 
 
-def test_many_references_to_a_large_value_are_refused_before_they_fill_the_memory() -> None:
+def test_many_references_to_a_large_value_are_refused_before_they_exhaust_memory() -> None:
     facts = Facts(trigger_body={"text": "x" * 1_000_000, "list": [0] * 1_000_000})
     with pytest.raises(TemplateError, match="the text would be longer than"):
         filled("{{input.text}}" * 1000, facts)
@@ -229,6 +229,6 @@ def test_many_references_to_a_large_value_are_refused_before_they_fill_the_memor
 
 
 @pytest.mark.parametrize("value", [float("nan"), 10**5000, object()], ids=["nan", "huge", "object"])
-def test_what_is_not_json_cannot_stand_in_a_text(value: Any) -> None:
+def test_a_value_that_is_not_json_cannot_be_inserted_into_a_string(value: Any) -> None:
     with pytest.raises(TemplateError, match="it is not JSON"):
         filled("a {{input}}", Facts(trigger_body=value))

@@ -25,7 +25,7 @@ from windlass.errors import Invalid
         (b"x" * BODY_LIMIT, None, "x" * BODY_LIMIT),
     ],
 )
-def test_a_body_is_read_by_its_content_type(body: bytes, content_type: str | None, expected: Any) -> None:
+def test_a_body_is_parsed_by_its_content_type(body: bytes, content_type: str | None, expected: Any) -> None:
     assert parse_body(body, content_type) == expected
 
 
@@ -40,7 +40,7 @@ def test_a_body_is_read_by_its_content_type(body: bytes, content_type: str | Non
         (b"x" * (BODY_LIMIT + 1), "the limit is 1048576"),
     ],
 )
-def test_what_calls_itself_json_and_is_not_is_refused(body: bytes, message: str) -> None:
+def test_an_invalid_json_body_is_refused(body: bytes, message: str) -> None:
     with pytest.raises(Invalid, match=message):
         parse_body(body, "application/json")
 

@@ -24,7 +24,7 @@ async def finished(app: Windlass, ids: Sequence[UUID]) -> bool:
     return all([(await app.get(id_)).status == "succeeded" for id_ in ids])
 
 
-async def test_urgent_lanes_that_nobody_serves_hide_nothing_from_a_new_worker(
+async def test_many_unserved_urgent_lanes_do_not_hide_jobs_from_a_new_worker(
     app: Windlass, conn: Connection, working: Working
 ) -> None:
     @app.job("a.b.v1")
@@ -38,7 +38,7 @@ async def test_urgent_lanes_that_nobody_serves_hide_nothing_from_a_new_worker(
         await eventually(lambda: finished(app, ids))
 
 
-async def test_a_handler_of_a_pattern_finds_its_work_behind_them_too(
+async def test_many_unserved_urgent_lanes_do_not_hide_jobs_from_a_pattern_handler(
     app: Windlass, conn: Connection, working: Working
 ) -> None:
     @app.job("new.%")
@@ -52,7 +52,7 @@ async def test_a_handler_of_a_pattern_finds_its_work_behind_them_too(
         await eventually(lambda: finished(app, ids))
 
 
-async def test_many_lanes_of_a_handler_without_room_hide_no_others(app: Windlass, working: Working) -> None:
+async def test_many_lanes_of_a_handler_at_its_limit_do_not_hide_other_lanes(app: Windlass, working: Working) -> None:
     begun, over = asyncio.Event(), asyncio.Event()
 
     @app.job("slow.x.v1", concurrency=1)
@@ -72,7 +72,7 @@ async def test_many_lanes_of_a_handler_without_room_hide_no_others(app: Windlass
         over.set()
 
 
-async def test_a_look_goes_on_until_it_has_seen_every_lane(db: Tenant, conn: Connection) -> None:
+async def test_a_look_pages_through_every_lane(db: Tenant, conn: Connection) -> None:
     await conn.execute(UNSERVED, claims.PAGE + 500)
     await conn.execute("""insert into workflow.workflow_run (type, payload, queue) values
       ('a.b.v1', '{}', 'default'), ('zebra.b.v1', '{}', 'sql'), ('zebra.b.v1', '{}', 'default')""")
@@ -85,7 +85,7 @@ async def test_a_look_goes_on_until_it_has_seen_every_lane(db: Tenant, conn: Con
     assert len(served) < 10  # it hopped over the others
 
 
-async def test_the_doctor_names_the_types_that_nobody_serves(db: Tenant, conn: Connection) -> None:
+async def test_the_doctor_reports_types_that_no_worker_serves(db: Tenant, conn: Connection) -> None:
     await conn.execute(UNSERVED, 3)
     told = [finding.message for finding in await doctor.examine(db) if finding.check == "waiting"]
     for n in range(1, 4):

@@ -2,7 +2,7 @@ from windlass import Context, Windlass
 from windlass.testing import run_until_idle
 
 
-async def test_a_submitted_job_is_run_and_its_result_kept(app: Windlass) -> None:
+async def test_a_submitted_job_is_executed_and_its_result_is_stored(app: Windlass) -> None:
     @app.job("greet.person.v1")
     async def greet(ctx: Context, name: str) -> dict[str, str]:
         ctx.log.info("hello %s", name)

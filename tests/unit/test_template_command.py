@@ -40,7 +40,7 @@ HOSTILE = (
     "~root",
     "ü\u2028\t",
 )
-# Scripts that print the value; each holds the places that an author would naturally use.
+# Scripts that print the value; each has its templates where an author would naturally write them.
 PRINTING = (
     "printf %s {{input.v}}",
     'printf %s "{{input.v}}"',
@@ -58,7 +58,7 @@ PRINTING = (
     "grep '[[:space:]]' /dev/null || printf %s {{input.v}}",
     "trap 'true' EXIT; printf %s {{input.v}}",
 )
-# Scripts in which the value may be split or stay literal, but must never be run. Most of them are refused when they are
+# Scripts in which the value may be split or stay literal, but is never executed. Most of them are refused when they are
 # published; stored versions may still have them.
 OTHER = (
     "echo '{{input.v}}'",
@@ -106,7 +106,7 @@ def run(shell: str, script: str, value: str, folder: Path) -> str:
     return ended.stdout.decode("utf-8", "replace")
 
 
-def test_a_template_is_a_reference_to_a_variable() -> None:
+def test_a_template_becomes_a_reference_to_an_environment_variable() -> None:
     made = resolved('./load.sh --name={{input.v}} {{input.n}} "{{input.v}}" | tee log', v="it's; rm -rf /", n=5)
     one, two = "${WINDLASS_VALUE_1?}", "${WINDLASS_VALUE_2?}"
     assert made["run"] == f'./load.sh --name="{one}" "{two}" "{one}" | tee log'
@@ -116,7 +116,7 @@ def test_a_template_is_a_reference_to_a_variable() -> None:
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("script", PRINTING)
-def test_a_command_is_given_the_value_unchanged(shell: str, script: str, tmp_path: Path) -> None:
+def test_a_command_receives_the_value_unchanged(shell: str, script: str, tmp_path: Path) -> None:
     check_places(script)
     for value in HOSTILE:
         assert run(shell, script, value, tmp_path) == value, value
@@ -125,7 +125,7 @@ def test_a_command_is_given_the_value_unchanged(shell: str, script: str, tmp_pat
 
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("script", OTHER)
-def test_no_value_is_run_wherever_its_template_stands(shell: str, script: str, tmp_path: Path) -> None:
+def test_a_value_is_never_executed_wherever_its_template_is(shell: str, script: str, tmp_path: Path) -> None:
     for value in HOSTILE:
         run(shell, script, value, tmp_path)
         assert not list(tmp_path.iterdir()), value
@@ -139,7 +139,9 @@ def test_no_value_is_run_wherever_its_template_stands(shell: str, script: str, t
     value=st.sampled_from(HOSTILE),
 )
 @example(parts=['"', "$(", "echo ", '"', "{{input.v}}", '"', ")", '"'], value="$(touch owned)")
-def test_no_script_of_odd_quotes_makes_code_of_a_value(tmp_path: Path, parts: list[str], value: str) -> None:
+def test_a_value_is_never_executed_in_a_script_with_unbalanced_quotes(
+    tmp_path: Path, parts: list[str], value: str
+) -> None:
     run("/bin/sh", "echo " + "".join(parts) + "{{input.v}}", value, tmp_path)
     assert not (tmp_path / "owned").exists()
 
@@ -177,7 +179,7 @@ def test_places_that_only_look_dangerous_are_allowed(script: str) -> None:
     check_places(script)
 
 
-def test_a_worker_that_does_not_know_the_variables_fails_instead_of_running_with_nothing() -> None:
+def test_a_command_fails_instead_of_running_with_unset_value_variables() -> None:
     script = resolved("echo started; rm -rf {{input.v}}/x", v="/tmp")["run"]
     ended = subprocess.run(["/bin/sh", "-c", script], env=ENVIRONMENT, capture_output=True, check=False)
     assert (ended.returncode != 0, ended.stdout) == (True, b"started\n")
@@ -194,20 +196,20 @@ def test_a_worker_that_does_not_know_the_variables_fails_instead_of_running_with
         ),
     ],
 )
-def test_a_value_that_no_variable_can_hold_is_refused(values: dict[str, Any], message: str) -> None:
+def test_a_value_that_an_environment_variable_cannot_hold_is_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(TemplateError, match=re.escape(message)):
         resolved("echo {{input.v}}", **values)
 
 
-def test_all_values_together_fit_into_an_environment() -> None:
+def test_the_total_size_of_the_values_of_a_command_is_limited() -> None:
     names = [f"v{n}" for n in range(11)]
     script = "echo " + " ".join(f"{{{{input.{name}}}}}" for name in names)
     with pytest.raises(TemplateError, match="all values of the command are 1126400 bytes, the limit is 1048576"):
         resolved(script, **dict.fromkeys(names, "x" * 102_400))
 
 
-def test_a_long_command_with_many_templates_is_read_quickly() -> None:
-    """Linear: each template looks at the beginning of its command only."""
+def test_a_long_command_with_many_templates_is_parsed_in_linear_time() -> None:
+    """Each template inspects only the beginning of its own command."""
     script = "echo sh -c '' " + '"{{input.v}}" $( ' * 4000
     with pytest.raises(Invalid):
         check_places("sh -c x {{input.v}}" + script)

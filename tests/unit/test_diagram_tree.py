@@ -36,7 +36,7 @@ ORDERS = parse(
 )
 
 
-def test_a_column_is_a_sequence_and_a_branch_hangs_beside_it() -> None:
+def test_a_sequence_is_a_column_and_a_branch_is_indented_beside_it() -> None:
     assert draw_tree(ORDERS) == (
         "orders  cron 0 2 * * *, Europe/Berlin\n"
         "● discover  job files.discover.v1\n"
@@ -51,7 +51,7 @@ def test_a_column_is_a_sequence_and_a_branch_hangs_beside_it() -> None:
     )
 
 
-def test_a_run_shows_where_it_is() -> None:
+def test_the_tree_of_a_run_shows_the_state_of_each_step() -> None:
     lines = draw_tree(ORDERS, "ssfska.tc").splitlines()
     assert [line.split()[0].strip("├─") for line in lines[1:]] == ["✔", "✔", "✘", "✔", "⊘", "▶", "○", "⧖", "■"]
     assert lines[3] == "✘ charge  POST https://shop.example/charge; failed"
@@ -84,7 +84,7 @@ def test_every_step_has_one_line(workflow: Workflow) -> None:
     assert sorted(line.lstrip("│├─ ").split()[1] for line in lines) == sorted(step.name for step in workflow.steps)
 
 
-def test_names_cannot_steer_a_terminal() -> None:
+def test_names_cannot_inject_terminal_control_sequences() -> None:
     second = SleepAction(ORDERS.max_duration)
     hostile = Workflow("a\x1b[2J\nb", (Step(name="x\r\x9b31m\u202e", action=second),))
     drawn = draw_tree(hostile)
@@ -105,7 +105,7 @@ def comb(count: int) -> Workflow:
 
 
 @pytest.mark.parametrize("workflow", [chain(5000), comb(5000)], ids=["chain", "comb"])
-def test_large_graphs_stay_narrow_and_quick(workflow: Workflow) -> None:
+def test_large_graphs_are_drawn_quickly_and_stay_narrow(workflow: Workflow) -> None:
     start = process_time()
     lines = draw_tree(workflow).splitlines()
     assert process_time() - start < 2

@@ -32,7 +32,7 @@ def batch(count: int, *callbacks: str) -> Composition:
 
 
 def played(composition: Composition, **endings: str) -> tuple[str, RunMove]:
-    """The letters of all steps, and the verdict, by the second opinion on what a run must come to."""
+    """Return the letters of all steps, computed by the reference implementation, and the verdict."""
     steps = composition.workflow.steps
     bad = "f" in endings.values()
     truths = {step.name: bad for step in steps if step.condition == "failure()"}
@@ -42,19 +42,19 @@ def played(composition: Composition, **endings: str) -> tuple[str, RunMove]:
     return letters, verdict(Plan(steps), letters)[0]
 
 
-def test_a_chain_is_success_edges() -> None:
+def test_a_chain_connects_its_parts_with_success_edges() -> None:
     assert played(chain(job(), job(), job())) == ("sss", RunMove.COMPLETE)
     assert played(chain(job(), job(), job()), **{"step-1": "f"}) == ("sfk", RunMove.FAIL)
 
 
-def test_a_group_has_no_edges_and_fails_if_one_did() -> None:
+def test_a_group_has_no_edges_and_fails_if_one_part_fails() -> None:
     group = Composition(kind=CompositionKind.GROUP, parts=(job(), job(), job()))
     assert not any(step.edges for step in group.workflow.steps)
     assert played(group, **{"job-1": "f"}) == ("sfs", RunMove.FAIL)
 
 
 @pytest.mark.parametrize("endings", [{}, {"job-0": "f"}], ids=["all succeed", "one fails"])
-def test_a_batch_is_judged_by_its_callbacks(endings: dict[str, str]) -> None:
+def test_the_result_of_a_batch_is_that_of_its_callbacks(endings: dict[str, str]) -> None:
     found, judged = played(batch(2), **endings)
     assert judged is RunMove.COMPLETE
     called = dict(zip(CALLBACKS, found[2:], strict=True))
@@ -68,7 +68,7 @@ def test_a_batch_is_judged_by_its_callbacks(endings: dict[str, str]) -> None:
             assert played(batch(2), **endings, **{word: "f"})[1] is RunMove.FAIL
 
 
-def test_the_shape_is_shared_and_everything_else_is_input() -> None:
+def test_compositions_of_the_same_shape_share_a_workflow_and_differ_in_its_input() -> None:
     one = chain(job(fields={"payload": [1], "id": "x"}), name="one", id="wf_1")
     other = chain(job(fields={"payload": [2]}), name="other")
     assert one.workflow == other.workflow
@@ -80,7 +80,7 @@ def test_the_shape_is_shared_and_everything_else_is_input() -> None:
     )
 
 
-def test_what_is_inside_is_a_workflow_of_its_own_and_counts() -> None:
+def test_a_nested_composition_is_its_own_workflow_and_counts_in_jobs_and_levels() -> None:
     inner = batch(2, "on_success")
     outer = chain(job(), inner, job())
     assert (outer.levels, outer.jobs, len(inner.workflow.steps)) == (2, 4, 3)
@@ -89,7 +89,7 @@ def test_what_is_inside_is_a_workflow_of_its_own_and_counts() -> None:
     assert (document["workflow"], document["input"]) == (inner.workflow.name, "{{input.parts[1]}}")
 
 
-def test_a_stored_shape_is_read_back_and_nobody_else_may_write_one() -> None:
+def test_a_stored_composition_is_read_back_and_a_document_cannot_declare_one() -> None:
     for composition in (chain(job(), batch(3)), batch(2, "on_failure")):
         document = json.loads(json.dumps(composition.workflow.to_document()))
         assert parse(document) == replace(composition.workflow, primitive=None)
@@ -98,7 +98,7 @@ def test_a_stored_shape_is_read_back_and_nobody_else_may_write_one() -> None:
             parse({**document, "primitive": "chain"})
 
 
-def test_after_a_step_that_may_be_skipped_the_next_asks_whether_anything_failed() -> None:
+def test_the_steps_after_one_with_a_condition_run_unless_a_step_failed() -> None:
     flow = chain(job(), job(condition="tasks.step-0.body.ok"), job(), job())
     checked(flow.workflow)
     first, second, third, fourth = flow.workflow.steps
@@ -108,7 +108,7 @@ def test_after_a_step_that_may_be_skipped_the_next_asks_whether_anything_failed(
     assert third.edges[0].condition is Condition.COMPLETE
 
 
-def test_results_come_from_all_before_and_to_callbacks_from_all_jobs() -> None:
+def test_a_step_gets_the_results_of_its_ancestors_and_a_callback_those_of_all_jobs() -> None:
     assert sources(chain(job(), job(), job()).workflow, 2) == [0, 1]
     assert [sources(batch(3).workflow, n) for n in range(5)] == [[], [], [], [0, 1, 2], [0, 1, 2]]
     parts = tuple(
@@ -129,10 +129,12 @@ def test_results_come_from_all_before_and_to_callbacks_from_all_jobs() -> None:
     ],
     ids=["chain", "skipped", "batch", "callback", "group"],
 )
-def test_another_try_keeps_what_went_well(composition: Composition, letters: str, again: str) -> None:
+def test_a_retry_resets_unsuccessful_steps_and_the_steps_after_them(
+    composition: Composition, letters: str, again: str
+) -> None:
     assert letters_to_retry(composition.workflow, letters) == again
 
 
-def test_a_name_always_stands_for_the_same_id() -> None:
+def test_a_name_always_maps_to_the_same_id() -> None:
     assert of_name("job_1") == of_name("job_1") != of_name("job_2")
     assert of_name("job_1").version == 8

@@ -6,7 +6,7 @@ from time import process_time
 
 from hypothesis import given
 
-from tests.unit.test_drawing_tree import ORDERS, chain
+from tests.unit.test_diagram_tree import ORDERS, chain
 from tests.unit.test_workflow import workflows
 from windlass.core.diagrams import draw_mermaid
 from windlass.core.workflows.step import CommandAction, Edge, SleepAction, Step
@@ -17,7 +17,7 @@ ARROW = re.compile(r"  s\d+ (-->|-\. (failure|skipped|complete) \.->) s\d+")
 COLOUR = re.compile(r"  (classDef \w+ [\w:#,-]+|class s\d+(,s\d+)* \w+)")
 
 
-def test_kinds_have_shapes_and_edges_their_conditions() -> None:
+def test_each_kind_of_step_has_its_shape_and_each_edge_its_condition() -> None:
     drawn = draw_mermaid(ORDERS).splitlines()
     assert drawn[0] == "flowchart TD"
     assert '  s0["discover<br/>job files.discover.v1"]' in drawn
@@ -31,7 +31,7 @@ def test_kinds_have_shapes_and_edges_their_conditions() -> None:
     assert [line for line in drawn if line.endswith("s8")] == [f"  s{n} -. complete .-> s8" for n in (3, 6, 7)]
 
 
-def test_a_run_is_coloured() -> None:
+def test_the_steps_of_a_run_are_coloured_by_state() -> None:
     drawn = draw_mermaid(ORDERS, "ssfska.tc")
     assert "  class s0,s1,s3 succeeded\n" in drawn
     assert "  class s7 timed_out\n" in drawn
@@ -41,7 +41,7 @@ def test_a_run_is_coloured() -> None:
 HOSTILE = '"] --> evil["<script>alert(1)</script>"]\nclick s0 "javascript:alert(1)" %% `# #quot; ; end'
 
 
-def test_hostile_words_stay_inside_their_label() -> None:
+def test_hostile_names_stay_inside_their_label() -> None:
     steps = (
         Step(name=HOSTILE, action=CommandAction(HOSTILE), condition=HOSTILE),
         Step(name="b", action=SleepAction(timedelta(1)), edges=(Edge(HOSTILE),)),
@@ -62,7 +62,7 @@ def test_every_line_is_a_node_an_arrow_or_a_colour(workflow: Workflow) -> None:
     assert all(NODE.fullmatch(line) or ARROW.fullmatch(line) or COLOUR.fullmatch(line) for line in lines)
 
 
-def test_a_chain_of_five_thousand_is_quick() -> None:
+def test_a_chain_of_five_thousand_steps_is_drawn_quickly() -> None:
     start = process_time()
     assert draw_mermaid(chain(5000)).count("-->") == 4999
     assert process_time() - start < 2

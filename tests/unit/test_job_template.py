@@ -24,11 +24,11 @@ FULL = JobSpec(
 )
 
 
-def test_everything_survives() -> None:
+def test_a_job_template_round_trips_through_json() -> None:
     for template in (JobTemplate(FULL, timedelta(seconds=30)), JobTemplate(JobSpec(type="a.b", payload=[]))):
         assert JobTemplate.from_json(template.to_json()) == template
 
 
-def test_lifetimes_count_from_the_tick() -> None:
+def test_the_lifetime_of_a_job_counts_from_the_tick() -> None:
     assert JobTemplate(FULL, timedelta(seconds=30)).job(NOW).expires_at == NOW + timedelta(seconds=30)
     assert JobTemplate(FULL).job(NOW) == FULL

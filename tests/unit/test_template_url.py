@@ -44,7 +44,7 @@ def facts(**values: Any) -> Facts:
         ("https://x.example/plain", None, "https://x.example/plain"),
     ],
 )
-def test_a_value_in_a_url_fills_its_place(template: str, value: Any, expected: str) -> None:
+def test_a_value_in_a_url_is_encoded_for_its_position(template: str, value: Any, expected: str) -> None:
     assert compile_url(template).resolve(facts(v=value)) == expected
 
 
@@ -53,20 +53,20 @@ def test_a_value_in_a_url_fills_its_place(template: str, value: Any, expected: s
     [
         ("https://x.example/{{input.v}}", None, "its value is null"),
         ("https://x.example/?q={{input.v}}", None, "its value is null"),
-        ("https://x.example/users/{{input.v}}", "", "a part of the URL's path would be empty or dots"),
-        ("https://x.example/users/{{input.v}}/x", "..", "a part of the URL's path would be empty or dots"),
-        ("https://x.example/users/.{{input.v}}", ".", "a part of the URL's path would be empty or dots"),
-        ("https://x.example/users/%2{{input.v}}", "E", "a part of the URL's path would be empty or dots"),
-        ("{{input.b}}/{{input.v}}", "..", "a part of the URL's path would be empty or dots"),
+        ("https://x.example/users/{{input.v}}", "", "a segment of the URL's path would be empty, . or .."),
+        ("https://x.example/users/{{input.v}}/x", "..", "a segment of the URL's path would be empty, . or .."),
+        ("https://x.example/users/.{{input.v}}", ".", "a segment of the URL's path would be empty, . or .."),
+        ("https://x.example/users/%2{{input.v}}", "E", "a segment of the URL's path would be empty, . or .."),
+        ("{{input.b}}/{{input.v}}", "..", "a segment of the URL's path would be empty, . or .."),
         ("https://{{input.v}}/x", "evil.example/", "is not valid in a host name"),
         ("https://{{input.v}}/x", "user@evil.example", "is not valid in a host name"),
         ("https://x.example{{input.v}}", "/path", "write a / before the template"),
         ("https://{{input.v}}/x", "", "is not valid in a host name"),
         ("{{input.b}}{{input.v}}", "/x", "write a / before the template"),
-        ("{{input.b}}{{input.v}}", ".evil.example", "it would choose the host"),
-        ("https://x.example{{input.v}}", ".evil.example", "it would choose the host"),
-        ("https://x.example{{input.v}}/y", ".evil.example", "it would choose the host"),
-        ("https://x.{{input.v}}?y=.z", "evil.example", "it would choose the host"),
+        ("{{input.b}}{{input.v}}", ".evil.example", "it would determine the host"),
+        ("https://x.example{{input.v}}", ".evil.example", "it would determine the host"),
+        ("https://x.example{{input.v}}/y", ".evil.example", "it would determine the host"),
+        ("https://x.{{input.v}}?y=.z", "evil.example", "it would determine the host"),
         ("https://x.example:{{input.v}}/y", "80.evil.example", "is not a port number"),
         ("{{input.v}}", 5, "a URL must begin with a string"),
         ("{{input.v}}/x", "", "a URL must begin with a string"),
@@ -75,7 +75,7 @@ def test_a_value_in_a_url_fills_its_place(template: str, value: Any, expected: s
         ("https://x.example/{{input.v}}", "\ud800", "an unpaired surrogate"),
     ],
 )
-def test_a_value_that_would_change_the_address_is_refused(template: str, value: Any, message: str) -> None:
+def test_a_value_that_is_invalid_in_its_position_in_a_url_is_refused(template: str, value: Any, message: str) -> None:
     with pytest.raises(TemplateError, match=re.escape(message)) as refused:
         compile_url(template).resolve(facts(v=value, b="http://h"))
     assert refused.value.path == "input.v"
@@ -84,7 +84,7 @@ def test_a_value_that_would_change_the_address_is_refused(template: str, value: 
 @given(st.text(min_size=1, max_size=20))
 @example("..")
 @example("a/../b")
-def test_no_value_changes_the_shape_of_a_url(value: str) -> None:
+def test_no_value_changes_the_structure_of_a_url(value: str) -> None:
     made = compile_url("https://x.example/a/{{input.v}}/b?q={{input.v}}#{{input.v}}")
     try:
         url = urlsplit(made.resolve(facts(v=value)))
@@ -98,7 +98,7 @@ def test_no_value_changes_the_shape_of_a_url(value: str) -> None:
 # Headers
 
 
-def test_a_header_is_a_text_whatever_the_type_of_the_value() -> None:
+def test_a_header_is_a_string_for_every_type_of_value() -> None:
     assert compile_header("Bearer {{input.v}}").resolve(facts(v="t")) == "Bearer t"
     assert compile_header("{{input.v}}").resolve(facts(v=5)) == "5"
     assert compile_header("{{input.v}}").resolve(facts(v=["a\n"])) == '["a\\n"]'
@@ -106,7 +106,7 @@ def test_a_header_is_a_text_whatever_the_type_of_the_value() -> None:
 
 
 @pytest.mark.parametrize("character", ["\r", "\n", "\x00", "\r\n", "\x1b", "\x7f"])
-def test_a_header_refuses_what_would_end_it_and_keeps_the_value_to_itself(character: str) -> None:
+def test_a_header_refuses_control_characters_without_revealing_the_value(character: str) -> None:
     with pytest.raises(TemplateError, match="has a line break, a NUL or another control character") as refused:
         compile_header("Bearer {{input.v}}").resolve(facts(v=f"s3cret{character}X-Evil: 1"))
     assert "s3cret" not in str(refused.value)

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 
-from tests.unit.test_drawing_tree import ORDERS, chain, comb
+from tests.unit.test_diagram_tree import ORDERS, chain, comb
 from tests.unit.test_workflow import workflows
 from windlass.core.definition.parser import parse
 from windlass.core.svg import GAP, WIDTH, draw_svg, lay_out
@@ -48,7 +48,7 @@ def test_kinds_conditions_and_the_final_step_are_visible() -> None:
     assert sorted(labels) == ["complete"] * 4 + ["failure"]
 
 
-def test_a_run_is_coloured() -> None:
+def test_the_steps_of_a_run_are_coloured_by_state() -> None:
     found = steps(drawn(ORDERS, "ssfska.tc"))
     words = [group.get("class").split()[2] for group in found.values()]
     assert words == [
@@ -69,7 +69,7 @@ def test_a_run_is_coloured() -> None:
 HOSTILE = '</title></svg><script>alert("1")</script><!-- ]]> & \' \x00\x1b\ud800\uffff onload=x'
 
 
-def test_hostile_words_stay_text() -> None:
+def test_hostile_names_are_escaped() -> None:
     hostile = (
         Step(name=HOSTILE, action=CommandAction(HOSTILE), condition=HOSTILE),
         Step(name="b", action=SleepAction(timedelta(1)), edges=(Edge(HOSTILE),)),
@@ -83,7 +83,7 @@ def test_hostile_words_stay_text() -> None:
 
 
 @given(workflows())
-def test_every_step_stands_below_what_it_needs_and_beside_the_others(workflow: Workflow) -> None:
+def test_every_step_is_drawn_below_its_parents_without_overlap(workflow: Workflow) -> None:
     places = {name: place(group) for name, group in steps(drawn(workflow)).items()}
     assert len(places) == len(workflow.steps)
     for step in workflow.steps:
@@ -108,8 +108,8 @@ def test_a_chain_is_a_straight_line_and_a_fork_is_even() -> None:
     assert a == d == (b + c) / 2
 
 
-def test_lines_do_not_cross_where_they_need_not() -> None:
-    """Two chains, woven in definition order."""
+def test_avoidable_crossings_of_edges_are_avoided() -> None:
+    """Two chains whose steps are interleaved in definition order."""
     layout = lay_out(6, [(0, 3), (1, 2), (3, 4), (2, 5)], width=10, gap=2)
     x = [spot.x for spot in layout.spots]
     assert (x[0] < x[1]) == (x[3] < x[2]) == (x[4] < x[5])
@@ -123,14 +123,14 @@ def test_a_long_edge_goes_around_the_boxes_between() -> None:
 
 
 @pytest.mark.parametrize("workflow", [chain(5000), comb(5000)], ids=["chain", "comb"])
-def test_large_graphs_are_quick(workflow: Workflow) -> None:
+def test_large_graphs_are_drawn_quickly(workflow: Workflow) -> None:
     start = process_time()
     text = draw_svg(workflow)
     assert process_time() - start < 3
     assert text.count('<g class="step') == 5000
 
 
-def test_a_step_that_everybody_needs_does_not_make_the_drawing_explode() -> None:
+def test_a_step_that_all_others_need_does_not_slow_the_layout_down() -> None:
     edges = [(n - 1, n) for n in range(1, 5000)] + [(0, n) for n in range(2, 5000)]
     start = process_time()
     layout = lay_out(5000, edges, width=WIDTH, gap=GAP)

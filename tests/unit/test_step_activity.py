@@ -1,4 +1,4 @@
-"""What an active step is waiting for, and the short remark about it in tables and trees."""
+"""What an active step is doing or waiting for, and its summary in tables and trees."""
 
 from typing import Any
 from uuid import UUID
@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from tests.unit.reference import node
-from tests.unit.snapshots import ID, NOW, SECOND, account, job
+from tests.unit.snapshots import ID, NOW, SECOND, job, run_snapshot
 from windlass.core import duration
 from windlass.core.approvals import Requested
 from windlass.core.events.message import Awaited
@@ -16,13 +16,13 @@ from windlass.core.launches import LaunchState
 from windlass.core.runs.run import Fan, RunState
 from windlass.core.workflows.step import Action, ApprovalAction, EventAction, HookAction, JobAction
 
-BELOW = UUID(int=9)
+OTHER = UUID(int=9)
 JOB = JobAction("orders.load.v1")
 HOUR = 3600 * SECOND
 
 
-def run_below(count: int, live: int) -> ChildSnapshot:
-    return ChildSnapshot(count=count, live=live, id=BELOW, state=RunState.RUNNING)
+def child_run(count: int, live: int) -> ChildSnapshot:
+    return ChildSnapshot(count=count, live=live, id=OTHER, state=RunState.RUNNING)
 
 
 SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
@@ -33,21 +33,21 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
         "Worker w1 has been running it for 5.0s, attempt 1 of 3.",
         "",
     ),
-    "asked to stop": (
+    "stop requested": (
         JOB,
         {"job": job("leased", worker="w1", failures=1, stopping=True)},
-        "Worker w1 has been running it, attempt 2 of 3 and was asked to stop.",
-        "attempt 2 of 3, asked to stop",
+        "Worker w1 has been running it, attempt 2 of 3 and was requested to stop.",
+        "attempt 2 of 3, stop requested",
     ),
-    "in line": (JOB, {"job": job()}, "Its job waits in queue default for a free worker.", ""),
-    "nobody": (
+    "queued": (JOB, {"job": job()}, "Its job waits in queue default for a free worker.", ""),
+    "no worker": (
         JOB,
         {"job": job(served=Served.NO_WORKER)},
         "No worker serves type orders.load.v1 in queue default: start one with `windlass worker MODULE:APP`, "
         "where APP has a handler for it.",
         "no worker serves orders.load.v1 in queue default",
     ),
-    "nobody in a queue": (
+    "no worker in a queue": (
         JOB,
         {"job": job(served=Served.NO_WORKER, queue="gpu")},
         "No worker serves type orders.load.v1 in queue gpu: start one with `windlass worker MODULE:APP --queue gpu`, "
@@ -88,58 +88,58 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
         "Its job is waiting on gpu: no node has 4 GPUs (attempt 1 of 3, 5.0s).",
         "waiting on gpu: no node has 4 GPUs",
     ),
-    "tried again later by nobody": (
+    "retry later in a paused queue": (
         JOB,
         {"job": job(failures=1, due_at=NOW + 65 * SECOND, error="no luck", served=Served.PAUSED)},
         "Attempt 1 of 3 failed: no luck. The next attempt starts at 2030-01-01 12:01:05Z, 1m5s from now. "
         "Queue default is paused: `windlass queues resume default`.",
         "queue default is paused",
     ),
-    "off": (
+    "type disabled": (
         JOB,
         {"job": job(served=Served.OFF)},
-        "Type orders.load.v1 is switched off: set is_enabled of its row in workflow.workflow_registry.",
-        "orders.load.v1 is switched off",
+        "Type orders.load.v1 is disabled: set is_enabled of its row in workflow.workflow_registry.",
+        "orders.load.v1 is disabled",
     ),
-    "elsewhere": (
+    "other runtime": (
         JOB,
         {"job": job(served=Served.ELSEWHERE, runtime="go")},
         "Its job waits in queue default for a go worker: orders.load.v1 is registered to it.",
         "",
     ),
-    "tried again later": (
+    "retry later": (
         JOB,
         {"job": job(failures=1, due_at=NOW + 65 * SECOND, error="no luck")},
         "Attempt 1 of 3 failed: no luck. The next attempt starts at 2030-01-01 12:01:05Z, 1m5s from now.",
         "attempt 2 of 3 at 2030-01-01 12:01:05Z after: no luck",
     ),
-    "not heard of": (
+    "job ended, run not updated yet": (
         JOB,
         {"job": job("succeeded")},
         "Its job is succeeded, and the run will be updated in a moment.",
         "",
     ),
-    "asleep": (
+    "sleeping": (
         JOB,
         {"wakes_at": NOW + 2 * HOUR},
         "It sleeps until 2030-01-01 14:00:00Z, 2h from now.",
         "until 2030-01-01 14:00:00Z",
     ),
-    "awake any moment": (
+    "sleep is over": (
         JOB,
         {"wakes_at": NOW},
         "It sleeps until 2030-01-01 12:00:00Z, any moment.",
         "until 2030-01-01 12:00:00Z",
     ),
     "callback": (HookAction(), {}, "It waits for a callback.", ""),
-    "callback with an end": (
+    "callback with a timeout": (
         HookAction(HOUR),
         {"wakes_at": NOW + HOUR},
         "It waits for a callback, until 2030-01-01 13:00:00Z at the latest.",
         "until 2030-01-01 13:00:00Z",
     ),
     "signal": (EventAction("paid"), {"awaited": Awaited("paid")}, "It waits for signal paid.", "for signal paid"),
-    "events with an end": (
+    "events with a timeout": (
         EventAction("vote", "{{trigger.body.id}}", HOUR, 3),
         {"awaited": Awaited("vote", "42", 3, 1), "wakes_at": NOW + HOUR},
         "It waits for event vote, key 42 (1 of 3 received), until 2030-01-01 13:00:00Z at the latest.",
@@ -151,17 +151,17 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
         "It waits for the approval of an operator or an admin.",
         "for the approval of an operator or an admin",
     ),
-    "a run": (
+    "child run": (
         JOB,
-        {"child": run_below(1, 1)},
-        f"It waits for run {BELOW}, which is running: `windlass explain {BELOW}`.",
-        f"run {BELOW} is running",
+        {"child": child_run(1, 1)},
+        f"It waits for run {OTHER}, which is running: `windlass explain {OTHER}`.",
+        f"run {OTHER} is running",
     ),
-    "runs": (
+    "child runs": (
         JOB,
-        {"child": run_below(5, 2)},
-        f"It waits for its runs: 2 of 5 runs are active; one of them is running, `windlass explain {BELOW}`.",
-        f"run {BELOW} is running",
+        {"child": child_run(5, 2)},
+        f"It waits for its runs: 2 of 5 runs are active; one of them is running, `windlass explain {OTHER}`.",
+        f"run {OTHER} is running",
     ),
     "fan-out": (
         JOB,
@@ -170,7 +170,7 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
         "Worker w1 has been running it, attempt 1 of 3.",
         "10/100, 1 failed",
     ),
-    "fan-out that nobody serves": (
+    "fan-out without a worker": (
         JOB,
         {"fan": Fan(2, 2), "job": job(served=Served.NO_WORKER)},
         "0 of its 2 instances have ended; 2 are active. No worker serves type orders.load.v1 in queue default: "
@@ -182,10 +182,10 @@ SITUATIONS: dict[str, tuple[Action, dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize(("action", "told", "sentences", "remarked"), SITUATIONS.values(), ids=SITUATIONS)
-def test_an_active_step_says_what_it_waits_for(
+def test_an_active_step_is_described_in_sentences_and_in_a_summary(
     action: Action, told: dict[str, Any], sentences: str, remarked: str
 ) -> None:
-    found = account("a", node("a", action=action), tell_a=told)
+    found = run_snapshot("a", node("a", action=action), tell_a=told)
     assert " ".join(current_sentences(found, found.steps[0])) == sentences
     assert summary(found.steps[0]) == remarked
 
@@ -205,29 +205,31 @@ def test_an_active_step_says_what_it_waits_for(
         ("c", {}, ""),
     ],
 )
-def test_an_ended_step_is_remarked_on_only_where_that_helps(letter: str, told: dict[str, Any], remarked: str) -> None:
-    assert summary(account(letter, node("a"), tell_a=told).steps[0]) == remarked
+def test_the_summary_of_an_ended_step_is_empty_unless_it_adds_information(
+    letter: str, told: dict[str, Any], remarked: str
+) -> None:
+    assert summary(run_snapshot(letter, node("a"), tell_a=told).steps[0]) == remarked
 
 
 @pytest.mark.parametrize(
     ("text", "line"), [("a.\nb", "a"), ("", "no reason was recorded"), (None, "no reason was recorded"), ("  x  ", "x")]
 )
-def test_an_error_goes_into_a_sentence_as_one_line(text: str | None, line: str) -> None:
+def test_an_error_is_reduced_to_its_first_line(text: str | None, line: str) -> None:
     assert first_line(text) == line
 
 
-def test_a_long_error_is_cut() -> None:
+def test_a_long_error_is_truncated() -> None:
     assert len(first_line("x" * 1000)) == 300
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(-1, "0ms"), (0.34, "340ms"), (3.21, "3.2s"), (9.96, "10.0s"), (14.4, "14s"), (125, "2m5s")]
 )
-def test_how_long_something_took(seconds: float, text: str) -> None:
+def test_a_duration_is_shown_briefly(seconds: float, text: str) -> None:
     assert duration.brief(seconds * SECOND) == text
 
 
-def test_a_step_that_never_began_took_no_time() -> None:
-    found = account("k.", node("a"), node("b"), tell_a={"began_at": NOW})
+def test_a_skipped_or_waiting_step_has_no_duration() -> None:
+    found = run_snapshot("k.", node("a"), node("b"), tell_a={"began_at": NOW})
     assert [step.took(NOW) for step in found.steps] == [None, None]
     assert found.id == ID

@@ -14,12 +14,12 @@ HOOKED: dict[str, Any] = {"name": "hooked", "trigger": "webhook", "tasks": {"a":
 
 
 async def address(http: httpx.AsyncClient) -> str:
-    """Where the workflow is reached on this server."""
+    """Return the webhook address of the workflow on this server."""
     made = (await http.post("/workflows", json=HOOKED)).json()["data"]
     return str(http.base_url.copy_with(path=urlsplit(made["webhook_url"]).path))
 
 
-async def test_the_address_is_told_once(app: Windlass) -> None:
+async def test_the_webhook_address_is_returned_once(app: Windlass) -> None:
     async with served(app) as http:
         first = (await http.post("/workflows", json=HOOKED)).json()["data"]
         again = (await http.post("/workflows", json=HOOKED)).json()["data"]
@@ -48,7 +48,7 @@ async def test_any_content_type_starts_a_run(app: Windlass, media: str | None, b
     assert (run["workflow"], run["input"], run["status"]) == ("hooked", value, "running")
 
 
-async def test_it_needs_no_key_and_refuses_what_is_not_its_own(app: Windlass) -> None:
+async def test_it_needs_no_key_and_rejects_unknown_tokens(app: Windlass) -> None:
     async with served(app, keys=("first-key-of-sixteen",)) as http:
         url = await address(http)
         async with httpx.AsyncClient() as stranger:
@@ -57,7 +57,7 @@ async def test_it_needs_no_key_and_refuses_what_is_not_its_own(app: Windlass) ->
                 assert problem(await stranger.post(url.rpartition("/")[0] + f"/{token}", json={}), 404)
 
 
-async def test_too_large_malformed_and_disabled(app: Windlass) -> None:
+async def test_too_large_malformed_and_disabled_requests_start_no_run(app: Windlass) -> None:
     async with served(app) as http:
         url = await address(http)
         problem(await http.post(url, content=b"x" * (BODY_LIMIT + 1)), 413)

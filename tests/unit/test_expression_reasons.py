@@ -40,7 +40,7 @@ CUT = "because the response from 'large' was truncated"
         ("len(trigger.headers) == 1", " is true: trigger.headers is not shown"),
     ],
 )
-def test_the_answer_shows_the_values_it_saw(text: str, told: str) -> None:
+def test_the_reason_shows_the_values_that_were_read(text: str, told: str) -> None:
     assert evaluate(parse(text), FACTS).text.endswith(told)
 
 
@@ -61,7 +61,7 @@ def test_long_expressions_and_many_values_are_shortened() -> None:
     assert len(told) < 500
 
 
-def test_what_proves_who_a_sender_is_is_never_told() -> None:
+def test_the_reason_never_shows_headers_with_credentials() -> None:
     facts = Facts(trigger_headers={"authorization": "Bearer s3cret", "x-kind": "test"})
     verdict = evaluate(parse("trigger.headers.Authorization == 'x' || trigger.headers == 1"), facts)
     assert "s3cret" not in verdict.text

@@ -36,21 +36,21 @@ def test_a_single_template_is_the_value_itself(value: Any) -> None:
 
 
 @given(documents)
-def test_json_that_was_not_read_yet_makes_no_difference(value: Any) -> None:
-    """But for characters that Postgres cannot store: an answer or a callback may have them, and they are replaced."""
+def test_unparsed_json_resolves_like_the_parsed_value(value: Any) -> None:
+    """Except for characters that Postgres cannot store: responses and callbacks may have them; they are replaced."""
     text = JsonText(json.dumps(value))
     found = template.compile({"a": "{{ input }}"}).resolve(Facts(trigger_body=text))
     assert json.dumps(found) == json.dumps({"a": cleaned(value)})
 
 
 @given(plain, words, plain)
-def test_a_text_is_filled_in_once_and_as_it_is(before: str, value: str, after: str) -> None:
+def test_a_value_is_inserted_into_a_string_once_and_unchanged(before: str, value: str, after: str) -> None:
     made = template.compile([before + "{{ input }}" + after])
     assert made.resolve(Facts(trigger_body=value)) == [before + value + after]
 
 
 @given(documents, words)
-def test_any_json_is_filled_in_or_refused(value: Any, text: str) -> None:
+def test_any_json_is_resolved_or_refused(value: Any, text: str) -> None:
     try:
         found = template.compile(value).resolve(Facts(trigger_body=text, run_id=text))
     except Invalid:
@@ -59,7 +59,7 @@ def test_any_json_is_filled_in_or_refused(value: Any, text: str) -> None:
 
 
 @given(documents)
-def test_a_constant_is_the_value_it_was_made_of(value: Any) -> None:
+def test_a_constant_resolves_to_the_value_it_was_compiled_from(value: Any) -> None:
     if "{{" not in json.dumps(value):
         made = template.compile(value)
         assert not made.references
@@ -67,7 +67,7 @@ def test_a_constant_is_the_value_it_was_made_of(value: Any) -> None:
 
 
 @given(st.text(max_size=60) | snippets.map("".join))
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_any_string_is_compiled_or_refused(text: str) -> None:
     for compile_ in (template.compile, compile_url, template.compile_header, compile_command):
         try:
             compile_(text).resolve(Facts(trigger_body=["x"], run_id="r"))

@@ -22,7 +22,7 @@ def signs(lines: list[str]) -> list[str]:
     return [line for line in lines if line[0] in "+-@"]
 
 
-def test_a_changed_step_is_shown_with_what_stands_around_it() -> None:
+def test_a_changed_step_is_shown_with_its_context() -> None:
     assert difference(
         document(a={"sleep": "1s"}, b={"sleep": "1s"}), document(a={"sleep": "1s"}, b={"sleep": "2s"})
     ) == [
@@ -35,13 +35,13 @@ def test_a_changed_step_is_shown_with_what_stands_around_it() -> None:
     ]
 
 
-def test_steps_come_and_go() -> None:
+def test_removed_and_added_steps_are_shown() -> None:
     told = signs(difference(document(a={"sleep": "1s"}), document(b={"sleep": "1s"})))
     assert told[:3] == ["@@ tasks.a @@", "-{", '-  "name": "a",']
     assert told[5:8] == ["@@ tasks.b @@", "+{", '+  "name": "b",']
 
 
-def test_the_head_and_another_order_are_told() -> None:
+def test_changed_workflow_options_and_a_changed_order_of_steps_are_shown() -> None:
     old, new = document(a={"sleep": 1}, b={"sleep": 1}), document(b={"sleep": 1}, a={"sleep": 1})
     assert signs(difference(old, new | {"description": "x"})) == [
         "@@ workflow @@",
@@ -58,7 +58,7 @@ def test_spelling_and_the_order_of_keys_in_values_do_not_matter() -> None:
     assert difference(old, new) == []
 
 
-def test_a_definition_from_older_rules_is_compared_as_it_is() -> None:
+def test_a_stored_definition_with_unknown_keys_is_compared_unchanged() -> None:
     old = {"name": "w", "tasks": [{"name": "a", "sleep": "1s", "gone": 1}]}
     assert '-  "gone": 1' in difference(old, document(a={"sleep": "1s"}))
 
