@@ -51,7 +51,7 @@ class Batcher(Generic[Request, Answer]):
         self._lanes = lanes  # maximum number of batches in flight
         self._waiting: list[tuple[Request, asyncio.Future[Answer]]] = []
         self._busy = 0
-        self._sent_at = 0.0  # when the last batch was sent, by the clock of the event loop
+        self._sent_at = 0.0  # when the last batch was sent, in the time of the event loop
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()  # strong references: the event loop keeps only weak ones
 
