@@ -222,12 +222,13 @@ def _fresh(specs: Sequence[RunSpec], known: Mapping[str, UUID]) -> list[tuple[UU
     """Return the runs to create, one for each key."""
     seen = set(known)
     fresh = []
-    for id_, spec in zip(new_ids(len(specs)), specs, strict=True):  # pending runs begin in id order
+    ids = iter(new_ids(sum(spec.id is None for spec in specs)))  # ascending: pending runs begin in id order
+    for spec in specs:
         if spec.idempotency_key is not None:
             if spec.idempotency_key in seen:
                 continue
             seen.add(spec.idempotency_key)
-        fresh.append((spec.id or id_, spec))
+        fresh.append((spec.id or next(ids), spec))
     return fresh
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -100,7 +99,7 @@ async def trigger(db: Starting, ref: Ref, request: Request, response: Response) 
     """Start a run with the body as its input."""
     key, wait = _options(request)
     payload = await bodies.value(request, limit=PAYLOAD_LIMIT, default={})
-    spec = RunSpec(input=payload, idempotency_key=key, api_headers=request.headers)
+    spec = RunSpec(id=new_ids(1)[0], input=payload, idempotency_key=key, api_headers=request.headers)
     return await _start(app_of(request), db, ref, spec, wait, response)
 
 
@@ -110,6 +109,7 @@ async def start(db: Starting, ref: Ref, request: Request, response: Response) ->
     key, wait = _options(request)
     order = await bodies.model(request, Order, limit=PAYLOAD_LIMIT + bodies.ROOM)
     spec = RunSpec(
+        id=new_ids(1)[0],
         input=order.input if "input" in order.model_fields_set else {},
         labels=order.labels,
         idempotency_key=idempotency_key_of(key, order.idempotency_key),
@@ -146,10 +146,9 @@ def idempotency_key_of(header: str | None, body: str | None) -> str | None:
 async def _start(
     app: Windlass, db: Tenant, ref: str, spec: RunSpec, wait: float | None, response: Response
 ) -> Data[NewRun] | Data[WaitedRun]:
-    id_ = new_ids(1)[0]
-    run, started = await app.start_for(db, await workflow_name(db, ref), replace(spec, id=id_))
+    run, started = await app.start_for(db, await workflow_name(db, ref), spec)
     row = None
-    if run.id != id_:  # a run with this key exists
+    if run.id != spec.id:  # a run with this key exists
         row = await runs.get(db, run.id)
         if row.input != spec.input:
             raise Conflict(f"idempotency_key {spec.idempotency_key!r} belongs to run {run.id}, which has another input")
