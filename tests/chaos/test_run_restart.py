@@ -13,7 +13,8 @@ from tests.chaos.servers import Server, own_server
 from windlass.engine.database import prepare
 from windlass.store.postgres.pool import DatabaseOptions
 
-MISSED = "the database did not answer"
+# What a worker logs when an outage begins, and when it ends.
+MISSED, RECOVERED = "operations that need it wait and retry", "the database is available again"
 WITHOUT_FLAKY = tuple(design for design in MIXED if design is not FLAKY)
 CHARGED = """select id, type, attempt, errors from workflow.workflow_run
   where attempt > 0 and type not in ('chaos.fail.v1', 'chaos.odd.v1')"""
@@ -40,14 +41,22 @@ async def busy(folder: Path, count: int) -> AsyncIterator[tuple[Server, Runs, li
 async def break_down(
     server: Server, runs: Runs, staff: list[WorkerProcess], how: Callable[[Server], None], *, after: int
 ) -> None:
-    """Wait until `after` runs have ended; stop the server until every worker has noticed; start it again."""
+    """Wait until `after` runs have ended; stop the server until every worker has noticed; start it again.
+
+    A worker reports an outage when it begins, so one that has not yet reported the end of the last outage would not
+    report the next one.
+    """
 
     async def far_enough() -> bool:
         return await runs.ended() >= after
 
+    async def recovered() -> bool:
+        return all(worker.output().count(RECOVERED) == worker.output().count(MISSED) for worker in staff)
+
     async def missed() -> bool:
         return all(worker.output().count(MISSED) > noticed[worker.id] for worker in staff)
 
+    await eventually(recovered, "every worker had recovered from the last outage")
     await eventually(far_enough, f"{after} runs had ended", within=60, every=0.01)
     noticed = {worker.id: worker.output().count(MISSED) for worker in staff}
     await asyncio.to_thread(how, server)
