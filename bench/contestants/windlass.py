@@ -11,7 +11,7 @@ from windlass import Windlass
 from windlass.runtime.worker.worker import WorkerOptions
 from windlass.settings import Settings
 
-SETTINGS = {"concurrency": 750, "batch": 250, "turns": 3}
+SETTINGS = {"concurrency": 1500, "batch": 500, "turns": 3}
 TYPE = "bench.noop.v1"
 DONE = "select not exists (select from workflow.workflow_run where status in ('pending', 'leased'))"
 

@@ -14,7 +14,7 @@ from windlass.engine.runs.start import RunSpec
 from windlass.runtime.worker.worker import WorkerOptions
 from windlass.settings import Settings
 
-SETTINGS = {"concurrency": 750, "batch": 250, "turns": 3}
+SETTINGS = {"concurrency": 1500, "batch": 500, "turns": 3}
 TYPE = "bench.step.v1"
 CHAIN = 3
 SHORT = 40  # steps of the short lone chain; the long one's are the count

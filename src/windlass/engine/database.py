@@ -325,4 +325,4 @@ async def prepare(options: DatabaseOptions, keys: KeySource | None = None) -> li
 
 def new_ids(count: int) -> list[UUID]:
     """Return new ids in ascending order, because those are the fastest to insert into an index."""
-    return uuids(ascending(time.time_ns(), os.urandom(RANDOM_BYTES * count)))
+    return uuids(ascending(time.time_ns(), os.urandom(RANDOM_BYTES * count))) if count else []

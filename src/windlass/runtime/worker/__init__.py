@@ -20,7 +20,7 @@ class WorkerOptions:
     poll: timedelta = timedelta(seconds=1)
     registry_every: timedelta = timedelta(seconds=3)
     progress_every: timedelta = timedelta(milliseconds=300)  # only a job's latest progress in each interval is written
-    batch: int = 250  # jobs claimed in one turn; plans are fixed, so larger batches only amortise the commit
+    batch: int = 500  # jobs claimed in one turn; plans are fixed, so larger batches only amortise the commit
     turns: int = 3  # concurrent exchanges with the database
     runtime: str = "python"
     allow_commands: bool = False  # execute `run` steps

@@ -86,6 +86,19 @@ class Pool(AsyncpgPool):
     __slots__ = ("outage",)
     outage: Outage
 
+    async def release(self, connection: Any, *, timeout: float | None = None) -> None:
+        """Return a connection to the pool.
+
+        asyncpg does it in a task of its own, so that it completes even if the caller is cancelled. That takes twice as
+        long, and is needed only if there is something to wait for: a rollback, or the end of a cancelled statement.
+        """
+        session = connection._con
+        if session is None or session.is_in_transaction() or session.is_closed() or session._protocol._is_cancelling():
+            await super().release(connection, timeout=timeout)
+        else:
+            session._on_release()
+            await connection._holder.release(timeout)
+
 
 async def leave_as_is(_conn: Connection) -> None:
     """Do not reset a released connection: no session state is left behind, and a reset costs a round trip."""
