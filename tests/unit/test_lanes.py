@@ -75,6 +75,16 @@ def test_a_search_comes_before_the_claim_only_if_the_known_lanes_are_distrusted(
     assert not known.search_first(10.0)
 
 
+def test_after_a_wake_up_for_a_queue_no_claim_waits_for_a_search() -> None:
+    known = searched(a_lane(7))
+    known.distrust()
+    known.woken("")  # for any queue: notifications may have been missed
+    assert known.search_first(5.0)
+    known.woken("default")
+    assert not known.search_first(5.0)
+    assert known.search_due(5.0)  # after the claim
+
+
 def test_a_claim_starts_at_the_head_of_a_found_lane() -> None:
     [(lane, room)] = searched(a_lane(7)).offer(10, unlimited)
     assert (lane.seq, room) == (6, 10)

@@ -98,6 +98,7 @@ class Lanes:
             self._dry.clear()
             return
         self._closed.pop(owner(queue)[0], None)
+        self._distrusted = False  # the jobs are probably in a known lane; if they are not, a search follows the claim
         if self._dry:
             self._dry = {key for key in self._dry if key[0] != queue}
 

@@ -12,8 +12,7 @@ Failure policy
   * A turn that claimed has failed: its claim may have committed, so jobs leased to this worker are looked up and
     started.
   * Lease lost or job cancelled: the handler is stopped and its outcome is dropped.
-  * Stop: no new claims, `grace` to finish, then handlers are cancelled and their jobs released without counting the
-    attempt.
+  * Stop: no new claims; after `grace` handlers are cancelled and their jobs released without counting the attempt.
 """
 
 import asyncio
@@ -181,6 +180,7 @@ class Worker:
         # After a wake-up during the turn, claim again before searching for lanes. An overdue search comes after the
         # claim, so that no job waits for it.
         if (short and wakes == self._wakes) or (count and self._lanes.search_due(time.monotonic())):
+            await asyncio.sleep(0)  # the handlers of the claimed jobs begin first
             try:
                 await self._look()
             except Exception as error:
