@@ -31,7 +31,6 @@ from windlass.store.orgs import orgs
 from windlass.store.postgres.pool import DatabaseOptions
 
 T = TypeVar("T")
-ALL_TIME = timedelta(days=36500)
 MOST_WAITS = 10_000  # of a job that is run to its end
 
 # A change to any of these rows gives them a new xmin: the sums differ if a test has changed the schema, the grants or
@@ -195,24 +194,13 @@ class Databases:
                 await self._administer(f'create database "{name}"')
                 await prepare(DatabaseOptions(url=self._url_of(name)), lambda _: settings.read().master_keys)
                 is_temporary = await self._administer("show fsync") == "off"
-                await self._complete(name, with_role=is_temporary)
                 if is_temporary:
+                    # The first org creates the role: a database in which a test granted rights is not recycled.
+                    await orgs.create_api_role(await self._connect(self._url_of(name)))
+                    await self._disconnect(name)
                     self._strategy = "file_copy"  # takes two checkpoints, which are cheap without fsync
                 self._template = name
             return self._template
-
-    async def _complete(self, name: str, *, with_role: bool) -> None:
-        """Create what the first worker and the first org would create: a database in which a test created tables or
-        granted rights is not recycled. The role of orgs belongs to the whole server, which must be a temporary one."""
-        db = await Database.open(DatabaseOptions(url=self._url_of(name), size=1, notify=False))
-        try:
-            await upkeep.tend(db, age=ALL_TIME)
-            await upkeep.tend_audit(db, age=None)
-            if with_role:
-                async with db.begin() as conn:
-                    await orgs.create_api_role(conn)
-        finally:
-            await db.close()
 
     async def _administer(self, statement: str) -> object:
         async with self._administering:
