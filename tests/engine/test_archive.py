@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from tests.engine.archive_harness import AT_ONCE, archive, counts, fail, finish
-from tests.engine.harness import Fails, ManualWorker, begin, letters, node, publish, state
+from tests.engine.harness import Fails, ManualWorker, begin, letters, node, not_yet_archived, publish, state
 from tests.engine.job_harness import SPEC, submit, take
 from tests.engine.upkeep_harness import by_sql, record
 from windlass.core.jobs.job import Success
@@ -64,6 +64,7 @@ async def test_a_run_is_archived_with_its_jobs_and_child_runs_once_all_of_them_h
     assert await state(db, live) == "running"
 
 
+@not_yet_archived
 async def test_a_fan_out_with_more_jobs_than_a_batch_is_archived_as_a_whole(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:
@@ -114,6 +115,7 @@ async def test_the_archive_scan_finds_jobs_with_any_id_and_starts_over_at_the_en
     assert (await jobs.get(db, late)).status == "succeeded"
 
 
+@not_yet_archived
 async def test_rows_that_cannot_be_archived_are_set_aside_and_the_others_are_archived(
     db: Tenant, worker: ManualWorker, conn: Connection
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.harness import Fails, ManualWorker, begin, letters, node, publish, state, tick
+from tests.engine.harness import Fails, ManualWorker, begin, letters, node, not_yet_archived, publish, state, tick
 from windlass.core.workflows.step import ChildAction, Foreach, HookAction, Parallel, SleepAction
 from windlass.engine import upkeep, workflows
 from windlass.engine.database import Tenant
@@ -84,6 +84,7 @@ async def test_an_old_finished_run_is_deleted_with_all_its_rows(
     assert set((await counts(conn)).values()) == {0}
 
 
+@not_yet_archived
 async def test_runs_are_deleted_in_batches_limited_by_jobs_and_an_oversized_run_alone(
     db: Tenant, worker: ManualWorker, conn: Connection, clock: Clock
 ) -> None:
