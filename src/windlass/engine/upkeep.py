@@ -147,6 +147,8 @@ async def archive(db: Database, *, age: timedelta, batch: int = ARCHIVE_BATCH) -
     """
     async with db.once() as conn:
         old_jobs = await archive_store.find_jobs(conn, age=age, batch=batch)
+        if old_jobs.more and not old_jobs.ids:  # the ids are scanned in two ranges, and the first one is often empty
+            old_jobs = await archive_store.find_jobs(conn, age=age, batch=batch)
     await _move(db, old_jobs.ids, archive_store.move_jobs)
     async with db.once() as conn:
         old_runs = await archive_store.find_runs(conn, age=age, batch=batch)

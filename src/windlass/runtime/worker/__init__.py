@@ -18,7 +18,7 @@ class WorkerOptions:
     lease: timedelta = timedelta(seconds=30)
     grace: timedelta = timedelta(seconds=30)
     poll: timedelta = timedelta(seconds=1)
-    registry_every: timedelta = timedelta(seconds=3)
+    registry_every: timedelta = timedelta(seconds=5)
     progress_every: timedelta = timedelta(milliseconds=300)  # only a job's latest progress in each interval is written
     batch: int = 500  # jobs claimed in one turn; plans are fixed, so larger batches only amortise the commit
     turns: int = 3  # concurrent exchanges with the database
