@@ -34,10 +34,10 @@ order by type
 -- name: snapshots
 -- scope: global
 -- Return sessions of this database whose transaction has held a snapshot or a transaction id for longer than $1: vacuum cannot
--- remove rows that died since.
+-- remove rows that died since. Autovacuum is left out: vacuum ignores the snapshots of other vacuums.
 select pid, coalesce(usename, '') as usename, coalesce(application_name, '') as application,
        coalesce(state, '') as state, windlass.now() - xact_start as age
   from pg_stat_activity
  where datname = current_database() and (backend_xmin is not null or backend_xid is not null)
-   and pid <> pg_backend_pid() and xact_start < windlass.now() - $1::interval
+   and pid <> pg_backend_pid() and backend_type <> 'autovacuum worker' and xact_start < windlass.now() - $1::interval
  order by xact_start
