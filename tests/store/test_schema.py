@@ -66,6 +66,15 @@ async def test_the_snapshot_omits_the_weekly_event_partitions(conn: "asyncpg.Con
     assert "workflow_event_20" not in before
 
 
+async def test_a_new_installation_has_the_partitions_of_the_coming_weeks_and_months(empty: str) -> None:
+    async with connected(empty) as conn:
+        await migrate(conn)
+        rows = await conn.fetch("select relname, count(*) from pg_inherits join pg_class on oid = inhparent group by 1")
+    partitions = dict(rows)
+    assert (partitions["workflow_event"], partitions["audit"]) == (4, 4)  # with the default partitions
+    assert (partitions["workflow_run"], partitions["run"]) == (3, 3)  # the archives
+
+
 async def test_migrating_twice_changes_nothing(empty: str) -> None:
     async with connected(empty) as conn:
         assert [m.version for m in await migrate(conn)] == [m.version for m in migrations()]

@@ -21,7 +21,6 @@ from windlass.core.orgs import ALL_SCOPES, DEFAULT_ORG, Scope
 from windlass.effects.objects import Objects, open_objects
 from windlass.effects.schema_validator import SchemaValidator
 from windlass.effects.vault import MasterKeys
-from windlass.engine import partitions
 from windlass.engine.allowances import Allowances
 from windlass.engine.definitions import Definitions, StepTemplates
 from windlass.engine.known_types import KnownTypes
@@ -308,23 +307,18 @@ class Tenant(Database):
 async def prepare(options: DatabaseOptions, keys: KeySource | None = None) -> list[str]:
     """Apply migrations, renumber data restored from another cluster's dump, and seal what is stored in plain text.
 
-    A new installation gets its first partitions here, so that its first worker does not lock tables that it writes to.
-
     Return the migrations applied. `keys` is called with the ids of the master keys in use.
     """
     conn = await open_connection(options)
     try:
-        applied = await migrate.migrate(conn, partial(open_connection, options))
-        if applied and applied[0].version == 1:
-            for make in [*partitions.weekly(), *partitions.monthly()]:
-                await make(conn)
+        applied = [f"{m.version:04} {m.name}" for m in await migrate.migrate(conn, partial(open_connection, options))]
         await migrate.renumber_restored(conn)
         master_keys = keys(await secrets.master_keys(conn)) if keys is not None else MasterKeys()
         if master_keys:
             await seal_plain(conn, Vault(master_keys))
         if not await org_store.is_alone(conn):
             await org_store.create_api_role(conn)  # missing if the data comes from a dump or from an earlier version
-        return [f"{migration.version:04} {migration.name}" for migration in applied]
+        return applied
     finally:
         await conn.close()
 

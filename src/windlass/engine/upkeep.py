@@ -10,7 +10,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from windlass.core.jobs.job import Continuity
-from windlass.engine import partitions, quarantine
+from windlass.engine import quarantine
 from windlass.engine.database import Database
 from windlass.engine.quarantine import Kind, split_batch
 from windlass.errors import Unavailable
@@ -22,6 +22,8 @@ from windlass.store.postgres.pool import Connection, limit_lock_wait
 from windlass.store.workers import PendingJobWork, PendingWork, TermAnswer
 
 __all__ = ["PendingJobWork", "PendingWork", "TermAnswer"]
+WEEKS_AHEAD = 2
+MONTHS_AHEAD = 2
 MOST_SCHEMAS_OF_TYPE, MOST_SCHEMAS = 50, 10_000  # schemas of handlers that are kept: per type, per org
 LOCK_MILLISECONDS = 50  # how long writers of the event trail may queue behind maintenance that waits for a lock
 OPEN_LEASE = timedelta(hours=1)  # for plain SQL clients that claim without `lease_until`
@@ -204,9 +206,11 @@ async def tend(db: Database, *, age: timedelta) -> None:
     A session that waits for a lock on the event trail's table blocks every writer behind it, so the wait is short: if a
     reader (a dump, an open psql) holds the lock, the change is left for the next call.
     """
-    for make in partitions.weekly():
+    for week in range(WEEKS_AHEAD + 1):
         async with _short_lock(db) as conn:
-            await make(conn)
+            await events.make_partition(conn, week=week)
+        async with _short_lock(db) as conn:
+            await archive_store.make(conn, week=week)
     async with db.once() as conn:
         old = await events.old_partitions(conn, age=age)
     for name in old:
@@ -227,9 +231,9 @@ async def tend(db: Database, *, age: timedelta) -> None:
 async def tend_audit(db: Database, *, age: timedelta | None) -> None:
     """Create upcoming partitions of the audit log and drop those whose entries are older than `age` (None: keep all);
     remove sessions that have ended."""
-    for make in partitions.monthly():
+    for month in range(MONTHS_AHEAD + 1):
         async with _short_lock(db) as conn:
-            await make(conn)
+            await audit.make_partition(conn, month=month)
     if age is not None:
         async with db.once() as conn:
             old = await audit.old_partitions(conn, age=age)
