@@ -66,7 +66,7 @@ async def test_the_snapshot_omits_the_weekly_event_partitions(conn: "asyncpg.Con
     assert "workflow_event_20" not in before
 
 
-async def test_a_new_installation_has_the_partitions_of_the_coming_weeks_and_months(empty: str) -> None:
+async def test_a_new_installation_has_the_partitions_and_archives_of_the_coming_weeks(empty: str) -> None:
     async with connected(empty) as conn:
         await migrate(conn)
         rows = await conn.fetch("select relname, count(*) from pg_inherits join pg_class on oid = inhparent group by 1")

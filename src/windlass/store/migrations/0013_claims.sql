@@ -94,8 +94,8 @@ begin
   if not found then
     return true;
   end if;
-  -- New jobs queue up behind those that wait already, or were called a moment ago. After some seconds whoever was called has lost
-  -- that right: nobody may serve its queue.
+  -- New jobs queue up behind those that wait already, or that were made due a moment ago. A job that was made due keeps its turn for
+  -- some seconds only: there may be no worker for its queue.
   if not exists (select from windlass.rate_line r where r.key = wanted and r.called_at is null)
      and not exists (select from windlass.rate_line r where r.key = wanted and r.called_at > windlass.now() - interval '5 seconds')
      or exists (select from windlass.rate_line r where r.job_id = job) then
@@ -107,7 +107,7 @@ begin
         return false;
       end if;
       if limits.taken_by = pg_current_xact_id() and limits.taken_at = statement_timestamp() then
-        under_way := limits.taken;  -- rows of this very statement, which nobody can count yet
+        under_way := limits.taken;  -- rows of this very statement, which cannot be counted yet
       end if;
       room := windlass.rate_room(limits, under_way);
     end if;
@@ -156,7 +156,7 @@ begin
            (1 - windlass.rate_tokens(r)) * extract(epoch from r.period) / r.per_period)))
     into back from windlass.rate r where r.key = wanted and r.per_period is not null;
   if back is null then
-    return;  -- only the number of jobs at a time is limited: the end of one of them calls the next
+    return;  -- only the concurrency is limited: the end of a job makes the next one due
   end if;
   select j.id, j.run_at into first from windlass.rate_line r join workflow.workflow_run j on j.id = r.job_id
    where r.key = wanted and r.called_at is null and j.status = 'pending' and not j.due and j.deleted_at is null
@@ -164,7 +164,7 @@ begin
   if first.run_at > back then
     update workflow.workflow_run set run_at = back where id = first.id;
     if back < windlass.now() + interval '1 second' then
-      perform pg_notify('windlass', 'timer');  -- the timer loop looks once a second unless it is told
+      perform pg_notify('windlass', 'timer');  -- otherwise the timer loop notices it only within a second
     end if;
   end if;
 end $$;

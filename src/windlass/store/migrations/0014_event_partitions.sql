@@ -17,8 +17,8 @@ begin
                   constraint week check (created_at >= %L and created_at < %L))', name, first, next);
   select exists (select from workflow.workflow_event_default where created_at >= first and created_at < next) into late;
   if late then
-    -- Nobody made the week in time, and its lines went to the default partition: they move over, and writers wait for as long
-    -- as that takes. One that chose the default partition a moment ago would be refused there once the new one has its rows.
+    -- The week was not created in time, and its events went to the default partition. Writers wait for the move: an insert that was
+    -- routed to the default partition a moment ago would be rejected there once the new partition is attached.
     lock table workflow.workflow_event in share row exclusive mode;
     execute format('with moved as (delete from workflow.workflow_event_default where created_at >= %L and created_at < %L returning *)
                     insert into workflow.%I select * from moved', first, next, name);

@@ -24,7 +24,7 @@ create table windlass.org (
   disabled_at timestamptz
 );
 insert into windlass.org (name) values ('default');
--- Until now an org was a label that any program could make up. All of them exist from now on.
+-- Until now an org was a label that any program could choose. All labels in use become orgs.
 insert into windlass.org (name)
 select distinct org from (
   select org from windlass.workflow union select org from workflow.workflow_run where org <> 'default' union select org from windlass.cron

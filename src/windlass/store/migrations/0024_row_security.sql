@@ -40,7 +40,7 @@ begin
                       using ((select windlass.acting_org()) is null or org = (select windlass.acting_org()))
                       with check ((select windlass.acting_org()) is null or org = (select windlass.acting_org()))', name);
   end loop;
-  -- Rows of a job or of a run. What belongs to a job that the same statement inserts is not checked: nobody else knows its id.
+  -- Rows of a job or of a run. What belongs to a job that the same statement inserts is not checked: its id is not known elsewhere yet.
   foreach name in array array['checkpoint', 'job_log', 'progress', 'rate_line']
   loop
     execute format('alter table windlass.%I enable row level security', name);

@@ -9,7 +9,7 @@ alter table windlass.notice add constraint notice_word_check
   check (word in ('ended', 'cancel', 'compensate', 'undo', 'pause', 'resume'));
 
 -- A job of a paused run that becomes pending again (its attempt failed, its lease was lost, its handler was woken) is held like
--- the others. Takes no lock on the run: whoever pauses it has locked its live jobs, so this either waits and then sees the run
+-- the others. Takes no lock on the run: the transaction that pauses it has locked its live jobs, so this either waits and then sees the run
 -- paused, or is seen by that session. `security definer`: SQL workers have no privileges on runs.
 create function windlass.inbox_paused() returns trigger language plpgsql security definer set search_path = '' as $$
 begin

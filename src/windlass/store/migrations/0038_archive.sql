@@ -1,7 +1,7 @@
 -- May run before the new code: yes (functions, and triggers that find nothing before the new code archives something).
 -- The archive: jobs and runs that ended some time ago move out of the tables that claims, reports and vacuum work on, to tables for
 -- the week of their end. These inherit from the tables of the living, so that
---  * whoever reads `workflow.workflow_run` or `windlass.run` reads the archive too: API, CLI, dashboard and plain SQL,
+--  * a query of `workflow.workflow_run` or `windlass.run` reads the archive too: API, CLI, dashboard and plain SQL,
 --  * policies and rights are those of the parent, and a column that is added there is added here,
 --  * constraint exclusion leaves them out of every statement about pending or leased jobs and live runs.
 -- Statements that change rows, and those of the hot path, say `only`. What is to run again is moved back first (`restore_runs`,
