@@ -1769,7 +1769,7 @@ begin
   execute format('create index on windlass.%I ((meta ->> ''tenant_id'')) where meta ->> ''tenant_id'' is not null', jobs);
   execute format('create index on windlass.%I (unique_key, seq) where unique_key is not null', jobs);
   execute format('create index on windlass.%I (idempotency_key) where idempotency_key is not null', jobs);
-  -- What has ended stays as it is, here as there. An update that would bring a job back to life violates a check.
+  -- Ended jobs do not change, as in the inbox. An update that would reopen a job violates a check.
   execute format('create trigger job_archive_guard before update on windlass.%I for each row when (new.epoch = old.epoch)
                   execute function windlass.inbox_guard()', jobs);
   execute format('create table windlass.%I (
@@ -1780,7 +1780,7 @@ begin
   execute format('create index on windlass.%I (finished_at, state, org) where finished_at is not null', runs);
   execute format('create index on windlass.%I (parent_id, parent_step, parent_item, parent_round) where parent_id is not null', runs);
   execute format('create index on windlass.%I (org, idempotency_key) where idempotency_key is not null', runs);
-  -- They are read through their parents. These have no policies: only their owner may read them directly.
+  -- These tables are read through their parents. They have no policies: only their owner may read them directly.
   execute format('alter table windlass.%I enable row level security', jobs);
   execute format('alter table windlass.%I enable row level security', runs);
   return week;

@@ -1,5 +1,5 @@
 -- May run before the new code: yes (policies that do not apply to the owner of the tables).
--- Row-level security: what a role sees and changes is what belongs to its org.
+-- Row-level security: a role reads and changes only the rows of its org.
 --
 -- The owner of the tables, and so every loop and worker, is not subject to it. Two kinds of roles are:
 --  * windlass_api, which a server takes in each transaction for a caller as soon as there are several orgs. The org is the setting

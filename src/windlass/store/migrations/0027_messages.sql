@@ -1,10 +1,10 @@
 -- May run before the new code: yes (tables and functions that older code does not use).
--- Messages: signals to one run or job, and events that are published to all who wait for their name and key.
+-- Messages: signals to one run or job, and events that are published to everything that waits for their name and key.
 --
 -- A sender only inserts a row, and an owner (a run or a job) only inserts, closes or takes its own waiters. One router at a time
--- (an advisory lock that is only ever tried) numbers the committed messages and hands them to the waiters. So the numbers are in
--- the order of the commits, every pair of message and waiter is looked at after both are committed, and no transaction of a
--- sender, however long, blocks or deadlocks with another. Lock order: run, job, timer, hook, waiter; the router locks only waiters
+-- (an advisory lock that is never waited for) numbers the committed messages and delivers them to the waiters. So the numbers
+-- follow the order of the commits, each pair of message and waiter is compared after both are committed, and no transaction of
+-- a sender, however long, blocks or deadlocks with another. Lock order: run, job, timer, hook, waiter; the router locks only waiters
 -- and messages, in ascending id.
 
 create table windlass.message (
@@ -27,8 +27,8 @@ create index message_signal on windlass.message (org, name, key, seq) where is_s
 create unique index message_sender_id on windlass.message (org, sender_id) where sender_id is not null;
 create index message_age on windlass.message (created_at);
 
--- A place that waits: a step of a run, or a call in a handler. Rows stay until their run or job is deleted: what an owner has
--- received once, it does not receive again.
+-- A waiter: a step of a run, or a call in a handler, that waits for messages. Rows are kept until their run or job is deleted, so
+-- that an owner does not receive a message twice.
 create table windlass.waiter (
   id         bigint generated always as identity primary key,
   org        text not null,
@@ -41,11 +41,11 @@ create table windlass.waiter (
   place      text,
   round      int not null default 0,            -- of the run; of a job its epoch
   count      int not null default 1,            -- how many messages it waits for
-  since      timestamptz not null,              -- older events are not for it: when its run or plain job was created
+  since      timestamptz not null,              -- older events are not delivered to it: when its run or plain job was created
   until      timestamptz,                       -- for display; the timer of the step or the job's run_at ends the wait
   state      text not null default 'new' constraint waiter_state_check
              check (state in ('new', 'open', 'received', 'taken', 'closed')),
-  seq        bigint not null default 0,         -- the latest message that it received, or that was not for it
+  seq        bigint not null default 0,         -- the latest message that it received or skipped
   received   jsonb not null default '[]',       -- payloads
   created_at timestamptz not null default windlass.now(),
   constraint waiter_owner_check check (num_nonnulls(run_id, step) = 2 and num_nonnulls(job_id, place) = 0
@@ -205,7 +205,7 @@ begin
 end $$;
 
 revoke execute on function windlass.publish, windlass.signal, windlass.start from public;
--- SQL clients may use the schema from now on. These two, which policies need, tell them of another org only that it is another.
+-- SQL clients may use the schema from now on. These two functions, which the policies need, reveal nothing about other orgs.
 create or replace function windlass.job_org(wanted uuid) returns text language sql stable security definer set search_path = ''
   return (select case when has_table_privilege(session_user, 'windlass.run'::regclass, 'UPDATE') or org = windlass.sql_org() then org
                       else '' end from workflow.workflow_run where id = wanted);

@@ -10,7 +10,7 @@ alter table windlass.checkpoint
 alter table windlass.run add column job_id uuid;
 create index run_of_job on windlass.run (job_id) where job_id is not null and state in ('pending', 'running');
 
--- Whoever cancels a job, in whatever way, also cancels the runs that its handler waits for.
+-- Cancelling a job, in any way, also cancels the runs that its handler waits for.
 create function windlass.cancel_runs_of_job() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   insert into windlass.notice (run_id, word, reason)

@@ -1,6 +1,6 @@
 -- May run before the new code: yes (older code leaves no notice with the new words, and does not read the new view column).
--- Compensation: a run that failed, timed out or was cancelled undoes the steps that succeeded. What it records beside its
--- letters is `fans -> 'undo'`: the order in which those steps ended, and how the run ends once it is undone. It shares the
+-- Compensation: a run that failed, timed out or was cancelled undoes the steps that succeeded. In addition to its
+-- letters it records `fans -> 'undo'`: the order in which those steps ended, and how the run ends once it is undone. It shares the
 -- column of the counters, so that runs without compensations read and write nothing more.
 
 alter table windlass.notice drop constraint notice_word_check;

@@ -1,5 +1,5 @@
 -- May run before the new code: yes (nullable columns, a notice with new words, and a trigger that finds no paused run).
--- A paused run starts no job: its pending jobs have `run_at` infinity, and the time that they had is kept beside it.
+-- A paused run starts no job: its pending jobs have `run_at` infinity, and their original time is kept in `paused_run_at`.
 
 alter table windlass.run add column paused_at timestamptz;
 alter table workflow.workflow_run add column paused_run_at timestamptz;  -- `run_at` as it was when the run was paused

@@ -5,7 +5,7 @@ create table windlass.job_type (
   org           text not null,
   type          text not null,
   digest        text not null,
-  schema        json,  -- not jsonb, which forgets the order of the fields; null: the handler takes any values
+  schema        json,  -- not jsonb, which does not keep the order of the fields; null: the handler takes any values
   version       text,  -- of the code, as its latest worker was configured (WINDLASS_CODE_VERSION)
   first_seen_at timestamptz not null default windlass.now(),
   last_seen_at  timestamptz not null default windlass.now(),

@@ -1,11 +1,11 @@
 -- May run before the new code: yes (functions, and triggers that find nothing before the new code archives something).
 -- The archive: jobs and runs that ended some time ago move out of the tables that claims, reports and vacuum work on, to tables for
--- the week of their end. These inherit from the tables of the living, so that
+-- the week of their end. These inherit from the live tables, so that
 --  * a query of `workflow.workflow_run` or `windlass.run` reads the archive too: API, CLI, dashboard and plain SQL,
 --  * policies and rights are those of the parent, and a column that is added there is added here,
 --  * constraint exclusion leaves them out of every statement about pending or leased jobs and live runs.
--- Statements that change rows, and those of the hot path, say `only`. What is to run again is moved back first (`restore_runs`,
--- `restore_jobs`). A week is dropped as a whole.
+-- Statements that change rows, and those of the hot path, use `only`. Jobs and runs that run again are moved back first
+-- (`restore_runs`, `restore_jobs`). A week is dropped as a whole.
 
 -- The kinds of ended jobs, from the last to the first: the latest entry of each kind in the index is found first. In ascending order it
 -- would be the oldest one, and the oldest entries are those of rows that were archived and not vacuumed yet.
@@ -20,7 +20,7 @@ with recursive kind as (
      order by j.type desc, j.status desc limit 1) as next)
 select type, status from kind;
 
--- The archive that something belongs to which ended at this time: the Monday of its week.
+-- The archive of the jobs and runs that ended at this time: the Monday of the week.
 create function windlass.archive_week(at timestamptz) returns text language sql stable set search_path = ''
   return to_char(date_trunc('week', at at time zone 'UTC'), 'YYYYMMDD');
 
@@ -45,7 +45,7 @@ begin
   execute format('create index on windlass.%I ((meta ->> ''tenant_id'')) where meta ->> ''tenant_id'' is not null', jobs);
   execute format('create index on windlass.%I (unique_key, seq) where unique_key is not null', jobs);
   execute format('create index on windlass.%I (idempotency_key) where idempotency_key is not null', jobs);
-  -- What has ended stays as it is, here as there. An update that would bring a job back to life violates a check.
+  -- Ended jobs do not change, as in the inbox. An update that would reopen a job violates a check.
   execute format('create trigger job_archive_guard before update on windlass.%I for each row when (new.epoch = old.epoch)
                   execute function windlass.inbox_guard()', jobs);
   execute format('create table windlass.%I (
@@ -56,17 +56,17 @@ begin
   execute format('create index on windlass.%I (finished_at, state, org) where finished_at is not null', runs);
   execute format('create index on windlass.%I (parent_id, parent_step, parent_item, parent_round) where parent_id is not null', runs);
   execute format('create index on windlass.%I (org, idempotency_key) where idempotency_key is not null', runs);
-  -- They are read through their parents. These have no policies: only their owner may read them directly.
+  -- These tables are read through their parents. They have no policies: only their owner may read them directly.
   execute format('alter table windlass.%I enable row level security', jobs);
   execute format('alter table windlass.%I enable row level security', runs);
   return week;
 end $$;
 
 -- Archiving has two steps. The first finds jobs or runs and takes no locks. The second moves those that it is given, in one transaction,
--- if they have not come back to life meanwhile. If a row makes that fail, the caller moves the others and sets this one aside: as
+-- unless they were reopened meanwhile. If a row makes that fail, the caller moves the others and sets this one aside: as
 -- duty `archive/ID` in the quarantine, which the first step leaves out for a while.
 -- Conditions on the state are written as `status || ''`: with statistics of a moment when few jobs had ended, the planner would
--- otherwise walk through the partial indexes of all ended ones instead of the keys that it is given.
+-- otherwise scan the partial indexes of all ended rows instead of looking up the given keys.
 
 -- The ids that could not be archived lately.
 create view windlass.not_archived with (security_invoker = true) as
@@ -76,9 +76,9 @@ select substr(key, 9)::uuid as id from windlass.quarantine where kind = 'duty' a
 create function windlass.first_id(at timestamptz) returns uuid language sql immutable set search_path = ''
   return (lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0') || '70008000000000000000')::uuid;
 
--- Find jobs that belong to no run and ended longer than `age` ago. A call looks at the next `most` jobs in the order of their ids, from
--- where the last one stopped (a bookmark), so that a round through the inbox meets each job once. It skips the ids that were made since
--- then: those jobs cannot have ended early enough. Ids of plain SQL are random, and come after those. `more` is false at the end of a
+-- Find jobs that belong to no run and ended longer than `age` ago. A call scans the next `most` jobs in the order of their ids, from
+-- where the last call stopped (a bookmark), so that a round scans each job of the inbox once. It skips ids that are too recent: those
+-- jobs cannot have ended early enough. The random ids of plain SQL come after them. `more` is false at the end of a
 -- round.
 create function windlass.find_old_jobs(age interval, most int, out ids uuid[], out more boolean) language plpgsql set search_path = '' as $$
 declare
@@ -124,8 +124,8 @@ begin
 end $$;
 
 -- Find up to `most` topmost runs that ended longer than `age` ago, and all runs below them with them. A run that was cancelled may have
--- ended before what it started: it stays while a step is active or a notice waits for it. The trees have `most_jobs` jobs together, or
--- the oldest one has more. `more`: there may be others.
+-- ended before what it started: it stays while a step is active or a notice waits for it. Together the trees have at most `most_jobs` jobs,
+-- unless the oldest one alone has more. `more`: there may be others.
 create function windlass.find_old_runs(age interval, most int, most_jobs int, out ids uuid[], out more boolean)
 language sql stable set search_path = ''
 begin atomic
@@ -243,7 +243,7 @@ end $$;
 
 -- An insert with the key (or, by plain SQL and clients that choose ids, the id) of an archived job or run must conflict with it, as it
 -- would have before: the archived row is moved back first, and the unique index does the rest.
--- A session keeps the plan of a moment when the tables were small. Without `enable_seqscan = off` each insert would read all of them.
+-- A session may keep a plan that was made when the tables were small. Without `enable_seqscan = off` each insert would read all of them.
 create function windlass.inbox_archived() returns trigger
 language plpgsql security definer set search_path = '' set enable_seqscan = off as $$
 declare
@@ -287,7 +287,7 @@ create trigger run_archived before insert on windlass.run for each row
   when (new.idempotency_key is not null and coalesce(current_setting('windlass.moves_rows', true), '') = '')
   execute function windlass.run_archived();
 
--- Labels belong to a run wherever it is.
+-- Labels belong to a run, archived or not.
 create or replace trigger run_labelled after insert on windlass.run for each row
   when (new.labels is not null and new.labels <> '{}' and coalesce(current_setting('windlass.moves_rows', true), '') = '')
   execute function windlass.label_run();
@@ -295,8 +295,8 @@ create or replace trigger run_unlabelled after delete on windlass.run for each r
   when (old.labels is not null and old.labels <> '{}' and coalesce(current_setting('windlass.moves_rows', true), '') = '')
   execute function windlass.label_run();
 
--- Before an archive is dropped, what other tables have about its rows is removed: `most` jobs and `most` runs in a call, in the order of
--- their ids. Bookmarks remember how far it came. Returns false when nothing is left.
+-- Before an archive is dropped, the rows of other tables that belong to its jobs and runs are deleted: those of `most` jobs and `most`
+-- runs per call, in the order of their ids. Bookmarks record the progress. Returns false when nothing is left.
 create function windlass.clear_archive(week text, most int) returns boolean language plpgsql set search_path = '' as $$
 declare
   start constant uuid := '00000000-0000-0000-0000-000000000000';
@@ -341,7 +341,7 @@ begin
   delete from windlass.bookmark where reader in ('archive/jobs/' || week, 'archive/runs/' || week);
 end $$;
 
--- A server in the role of a caller restores what is retried. SQL clients cannot move rows.
+-- A server that acts in the role of a caller restores what is retried. SQL clients cannot move rows.
 revoke execute on function windlass.archive_week, windlass.first_id, windlass.make_archive, windlass.find_old_jobs, windlass.archive_jobs,
   windlass.find_old_runs, windlass.archive_runs, windlass.restore_runs, windlass.restore_jobs, windlass.clear_archive, windlass.drop_archive
   from public;

@@ -1,7 +1,7 @@
 -- May run before the new code: yes (the triggers fire for the same rows).
--- Postgres reads the stored condition of each trigger again for every statement, and the two long ones of the inbox were a sixth of
--- what an insert of one job takes. Their conditions are functions now, which are called only for rows of plain SQL. In PL/pgSQL,
--- because a function in SQL would be inlined, and be read again after all.
+-- Postgres reads the stored condition of each trigger again for every statement, and the two long ones of the inbox took a sixth of
+-- the time of an insert of one job. Their conditions are functions now, which are called only for rows of plain SQL. In PL/pgSQL,
+-- because a function in SQL would be inlined, and parsed again.
 
 create function windlass.is_out_of_bounds(job workflow.workflow_run) returns boolean language plpgsql stable set search_path = '' as $$
 begin

@@ -6,7 +6,7 @@
 
 -- Inserts. `new.needs_created_event` means: inserted by plain SQL.
 
--- What roles without rights on the engine's tables insert. The condition of a trigger is evaluated as the user that inserts; the
+-- For rows inserted by roles without rights on the engine's tables. The condition of a trigger is evaluated as the user that inserts; the
 -- function has the rights of its owner, because these roles have none on schema windlass.
 create function windlass.inbox_insert_of_client() returns trigger language plpgsql security definer set search_path = '' as $$
 declare
@@ -168,7 +168,7 @@ create trigger workflow_run_20_update before update on workflow.workflow_run for
            and (new.leased_by is not null or new.lease_until is not null or new.worker_lease is not null))
   execute function windlass.inbox_update();
 
--- What has ended stays as it is, unless it is opened again: that begins another epoch.
+-- Ended jobs do not change unless they are reopened, which begins a new epoch.
 create or replace function windlass.inbox_guard() returns trigger language plpgsql security definer set search_path = '' as $$
 begin
   if new.epoch = old.epoch then
