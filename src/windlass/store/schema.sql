@@ -2097,7 +2097,7 @@ begin
   if first.run_at > back then
     update workflow.workflow_run set run_at = back where id = first.id;
     if back < windlass.now() + interval '1 second' then
-      perform pg_notify('windlass', 'timer');  -- otherwise the timer loop notices it only within a second
+      perform pg_notify('windlass', 'timer');  -- otherwise the timer loop may notice it a second later
     end if;
   end if;
 end $function$

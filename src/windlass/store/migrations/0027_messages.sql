@@ -205,7 +205,8 @@ begin
 end $$;
 
 revoke execute on function windlass.publish, windlass.signal, windlass.start from public;
--- SQL clients may use the schema from now on. These two functions, which the policies need, reveal nothing about other orgs.
+-- SQL clients may use the schema from now on. Of a row of another org these two functions, which the
+-- policies need, reveal only that it belongs to another org.
 create or replace function windlass.job_org(wanted uuid) returns text language sql stable security definer set search_path = ''
   return (select case when has_table_privilege(session_user, 'windlass.run'::regclass, 'UPDATE') or org = windlass.sql_org() then org
                       else '' end from workflow.workflow_run where id = wanted);
